@@ -204,6 +204,8 @@ def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> It
         name: tuple(value for value in getattr(needs, name) if f"{name[:-1]} {value}" not in granted)
         for name in LISTS
     }
+    if not any(declared.values()):
+        return
     for need in needs_of_call(Needs(**declared), given_to(inputs.values()), Places()):
         if need.is_outside and not is_covered(need.text, granted):
             yield need.text

@@ -89,6 +89,7 @@ class LabelSets:
         self._hearsay = [False]
         self._numbers: dict[tuple[str, ...], int] = {(): NONE}
         self._joined: dict[tuple[int, int], int] = {}
+        self._of_parts: dict[tuple[int, str], frozenset[str]] = {}
         self.has_hearsay = False
         """True once there is a set that has what a language model said."""
 
@@ -143,6 +144,12 @@ class LabelSets:
 
     def of_part(self, number: int, path: str) -> frozenset[str]:
         """The labels of a part, with all that is in it; "" is the whole."""
+        labels = self._of_parts.get((number, path))
+        if labels is None:
+            labels = self._of_parts[number, path] = self._of_part(number, path)
+        return labels
+
+    def _of_part(self, number: int, path: str) -> frozenset[str]:
         parts = self._parts.get(number)
         if not parts:
             return frozenset(self._names[number])

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from narval.core.patterns.key import Closed, Key
+from narval.core.patterns.key import Key, OfVariables, Variables
 from narval.core.patterns.pattern import Bound, Pattern
 
 Demand = tuple[Pattern, tuple[int, ...]]
@@ -56,8 +56,8 @@ def necessary(pattern: Pattern) -> list[Key]:
     """The alternatives of which a matching element satisfies one, whatever its variables stand for."""
     keys: list[Key] = []
     for clause in pattern.shape.clauses:
-        tests = tuple(test for test in clause.tests if not isinstance(test.term, Closed))
-        keys += replace(clause, tests=tests).keys(pattern.literals, dict)
+        tests = tuple(test for test in clause.tests if not isinstance(test.term, OfVariables))
+        keys += replace(clause, tests=tests).keys(pattern.literals, Variables())
     return keys
 
 

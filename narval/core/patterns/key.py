@@ -27,8 +27,18 @@ _NOWHERE = etree.Element("nowhere")
 Strings: TypeAlias = tuple[str, ...]
 """The string values of a node set, in document order."""
 Value: TypeAlias = str | int | float | bool | Strings
-Variables: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Returns lxml's variables; called only when they are needed, since elements have to be parsed for them."""
+
+
+class Variables:
+    """The elements that variables stand for, looked at only where a term has some. This class has none."""
+
+    def all(self) -> Mapping[str, Any]:
+        """The variables as lxml takes them: their elements have to be parsed for it."""
+        return {}
+
+    def attribute(self, variable: str, name: str) -> Strings:
+        """The values of an attribute of the elements of a variable, of those that have it."""
+        return ()
 
 
 # --- tests ----------------------------------------------------------------------------------------------
@@ -110,20 +120,32 @@ class Constant(msgspec.Struct, frozen=True):
         return self.constant
 
 
+class AttributeOf(msgspec.Struct, frozen=True):
+    """A term such as `$ask/@message-id`, an attribute of a variable's elements: read without parsing them."""
+
+    variable: str
+    attribute: str
+
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
+        """The values of the attribute."""
+        return variables.attribute(self.variable, self.attribute)
+
+
 class Closed(msgspec.Struct, frozen=True):
-    """A term of literals and variables alone, such as `$ask/@message-id`: evaluated when it is bound."""
+    """A term of literals and variables alone, such as `count($ask/line)`: evaluated when it is bound."""
 
     xpath: etree.XPath
 
     def value(self, literals: Sequence[Value], variables: Variables) -> Value:
         """The result: a value, or the strings of the nodes."""
-        result: Value | list[Any] = self.xpath(_NOWHERE, **variables())
+        result: Value | list[Any] = self.xpath(_NOWHERE, **variables.all())
         if isinstance(result, list):
             return tuple(node if isinstance(node, str) else string_of(node) for node in result)
         return result
 
 
-Term: TypeAlias = Lifted | Constant | Closed
+OfVariables: TypeAlias = AttributeOf | Closed
+Term: TypeAlias = Lifted | Constant | OfVariables
 
 
 class Template(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from narval.core.patterns.doubts import Doubt, doubts_of
 from narval.core.patterns.explain import Explainer, PatternParts
 from narval.core.patterns.explain import Mismatch as Mismatch
 from narval.core.patterns.field import Facts, Prefixes
-from narval.core.patterns.key import Key, conjunction
+from narval.core.patterns.key import Key, Variables, conjunction
 from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.syntax import parse
 from narval.core.patterns.terms import ShapeSource, term_of
@@ -74,11 +74,11 @@ class Pattern:
         except ExpressionError:  # of XPath 3.1 alone
             return False
 
-    def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
+    def keys(self, bound: Bound) -> list[Key]:
         """The alternatives of which a matching element satisfies one; none when no element can match."""
-        keys: list[Key] = []
+        keys, variables = list[Key](), _Variables(self, bound)
         for clause in self.shape.clauses:
-            keys += clause.keys(self.literals, lambda: self.arguments(nodes()))
+            keys += clause.keys(self.literals, variables)
         return keys
 
     def outgrown_by(self, tree: Tree, most: int | None) -> bool:
@@ -283,7 +283,7 @@ class Bound:
             return self._keys
         if -1 in self.room:
             return []
-        sides = [pattern.keys(self.nodes) for pattern in self.patterns] or [[Key(None, (), True)]]
+        sides = [pattern.keys(self) for pattern in self.patterns] or [[Key(None, (), True)]]
         keys = reduce(conjunction, sides)
         if self.variables:  # their elements had to be parsed
             self._keys = keys
@@ -340,6 +340,12 @@ class Bound:
         """The nodes that the variables stand for, parsed."""
         return {name: [Tree(element).root for element in elements] for name, elements in self.variables}
 
+    def attribute(self, variable: str, name: str) -> tuple[str, ...]:
+        """The values that an attribute of the elements of a variable has, of those that have it."""
+        elements = dict(self.variables).get(variable, ())
+        values = [Tree(element).get(name) for element in elements]
+        return tuple([value for value in values if value is not None])
+
     def explain(self, tree: Tree) -> Mismatch | None:
         """The reason why an element does not match; None when it does."""
         nodes, held = self.nodes(), 0
@@ -385,6 +391,19 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"<Bound {self.text}>"
+
+
+class _Variables(Variables):
+    """The variables of one pattern of a bound condition."""
+
+    def __init__(self, pattern: Pattern, bound: Bound) -> None:
+        self.pattern, self.bound = pattern, bound
+
+    def all(self) -> Mapping[str, Any]:
+        return self.pattern.arguments(self.bound.nodes())
+
+    def attribute(self, variable: str, name: str) -> tuple[str, ...]:
+        return self.bound.attribute(variable, name)
 
 
 def _stored(value: int | str, element: Callable[[int], Element | None]) -> Element | None:

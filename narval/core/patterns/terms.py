@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from narval.core.patterns.functions import CONTEXT_FUNCTIONS, FUNCTIONS
-from narval.core.patterns.key import Closed, Constant, Lifted, Term
+from narval.core.patterns.key import AttributeOf, Closed, Constant, Lifted, Term
 from narval.core.patterns.syntax import (
     Expression,
     Filter,
@@ -14,10 +15,14 @@ from narval.core.patterns.syntax import (
     Literal,
     LiteralSlot,
     Path,
+    PathStep,
     Variable,
     parts,
 )
 from narval.core.patterns.xpath1 import compiled
+
+_BARE_NAME = re.compile(r"[^*():]+")
+"""The test of a step for nodes of one name without a namespace."""
 
 
 class ShapeSource(NamedTuple):
@@ -36,6 +41,9 @@ def term_of(source: ShapeSource, node: Expression) -> Term | None:
         return Constant(node.value)
     if not _is_closed(node, source.xpath3, inside=False):
         return None
+    match node:
+        case Path(Variable(name), (PathStep("attribute", test, ()),)) if _BARE_NAME.fullmatch(test):
+            return AttributeOf(name, test)
     return Closed(compiled(source.text[node.start : node.end], source.namespaces))
 
 
