@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from tests.daemon.fleet.model import (
     CURRENT,
     LOST_BY,
@@ -29,6 +31,7 @@ def explored(rules: Rules, world: World, depth: int, most: int) -> tuple[int, st
     """
     model, good = Model(rules), set[World]()
     known: dict[int, int] = {_key(world, rules): 0}
+    keys: dict[World, int] = {}
     wave: list[tuple[World, Story, int]] = [(world, (), 0)]
     for _ in range(depth + 1):
         following: list[tuple[World, Story, int]] = []
@@ -36,9 +39,12 @@ def explored(rules: Rules, world: World, depth: int, most: int) -> tuple[int, st
             fault = fault_of(world, rules) or _left_alone(model, world, good)
             if fault:
                 return len(known), "\n  ".join((f"{fault}:", *_told(story)))
-            for said, after, is_trouble in model.steps(world):
+            for said, after, is_trouble in model.steps(world, calm=troubles == most):
                 count = troubles + is_trouble
-                if count <= most and known.get(key := _key(after, rules), most + 1) > count:
+                key = keys.get(after)
+                if key is None:
+                    key = keys[after] = _key(after, rules)
+                if known.get(key, most + 1) > count:
                     known[key] = count
                     following.append((after, (said, story), count))
         wave = following
@@ -82,7 +88,7 @@ def _left_alone(model: Model, world: World, good: set[World]) -> str:
     """What is wrong where no more trouble comes to a fleet: each agent is to be at work at one daemon."""
     for who, node in enumerate(world.nodes):
         # a machine that never goes on is a machine that is lost; one that is cut off is reached again
-        healed = Node(row=node.row) if node.life == "stopped" else node._replace(is_cut=False)
+        healed = Node(row=node.row) if node.life == "stopped" else replace(node, is_cut=False)
         world = put(world, who, healed)
     way = []
     for _ in range(MOST_STEPS_TO_REST):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.daemon.fleet import protocol
 from narval.daemon.fleet.protocol import Command, Event, Membership
@@ -31,14 +32,14 @@ NONE, CURRENT, FORMER = "none", "current", "former"
 """The epoch under which a daemon believes to hold an agent: it does not; that of the store; one before."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """What the store answered and has not arrived yet; `epochs` are those of agents taken, as of now."""
 
     event: Event
     epochs: tuple[str, ...]
 
 
-class Node(NamedTuple):
+class Node(msgspec.Struct, frozen=True):
     """A daemon: up, stopped or down; `row` is until when it holds, by the store, None where it has none.
 
     `todo` are the commands that it has not performed yet, `answer` one that is on its way. With `renewer` a
@@ -58,7 +59,7 @@ class Node(NamedTuple):
     kept: float | None = None
 
 
-class World(NamedTuple):
+class World(msgspec.Struct, frozen=True):
     """Two daemons, and the owner of each of the two agents by the store."""
 
     nodes: tuple[Node, Node]
@@ -107,7 +108,7 @@ def beginning() -> World:
 def with_renewers() -> World:
     """The same, with a program beside each that renews for it."""
     first, second = beginning().nodes
-    return beginning()._replace(nodes=(first._replace(renewer=True), second._replace(renewer=True)))
+    return replace(beginning(), nodes=(replace(first, renewer=True), replace(second, renewer=True)))
 
 
 def nobody() -> World:
@@ -121,68 +122,83 @@ class Model:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
 
-    def steps(self, world: World) -> Iterator[Step]:
-        """All that can happen next; time passes once all did what they can do at once."""
+    def steps(self, world: World, *, calm: bool = False) -> Iterator[Step]:
+        """All that can happen next, or where it is calm all but troubles; time passes once all did what they
+        can do at once.
+        """
         if not any(_can_ask(node) and node.todo for node in world.nodes):
             for order in (0, 1), (1, 0):
                 yield Step("a second passes", self.later(world, order))
         for who, node in enumerate(world.nodes):
             name = "AB"[who]
-            for said, after, is_trouble in self._of(world, who, node):
-                yield Step(f"{name} {said}", after, is_trouble)
+            for said, after in self._of(world, who, node):
+                yield Step(f"{name} {said}", after)
+            for said, after in () if calm else self._troubles_of(world, who, node):
+                yield Step(f"{name} {said}", after, is_trouble=True)
 
-    def _of(self, world: World, who: int, node: Node) -> Iterator[tuple[str, World, bool]]:
+    def _of(self, world: World, who: int, node: Node) -> Iterator[tuple[str, World]]:
         if node.life == "down":
             if node.row is None or node.row <= 0:
-                yield "joins", self.joined(world, who), False
+                yield "joins", self.joined(world, who)
             return
-        yield "is killed", put(world, who, Node(row=node.row)), True
         if node.life == "stopped":
-            yield "goes on", self.going_on(world, who), False
+            yield "goes on", self.going_on(world, who)
             return
-        if node.renewer:
-            yield "loses its renewer", put(world, who, node._replace(renewer=False)), True
-        yield "is stopped", put(world, who, node._replace(life="stopped")), True
         if node.is_cut:
-            yield "is reached again", put(world, who, node._replace(is_cut=False)), False
-        else:
-            yield "is cut from the store", put(world, who, node._replace(is_cut=True)), True
-            yield from self._exchanges(world, who, node)
+            yield "is reached again", put(world, who, replace(node, is_cut=False))
+        elif node.answer is not None:
+            yield "gets its answer", self.answered(world, who)
+            yield "gets no answer", put(world, who, replace(node, answer=None))
+        elif node.todo:
+            yield f"has {node.todo[0]} done", self.done(world, who)
+        elif node.member is not None and node.member.draining and node.epochs == (NONE, NONE):
+            yield "stops", self.left(world, who)
         if self.rules.fence and FORMER in node.epochs:
             kept = tuple(NONE if epoch == FORMER else epoch for epoch in node.epochs)
-            yield "commits, and is fenced", put(world, who, node._replace(epochs=kept)), False
+            yield "commits, and is fenced", put(world, who, replace(node, epochs=kept))
 
-    def _exchanges(self, world: World, who: int, node: Node) -> Iterator[tuple[str, World, bool]]:
-        """All that can become of what a daemon asks of the store."""
+    def _troubles_of(self, world: World, who: int, node: Node) -> Iterator[tuple[str, World]]:
+        if node.life == "down":
+            return
+        yield "is killed", put(world, who, Node(row=node.row))
+        if node.life == "stopped":
+            return
+        if node.renewer:
+            yield "loses its renewer", put(world, who, replace(node, renewer=False))
+        yield "is stopped", put(world, who, replace(node, life="stopped"))
+        if not node.is_cut:
+            yield "is cut from the store", put(world, who, replace(node, is_cut=True))
+            if node.answer is None:
+                yield from self._troubles_of_asking(world, who, node)
+
+    def _troubles_of_asking(self, world: World, who: int, node: Node) -> Iterator[tuple[str, World]]:
+        """The troubles that can come of what a daemon asks of the store."""
         assert node.member is not None
-        if node.answer is not None:
-            yield "gets its answer", self.answered(world, who), False
-            yield "gets no answer", put(world, who, node._replace(answer=None)), False
-        elif node.todo:
-            yield f"has {node.todo[0]} done", self.done(world, who), False
+        if node.todo:
             served, answer = self._served(world, who)
             if answer is not None:
-                yield f"has {node.todo[0]} done, answered late", late(served, who, answer), True
-            yield f"asks in vain: {node.todo[0]}", put(world, who, node._replace(todo=())), True
-        else:
-            served, answer = self._served(self.told(world, who, protocol.Due(0.0)), who)
-            if answer is not None:
-                yield "renews, and is answered late", late(served, who, answer), True
-            for agent, epoch in enumerate(node.epochs):
-                if self.rules.moves and epoch != NONE and not node.member.draining:
-                    moved = protocol.AtRest((agent,), 2 - who)
-                    yield f"is to move {'ab'[agent]}", self.told(world, who, moved), True
-            if not node.member.draining:
-                yield "is to drain", self.told(world, who, protocol.Drain()), True
-            else:
-                yield "stops", self.left(world, who), node.epochs != (NONE, NONE)
+                yield f"has {node.todo[0]} done, answered late", late(served, who, answer)
+            yield f"asks in vain: {node.todo[0]}", put(world, who, replace(node, todo=()))
+            return
+        served, answer = self._served(self.told(world, who, protocol.Due(0.0)), who)
+        if answer is not None:
+            yield "renews, and is answered late", late(served, who, answer)
+        for agent, epoch in enumerate(node.epochs):
+            if self.rules.moves and epoch != NONE and not node.member.draining:
+                moved = protocol.AtRest((agent,), 2 - who)
+                yield f"is to move {'ab'[agent]}", self.told(world, who, moved)
+        if not node.member.draining:
+            yield "is to drain", self.told(world, who, protocol.Drain())
+        elif node.epochs != (NONE, NONE):
+            yield "stops", self.left(world, who)
 
     # --- time -----------------------------------------------------------------------------------------
 
     def later(self, world: World, order: tuple[int, ...] = (0, 1)) -> World:
         """The world a second later, in which all that can have renewed what they hold."""
         nodes = [
-            node._replace(
+            replace(
+                node,
                 row=None if node.row is None else max(0.0, node.row - STEP),
                 member=None if node.member is None else _older(node.member, STEP * rate),
                 answer=None if node.answer is None else _aged(node.answer, STEP * rate),
@@ -191,7 +207,7 @@ class Model:
             )
             for node, rate in zip(world.nodes, self.rules.clocks, strict=True)
         ]
-        world = world._replace(nodes=(nodes[0], nodes[1]))
+        world = replace(world, nodes=(nodes[0], nodes[1]))
         for who in order:
             world = self.kept(world, who)
             if _can_ask(world.nodes[who]):
@@ -203,13 +219,13 @@ class Model:
         node = world.nodes[who]
         if not node.renewer or node.is_cut or node.row is None or not self.rules.renews(node.alive, 0.0):
             return world
-        world = put(world, who, node._replace(row=LEASE, kept=0.0))
+        world = put(world, who, replace(node, row=LEASE, kept=0.0))
         return world if node.life == "stopped" else self.going_on(world, who)
 
     def going_on(self, world: World, who: int) -> World:
         """The world once a daemon is at work, and has heard of its last renewal."""
         node = world.nodes[who]
-        world = put(world, who, node._replace(life="up", alive=0.0, kept=None))
+        world = put(world, who, replace(node, life="up", alive=0.0, kept=None))
         return world if node.kept is None else self.told(world, who, protocol.Kept(node.kept))
 
     # --- daemons --------------------------------------------------------------------------------------
@@ -217,7 +233,7 @@ class Model:
     def joined(self, world: World, who: int) -> World:
         """The world once a daemon was started."""
         owners = tuple(None if owner == who else owner for owner in world.owners)
-        return put(world, who, Node("up", protocol.joined(0.0), row=LEASE))._replace(owners=owners)
+        return replace(put(world, who, Node("up", protocol.joined(0.0), row=LEASE)), owners=owners)
 
     def left(self, world: World, who: int) -> World:
         """The world once a daemon has stopped in good order, and given back what it still had."""
@@ -228,15 +244,15 @@ class Model:
         node = world.nodes[who]
         assert node.member is not None
         member, commands = self.rules.advance(node.member, event)
-        node = node._replace(member=member)
+        node = replace(node, member=member)
         todo = list(node.todo)
         for command in commands:
             match command:
                 case protocol.TakeOver():
                     known = zip(node.epochs, epochs, strict=True)
-                    node = node._replace(epochs=tuple(new if new != NONE else old for old, new in known))
+                    node = replace(node, epochs=tuple(new if new != NONE else old for old, new in known))
                 case protocol.LetGo() if not todo:
-                    node = node._replace(epochs=without(node.epochs, command.agents))
+                    node = replace(node, epochs=without(node.epochs, command.agents))
                 case protocol.FindAtRest():
                     held = [agent for agent, epoch in enumerate(node.epochs) if epoch != NONE]
                     found = protocol.AtRest(tuple(held[: command.most]), command.to)
@@ -245,7 +261,7 @@ class Model:
                     return put(world, who, Node(row=node.row))
                 case _:
                     todo.append(command)
-        return put(world, who, node._replace(todo=tuple(todo)))
+        return put(world, who, replace(node, todo=tuple(todo)))
 
     def done(self, world: World, who: int) -> World:
         """The world once the next request of a daemon was answered at once."""
@@ -256,7 +272,7 @@ class Model:
         """The world once a daemon got the answer that is on its way, or one at once."""
         answer = answer or world.nodes[who].answer
         assert answer is not None
-        world = put(world, who, world.nodes[who]._replace(answer=None))
+        world = put(world, who, replace(world.nodes[who], answer=None))
         return self.told(world, who, answer.event, answer.epochs)
 
     # --- the store ------------------------------------------------------------------------------------
@@ -265,10 +281,10 @@ class Model:
         """The world once the store did what a daemon asks, and its answer."""
         node = world.nodes[who]
         command, todo = node.todo[0], node.todo[1:]
-        world = put(world, who, node._replace(todo=todo))
+        world = put(world, who, replace(node, todo=todo))
         if isinstance(command, protocol.LetGo):
             return put(
-                world, who, node._replace(todo=todo, epochs=without(node.epochs, command.agents))
+                world, who, replace(node, todo=todo, epochs=without(node.epochs, command.agents))
             ), None
         if node.row is None:
             return world, Answer(protocol.Gone(), (NONE, NONE))
@@ -277,7 +293,7 @@ class Model:
         if isinstance(command, protocol.Take):
             return self._taken(world, who, command)
         assert isinstance(command, protocol.Renew)
-        world = put(world, who, world.nodes[who]._replace(row=LEASE))
+        world = put(world, who, replace(world.nodes[who], row=LEASE))
         return world, Answer(self._renewed(world, who), (NONE, NONE))
 
     def _given(self, world: World, who: int, command: protocol.Give) -> World:
@@ -290,7 +306,7 @@ class Model:
                 return world
             world = self._under_another_epoch(world, given)
         owners = (receiver if agent in given else owner for agent, owner in enumerate(world.owners))
-        return world._replace(owners=tuple(owners))
+        return replace(world, owners=tuple(owners))
 
     def _renewed(self, world: World, who: int) -> protocol.Prolonged:
         there = [at for at, node in enumerate(world.nodes) if node.row is not None and node.row > 0]
@@ -322,27 +338,27 @@ class Model:
         for agent in found:
             owner = world.owners[agent]
             if owner is not None and owner != who and self.rules.row_goes_first:
-                world = put(world, owner, world.nodes[owner]._replace(row=None))
+                world = put(world, owner, replace(world.nodes[owner], row=None))
                 world = _freed(world, owner)
         world = self._under_another_epoch(world, found)
         owners = tuple(who if agent in found else owner for agent, owner in enumerate(world.owners))
         epochs = tuple(CURRENT if agent in found else NONE for agent in range(len(owners)))
         event = protocol.Took(0.0, tuple(found), len(found) < command.most)
-        return world._replace(owners=owners), Answer(event, epochs)
+        return replace(world, owners=owners), Answer(event, epochs)
 
     def _under_another_epoch(self, world: World, agents: list[int]) -> World:
         """The world once agents have another epoch than daemons know of."""
         for other, node in enumerate(world.nodes):
             answer = node.answer
             if answer is not None:
-                answer = answer._replace(epochs=_former(answer.epochs, agents))
-            world = put(world, other, node._replace(epochs=_former(node.epochs, agents), answer=answer))
+                answer = replace(answer, epochs=_former(answer.epochs, agents))
+            world = put(world, other, replace(node, epochs=_former(node.epochs, agents), answer=answer))
         return world
 
 
 def put(world: World, who: int, node: Node) -> World:
     """The world with another state of a daemon."""
-    return world._replace(nodes=(node, world.nodes[1]) if who == 0 else (world.nodes[0], node))
+    return replace(world, nodes=(node, world.nodes[1]) if who == 0 else (world.nodes[0], node))
 
 
 def _can_ask(node: Node) -> bool:
@@ -351,13 +367,14 @@ def _can_ask(node: Node) -> bool:
 
 def late(world: World, who: int, answer: Answer) -> World:
     """The world with an answer on its way to a daemon."""
-    return put(world, who, world.nodes[who]._replace(answer=answer))
+    return put(world, who, replace(world.nodes[who], answer=answer))
 
 
 def swapped_agents(world: World) -> World:
     """The same world, but that the agents have one another's names."""
     nodes = [
-        node._replace(
+        replace(
+            node,
             epochs=node.epochs[::-1],
             todo=tuple(map(_named_otherwise, node.todo)),
             answer=node.answer and Answer(_named_otherwise(node.answer.event), node.answer.epochs[::-1]),
@@ -371,9 +388,10 @@ def swapped_daemons(world: World) -> World:
     """The same world, but that the daemons have one another's names."""
     owners = tuple(None if owner is None else 1 - owner for owner in world.owners)
     first, second = (
-        node._replace(
+        replace(
+            node,
             todo=tuple(map(_of_other_daemons, node.todo)),
-            answer=node.answer and node.answer._replace(event=_of_other_daemons(node.answer.event)),
+            answer=node.answer and replace(node.answer, event=_of_other_daemons(node.answer.event)),
         )
         for node in world.nodes
     )
@@ -382,10 +400,10 @@ def swapped_daemons(world: World) -> World:
 
 def _of_other_daemons(said: Any) -> Any:
     if isinstance(said, protocol.Give) and said.to:
-        return msgspec.structs.replace(said, to=3 - said.to)
+        return replace(said, to=3 - said.to)
     if isinstance(said, protocol.Prolonged):
         others = tuple(other._replace(daemon=3 - other.daemon) for other in said.others)
-        return msgspec.structs.replace(said, others=others)
+        return replace(said, others=others)
     return said
 
 
@@ -393,7 +411,7 @@ def _named_otherwise(said: Any) -> Any:
     agents = getattr(said, "agents", None)
     if not isinstance(agents, tuple):
         return said
-    return msgspec.structs.replace(said, agents=tuple(1 - agent for agent in agents))
+    return replace(said, agents=tuple(1 - agent for agent in agents))
 
 
 def without(epochs: tuple[str, ...], agents: tuple[int, ...]) -> tuple[str, ...]:
@@ -408,7 +426,7 @@ def _former(epochs: tuple[str, ...], taken: list[int]) -> tuple[str, ...]:
 
 
 def _freed(world: World, who: int) -> World:
-    return world._replace(owners=tuple(None if owner == who else owner for owner in world.owners))
+    return replace(world, owners=tuple(None if owner == who else owner for owner in world.owners))
 
 
 def _older(member: Membership, by: float) -> Membership:
@@ -420,5 +438,5 @@ def _older(member: Membership, by: float) -> Membership:
 def _aged(answer: Answer, by: float) -> Answer:
     event = answer.event
     if isinstance(event, protocol.Prolonged):
-        return answer._replace(event=msgspec.structs.replace(event, sent=max(LONG_AGO, event.sent - by)))
+        return replace(answer, event=replace(event, sent=max(LONG_AGO, event.sent - by)))
     return answer
