@@ -29,6 +29,7 @@ def _letters(count: int) -> bytes:
 TOKEN = re.compile(_BREAK.join([rb"([0-9]{1,18})", rb"-", _letters(16), rb"-", _letters(24)]), re.IGNORECASE)
 """A token in a text or in XML, whole or broken over lines."""
 
+_BREAKS = re.compile(rb"&gt;|&#1[03];|[\s>|]")
 _NEAR = 200
 _BROKEN_NUMBER = re.compile(rb"([0-9]{1,17})" + _BREAK.removesuffix(rb")?+") + rb")\Z")
 
@@ -83,10 +84,11 @@ def blanked(xml: bytes) -> bytes:
     parts = {_whole(part) for match in TOKEN.findall(xml) for part in match[1:]}
     xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
     for part in parts:
-        xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)
+        if part.encode() in xml.lower():  # mostly it stood in the token alone
+            xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)
     return xml
 
 
 def _whole(part: bytes) -> str:
     """A part of a token without what broke it."""
-    return re.sub(rb"&gt;|&#1[03];|[\s>|]", b"", part).decode().lower()
+    return _BREAKS.sub(b"", part).decode().lower()
