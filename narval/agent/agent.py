@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from narval.agent.jobs import Job
 from narval.agent.lookup import Lookup
+from narval.agent.pacing import Pacing
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.timers import Clockwork
@@ -118,6 +119,7 @@ class AgentState:
         self.clockwork = Clockwork(zone, since, forget_after, work_kept)
         self.queue = EventQueue()
         self.signals = Signals()
+        self.pacing = Pacing()
         self.damage: list[Damage] = []
         """Damage of the store that concerns no run alone: to be reported."""
         self.numbers = Numbers()

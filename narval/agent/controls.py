@@ -91,14 +91,16 @@ class Controls:
         transaction, agent = self._transaction, self._transaction.agent
         definition = runnable(agent.library, name)
         ancestors = _ancestors(agent.runs, origin)
-        at = self._moment(definition.full_name, ancestors, origin) if definition is not None else None
-        if at is not None:
+        at, laps = None, 0
+        if definition is not None:
+            at, laps = self._moment(definition.full_name, ancestors, origin)
+        if at is not None and definition is not None:
             by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
             labels = agent.memory.labels.names(transaction.comes_with)
-            job = StartRun(name, added, 0, by, actor, dict(ancestors), labels=labels)
-            transaction.later(at, job)
+            job = StartRun(name, added, 0, by, actor, dict(ancestors), labels=labels, laps=laps)
+            transaction.later(*agent.pacing.slow(job, definition.digest, (), transaction.at, at))
             return
-        start_run(transaction, name, added, origin=origin, ancestors=ancestors)
+        start_run(transaction, name, added, origin=origin, ancestors=ancestors, laps=laps)
 
     def _put(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
         """Put an object to a task: a run begins that is its way from there."""
@@ -120,13 +122,17 @@ class Controls:
             return [], ("invalid", f"expected one object within a {of}, found {len(first)}")
         return first, None
 
-    def _moment(self, name: str, ancestors: Mapping[str, int], giver: Origin | None) -> float | None:
+    def _moment(
+        self, name: str, ancestors: Mapping[str, int], giver: Origin | None
+    ) -> tuple[float | None, int]:
         """The moment for a definition that one of the ancestors has followed (N28): of those that descend
-        from one run, one begins a second, unless what `giver` names was fed. None: now.
+        from one run, one begins a second, unless what `giver` names was fed. None: now. With it the laps
+        that led to it.
         """
         first, now = ancestors.get(name), self._transaction.at
         if first is None or giver is None or self._was_fed(giver.run, name, first):
-            return None
+            return None, 0
+        laps = self._laps(giver.run) + 1
         last = self._paced.get(first)
         if last is None:
             last = self._last_planned(name, first)
@@ -134,7 +140,17 @@ class Controls:
         if len(self._paced) > _MOST_PACED:
             self._paced = {first: at for first, at in self._paced.items() if at > now - RESTART_PAUSE}
         self._paced[first] = max(last + RESTART_PAUSE, now)
-        return self._paced[first] if self._paced[first] > now else None
+        begins = self._paced[first]
+        return (begins if begins > now or laps > self._transaction.agent.pacing.most else None), laps
+
+    def _laps(self, run: int) -> int:
+        """The laps that led to a run, or to one that called it."""
+        laps, runs = 0, self._transaction.agent.runs
+        maker = runs.get(run)
+        while maker is not None:
+            laps = max(laps, maker.laps)
+            maker = runs.get(maker.caller.run) if maker.caller is not None else None
+        return laps
 
     def _was_fed(self, run: int, name: str, first: int) -> bool:
         """True if a run has used an element that nothing of its descent made: such runs come to an end."""

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.agent.run import Run
@@ -133,10 +135,13 @@ class TurnEffects:
         job = StartRun(
             command.name, command.elements, command.attempt, run.by, run.actor, dict(run.ancestors)
         )
-        if command.at is None:
+        agent, at = self._agent, command.at
+        if not command.attempt:
+            at, job = agent.pacing.pace(agent.memory, agent.runs, run, self._transaction.at, at, job)
+        if at is None:
             start_again(self._transaction, job)
         else:
-            self._transaction.later(command.at, job)
+            self._transaction.later(at, job)
 
     def finish_run(self, run: Run, command: commands.Finish) -> None:
         """End the run, and tell its caller; one that has ended keeps nothing from others."""
@@ -244,8 +249,26 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
     memory = agent.memory
     there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
     origin = Origin(by=job.by, actor=job.actor)
-    more: dict[str, Any] = {"attempt": job.attempt, "origin": origin, "ancestors": job.ancestors}
+    more: dict[str, Any] = {
+        "attempt": job.attempt,
+        "origin": origin,
+        "ancestors": job.ancestors,
+        "laps": job.laps,
+    }
     with transaction.coming_with(memory.labels.number(recorded(job.labels, job.hearsay))):
         run = start_run(transaction, job.name, there, **more)
     if run is None:
         log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)
+
+
+def start_what_changed(transaction: Transaction) -> None:
+    """Begin at once the runs that would begin late, of definitions that have another version now."""
+    agent = transaction.agent
+    for identifier, job in list(agent.clockwork.starts.items()):
+        definition = runnable(agent.library, job.name) if job.slowed else None
+        if definition is not None and definition.digest != job.slowed:
+            agent.clockwork.starts.pop(identifier)
+            agent.clockwork.timers.discard((0, identifier))
+            transaction.batch.moments_done.append(identifier)
+            agent.pacing.recover(job.name, "it has another version now")
+            start_again(transaction, msgspec.structs.replace(job, laps=0, slowed="", circle=()))

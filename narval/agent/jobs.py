@@ -14,21 +14,32 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a top-level run, after its back-off, by who began the first of them.
-
-    `ancestors` are the runs it descends from by start-plan: of each definition the first. It has the
-    `labels` of what has it begin.
-    """
+    """Begin a top-level run, after its back-off, by who began the first of them."""
 
     name: str
+    """The full name of its definition."""
     elements: tuple[int, ...] = ()
+    """The elements that it is given."""
     attempt: int = 0
+    """The failures in a row before it."""
     by: str = ""
+    """The person or program that began the first of them."""
     actor: str = ""
+    """The program that did so in the name of that person."""
     ancestors: dict[str, int] = {}
+    """The runs it descends from by start-plan: of each definition the first."""
     hearsay: bool = False
     """As it was recorded before there were labels."""
     labels: tuple[str, ...] = ()
+    """The labels of what has it begin."""
+    laps: int = 0
+    """The starts of the definition before this one, each because of the one before and of nothing else."""
+    slowed: str = ""
+    """The version of its definition if it begins late, after so many laps; "": it does not."""
+    circle: tuple[str, ...] = ()
+    """The definitions that wake one another, if it is slowed because of what its runs use; () if they use
+    nothing.
+    """
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):

@@ -34,7 +34,8 @@ class Run(InForce, eq=False):
     descends from by start-plan, since the daemon began: of each definition the first. `transient` are objects
     that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8). `past` is who
     answered it and which run it goes on from, as others ask; None until they did, or while it is active.
-    `retry_of` is the run that it begins again, while it is active.
+    `retry_of` is the run that it begins again, while it is active. `laps` are the starts of its definition
+    that led to its own and to nothing else, since the daemon began.
     """
 
     eid: int
@@ -65,6 +66,7 @@ class Run(InForce, eq=False):
     transient: dict[int, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     past: tuple[tuple[str, ...], int] | None = None
     retry_of: int = 0
+    laps: int = 0
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER

@@ -63,14 +63,16 @@ def start_run(
     environment: Mapping[str, str] | None = None,
     origin: Origin | None = None,
     ancestors: Mapping[str, int] | None = None,
+    laps: int = 0,
     inputs: Inputs = (),
     definition: Definition | None = None,
 ) -> Run | None:
     """Begin a run of the current version of a definition, or of the version that counts for its caller; None
     when there is none, or one that `cannot_start`, unless a standing run calls it. With a `run_kind` the run
     is of that kind, where several follow such definitions. Only some kinds have an `environment` from the
-    start. `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan;
-    its caller gives it `inputs`. With a `definition`, that very version is run.
+    start. `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan
+    and `laps` how many of its definition led to it; its caller gives it `inputs`. With a `definition`, that
+    very version is run.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -88,7 +90,7 @@ def start_run(
     who = origin or Origin()
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
     again = resume.of if resume is not None else 0
-    run = Run(*begun, by=who.by, actor=who.actor, ancestors=ancestors or {}, retry_of=again)
+    run = Run(*begun, by=who.by, actor=who.actor, ancestors=ancestors or {}, retry_of=again, laps=laps)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)

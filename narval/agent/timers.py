@@ -85,6 +85,11 @@ class TimerQueue(Generic[Key, Value]):
         _, key = self._come.pop()
         return at, key, self._live.pop(key)[1]
 
+    def due(self, key: Key) -> float | None:
+        """The moment of a timer; None if there is none under this key."""
+        live = self._live.get(key)
+        return live[0] if live is not None else None
+
     def waiting(self) -> list[tuple[float, Key, Value]]:
         """All timers, each (at, key, value), in no order."""
         return [(at, key, value) for key, (at, value) in self._live.items()]

@@ -289,7 +289,7 @@ def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -
 
 def _job(agent: AgentState, run: int, job: Job | None) -> str:
     if isinstance(job, StartRun):
-        return f"start {job.name} again"
+        return f"start {job.name} again" + (", late: it starts itself without end" if job.slowed else "")
     if isinstance(job, ForgetRun):
         return f"forget run {job.run}"
     if isinstance(job, GiveUpCall):

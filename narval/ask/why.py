@@ -12,6 +12,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.jobs import StartRun
+from narval.agent.pacing import slowed_text
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
@@ -250,7 +251,13 @@ def _cancellation(agent: AgentState, run: Run) -> str:
 
 
 def _restart(agent: AgentState, run: Run) -> str:
-    """The moment when a failed run is started again, or "" if it is not (N28)."""
+    """The moment when a failed run is started again (N28), or one of a definition that is slowed, and why so
+    late; "" if it is not.
+    """
+    for id, start in agent.clockwork.starts.items():
+        if start.slowed and start.name == run.name and run.phase in ("done", "active"):
+            due = agent.clockwork.timers.due((0, id))
+            return f"{run.name} begins again at {moment(due)}: {slowed_text(start)}"
     if run.phase != "failed":
         return ""
     for at, _, job in agent.clockwork.timers.waiting():

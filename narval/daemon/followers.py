@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
+from narval.agent.effects import start_what_changed
 from narval.agent.first_labels import label_secrets
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
@@ -179,6 +180,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
         label_secrets(turn.transaction)
         keep_standing(turn)
         follow_newest(turn)
+        start_what_changed(turn.transaction)
     start_declared(turn, again)
 
 

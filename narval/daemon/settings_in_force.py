@@ -49,6 +49,7 @@ class SettingsInForce:
             participant.loop.set_limit(now.turn_limit)
             participant.loop.agent.keep_history(now.history_entries)
             participant.loop.agent.runs.families.limit(now.run_depth, now.run_family)
+            participant.loop.agent.pacing.limit(now.run_chain)
             participant.dispatcher.limit(now.call_timeout)
             participant.loop.agent.lookup.use_mail(now.mail)
             participant.loop.agent.lookup.trust_models(now.trusted_models)

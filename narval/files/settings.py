@@ -195,6 +195,10 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The depth to which runs may call one another."""
     run_family: Annotated[int, count(1_000_000)] = 10_000
     """The most runs under way that one outermost run has called, directly or not."""
+    run_chain: Annotated[int, count(1_000_000)] = 100
+    """The runs of a definition that may follow one another, each because of the one before alone, before they
+    begin later and later.
+    """
     log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
     """The least grave of what the log holds."""
     grants: Annotated[Literal["ask", "trust"], one_of("ask", "trust")] = "trust"

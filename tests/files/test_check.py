@@ -263,6 +263,56 @@ def test_a_recipe_that_waits_for_something_before_it_begins_again_is_not(
     assert check_home(home) == []
 
 
+WAKING = """from narval import Input, Output, action
+
+@action(runs="inline")
+def nothing(): return None
+
+@action(outputs=[Output("y", "y")], runs="inline")
+def y(): return "<y/>"
+
+@action(outputs=[Output("x", "x[@n]", {more})], runs="inline")
+def x(): return "<x n='1'/>"
+"""
+WAKES = """<recipe group="w" name="{}" start_step="s" end_step="m" restart="yes">
+  <step id="s" type="action" target="w.nothing"/><step id="m" type="action" target="w.{}"/>
+  <transition id="t"><in idref="s"/><out idref="m"/>{}
+    <condition use="yes"><match>{}</match></condition></transition></recipe>
+"""
+
+
+def test_recipes_that_wake_one_another_are_warned_of(home: Home) -> None:
+    _write(home.modules / "w.py", WAKING.format(more=""))
+    recipes = WAKES.format("a", "y", "", "x") + WAKES.format("b", "x", "", "y")
+    alone = WAKES.format("alone", "x", "", "x[@n]")
+    _write(home.path / "recipes/waking.xml", f"<cookbook>\n{recipes}{alone}</cookbook>")
+    a, b, own = check_home(home)
+    assert [(fault.line, fault.warning) for fault in (a, b, own)] == [(2, True), (6, True), (10, True)]
+    assert "recipe 'w.a' wakes itself without end (w.a → w.b → w.a)" in a.message
+    assert "(w.b → w.a → w.b): what a run of the one before makes is all that the next one waits" in b.message
+    assert "(w.alone → w.alone)" in own.message
+    assert "have it wait for something that it does not make" in own.message
+
+
+@pytest.mark.parametrize(
+    ("more", "waits", "match"),
+    [
+        ("", '<time seconds="0" minutes="0"/>', "x"),
+        ("", "<condition><match>switch[@on]</match></condition>", "x"),
+        ("optional=True", "", "x"),
+        ('unique="@n"', "", "x"),
+        ("", "", "x[@n > 3]"),
+        ("", "", "y"),
+    ],
+)
+def test_recipes_that_may_wait_for_something_else_are_not(
+    home: Home, more: str, waits: str, match: str
+) -> None:
+    _write(home.modules / "w.py", WAKING.format(more=more))
+    _write(home.path / "recipes/waking.xml", WAKES.format("alone", "x", waits, match))
+    assert check_home(home) == []
+
+
 PLAIN = {"restart": "no", "kind": "action", "target": "nothing", "more": "", "waits": ""}
 ACTIONS_AGAIN = """from narval import Input, action
 

@@ -66,6 +66,7 @@ def test_every_setting_is_read() -> None:
         history_entries = 500
         run_depth = 20
         run_family = 300
+        run_chain = 40
         xslt_folders = ["data/sheets", "/srv/sheets"]
         fetch_allow = ["wiki.example.org:80", "10.0.0.0/8"]
         log_level = "debug"
@@ -97,6 +98,7 @@ def test_every_setting_is_read() -> None:
         history_entries=500,
         run_depth=20,
         run_family=300,
+        run_chain=40,
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
         fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",

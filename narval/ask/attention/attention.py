@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
+from narval.agent.pacing import slowed_text
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
@@ -50,9 +51,9 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk loop file incident grant login overdue nobody outlived source missed
-    person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident`
-    and `element`.
+    `what` is one of `store fleet disk loop file incident slowed grant login overdue nobody outlived source
+    missed person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`,
+    `incident` and `element`.
     """
     rows, host = await open_rows(daemon), daemon.host
     tries = await host.listings.kept(RunsToTryAgain).look(host.waiters.news, daemon.rounds.clock.now())
@@ -61,6 +62,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
     return [
         *wrong,
+        *_slowed(daemon.agent),
         *_withheld(daemon),
         *_logins(daemon),
         *map(dict, overdue),
@@ -159,6 +161,17 @@ def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     if len(faults) > SHOWN:
         more = counted(len(faults) - SHOWN, "more fault")
         yield item("file", "high", f"{more} of files: `narval check` tells them", link)
+
+
+def _slowed(agent: AgentState) -> Iterator[Form]:
+    """The definitions that begin later and later, for they start themselves without end."""
+    slowed = {job.name: (id, job) for id, job in agent.clockwork.starts.items() if job.slowed}
+    for id, job in islice(slowed.values(), SHOWN):
+        at = json_forms.moment(agent.clockwork.timers.due((0, id)))
+        yield item("slowed", "high", f"{slowed_text(job)}; the next begins at {at}", {"page": "definitions"})
+    if len(slowed) > SHOWN:
+        more = counted(len(slowed) - SHOWN, "more definition")
+        yield item("slowed", "high", f"{more} begin later and later", {"page": "definitions"})
 
 
 def _withheld(daemon: Daemon) -> Iterator[Form]:

@@ -119,6 +119,7 @@ def _blank(
         history_entries=settings.history_entries,
     )
     agent.runs.families.limit(settings.run_depth, settings.run_family)
+    agent.pacing.limit(settings.run_chain)
     agent.lookup.use_mail(settings.mail)
     agent.lookup.trust_models(settings.trusted_models)
     agent.lookup.approve_tools(settings.approved_tools)

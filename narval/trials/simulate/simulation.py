@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
+from narval.agent.pacing import slowed_in
 from narval.agent.turn import Turn
 from narval.ask.places import place_of
 from narval.ask.runs.listing import runs as list_runs
@@ -169,11 +169,13 @@ class Simulation:
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""
         self._trace.listen(batch)
-        if self._trace.begun > MOST_AT_ONCE and not self._outcome.endless:
-            self._outcome.endless = True
-            last = max(self._trace.of.values(), key=attrgetter("begun")).last
-            reason = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {last}"
-            self._outcome.stopped = reason
+        endless = self._trace.crowd(MOST_AT_ONCE)
+        if batch.moments and not endless:
+            endless = next(
+                filter(None, (slowed_in(host.agent.clockwork) for host in self._agents.hosts())), ""
+            )
+        if endless and not self._outcome.endless:
+            self._outcome.endless, self._outcome.stopped = True, endless
             self.daemon.stop.request()
 
     # --- the schedule ---------------------------------------------------------------------------------

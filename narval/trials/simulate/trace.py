@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 from narval.core.elements.element import Element
@@ -37,10 +38,12 @@ class Trace:
         for trace in self.of.values():
             trace.begun = 0
 
-    @property
-    def begun(self) -> int:
-        """The runs that began at this moment."""
-        return sum(trace.begun for trace in self.of.values())
+    def crowd(self, most: int) -> str:
+        """The sentence about more runs that began at this moment than so many; "" if there are not."""
+        if sum(trace.begun for trace in self.of.values()) <= most:
+            return ""
+        last = max(self.of.values(), key=attrgetter("begun")).last
+        return f"{most:,} runs began at one moment, the last of {last}"
 
     def new_lines(self) -> list[Line]:
         """The lines since this was last asked."""

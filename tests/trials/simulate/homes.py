@@ -91,7 +91,7 @@ RECIPES = """\
   <recipe group="shop" name="listen" start_step="listen" end_step="listen">
     <step id="listen" type="action" target="shop.orders"/>
   </recipe>
-  <recipe group="shop" name="endless" start_step="again" end_step="end" restart="yes">
+  <recipe group="shop" name="rounds" start_step="again" end_step="end">
     <step id="again" type="action" target="shop.again"/><step id="end" type="action" target="shop.nothing"/>
     <transition id="t"><in idref="again"/><out idref="end"/>
       <condition use="yes"><match>round</match></condition></transition>

@@ -232,7 +232,10 @@ def test_without_an_end_time_goes_on_while_something_is_due_and_a_day_at_most(sh
     assert report.end == report.start + 3 * 3600
 
 
-def test_what_goes_on_without_end_at_one_moment_is_stopped(shop: Home) -> None:
+@pytest.mark.parametrize("chain", [100, 1_000_000])
+def test_what_goes_on_without_end_is_stopped_and_says_why(shop: Home, chain: int) -> None:
+    (shop.path / "etc").mkdir(exist_ok=True)
+    (shop.path / "etc" / "narval.toml").write_text(f"run_chain = {chain}\n")
     action = (
         '@action(outputs=[Output("{0}", "{0}")], runs="inline", pure=True)\ndef {0}():\n    return "<{0}/>"\n'
     )
@@ -250,7 +253,12 @@ def test_what_goes_on_without_end_at_one_moment_is_stopped(shop: Home) -> None:
           <start recipe="table.ping"><pong/></start><start recipe="table.pong"/>
         </scenario>""",
     )
-    assert report.stopped.startswith(f"{MOST_AT_ONCE:,} runs began at one moment, the last of table.p")
+    if chain > MOST_AT_ONCE:
+        assert report.stopped.startswith(f"{MOST_AT_ONCE:,} runs began at one moment, the last of table.p")
+    else:
+        assert report.stopped.startswith("table.ping began 101 times in a row")
+        assert "table.ping → table.pong → table.ping wake one another" in report.stopped
+        assert len(report.runs) < 3 * chain
     assert not report.well
 
 

@@ -19,6 +19,7 @@ from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
 from narval.kinds.recipe.language.prompts import Slip
+from narval.kinds.recipe.language.waking import comes_back, waking
 
 
 class Edge(NamedTuple):
@@ -194,6 +195,10 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     endless = _endless(library)
     checks = (_unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
+    woken = waking(library)
+    for recipe in recipes:
+        if (ring := _circle(recipe.full_name, woken)) is not None:
+            doubtful.append(Fault(recipe.path, recipe.line, 1, _wakes_itself(recipe, ring), warning=True))
     return doubtful + [
         Fault(
             recipe.path,
@@ -311,15 +316,26 @@ def _waits(transition: Transition) -> bool:
 
 def _comes_back_alike(step: Step, library: Library) -> bool:
     """True if a step calls an action once, which comes back by itself and uses up nothing."""
-    target = library.get(step.kind, step.target)
-    waits = step.until or step.every or step.foreach or step.agent or step.sending or step.approve
-    if waits or not isinstance(target, Action) or target.where == "source":
+    target = comes_back(step, library)
+    if target is None:
         return False
     try:
         inputs = step.prototype(target.prototype).inputs
     except DefinitionError:  # told by check_step
         return False
     return not any(slot.use or slot.outdates for slot in inputs)
+
+
+def _wakes_itself(recipe: Recipe, ring: list[str]) -> str:
+    """The words for recipes each of which is woken by what the one before makes."""
+    way, alone = " → ".join(ring), len(ring) == 2
+    made = "what each of its runs makes" if alone else "what a run of the one before makes"
+    mend = "it does not make" if alone else "the others do not make"
+    return (
+        f"recipe {recipe.full_name!r} wakes itself without end ({way}): {made} is all that the next one "
+        f"waits for, so narval will begin them later and later; have it wait for something that {mend}, or "
+        "leave restart out"
+    )
 
 
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:

@@ -1,0 +1,142 @@
+"""Pacing: a definition that starts again and again, because of itself and of nothing else, starts later and
+later. Nothing is lost: each start is a job of the store, which comes in time.
+
+A start is a *lap* if the run before it used nothing and waited for nothing, or used only what runs made that
+its definition had woken. A run that uses what comes from elsewhere ends the chain.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import msgspec
+
+from narval.agent.jobs import StartRun
+from narval.agent.run import Run
+from narval.agent.run_table import RunTable
+from narval.agent.timers import Clockwork
+from narval.core.engines.calls.backoff import restart_wait
+from narval.core.memory.memory import Memory
+
+WITHIN = 600.0
+"""Seconds: starts are counted anew after so long."""
+MOST_AT_ONCE = 100
+"""Of so many runs at most it is looked at by what they were woken: more are no chain."""
+
+log = logging.getLogger("narval.turn")
+
+
+class Pacing:
+    """The chains of starts of one agent: how many came so quickly, and which definitions are slowed."""
+
+    def __init__(self) -> None:
+        self.most = 100
+        """The laps after which starts come later."""
+        self._recent: dict[str, tuple[float, int]] = {}
+        """The starts of a definition since a moment."""
+        self._slowed: set[str] = set()
+        """The definitions of which the log has said so."""
+
+    def limit(self, most: int) -> None:
+        """Let starts come later after so many laps."""
+        self.most = most
+
+    def pace(
+        self, memory: Memory, runs: RunTable, run: Run, now: float, at: float | None, job: StartRun
+    ) -> tuple[float | None, StartRun]:
+        """The moment of the start that follows a run (None: at once), and its job. The engine would have it
+        begin `at` a moment; not at once if the run waited for nothing, or used only what its own made.
+        """
+        circle: tuple[str, ...] = ()
+        if at is not None and next(_used_by(memory, run), None) is None:
+            laps = run.laps + 1
+        else:
+            since, starts = self._recent.get(run.name, (now, 0))
+            if now - since > WITHIN:
+                since, starts = now, 0
+            if starts < self.most and run.laps <= self.most:
+                self._recent[run.name] = (since, starts + 1)
+                return at, job
+            self._recent.pop(run.name, None)
+            length, circle = _chain(memory, runs, run, self.most)
+            laps = max(self.most, run.laps) + 1 if length >= self.most else 0
+        if laps <= self.most:
+            if not laps and run.name in self._slowed:
+                self.recover(run.name, "its run has used what comes from elsewhere")
+            return at, msgspec.structs.replace(job, laps=laps) if laps else job
+        return self.slow(msgspec.structs.replace(job, laps=laps), run.digest, circle, now, at)
+
+    def slow(
+        self, job: StartRun, digest: str, circle: tuple[str, ...], now: float, at: float | None
+    ) -> tuple[float, StartRun]:
+        """The moment of a start after all the laps that its job has, and the job as it is recorded."""
+        late = job.laps - self.most
+        moment = now if at is None else at
+        if late <= 0:
+            return moment, job
+        job = msgspec.structs.replace(job, slowed=digest, circle=circle)
+        if job.name not in self._slowed:
+            self._slowed.add(job.name)
+            log.warning("%s", slowed_text(job))
+        return max(moment, now + restart_wait(late - 1)), job
+
+    def recover(self, name: str, why: str) -> None:
+        """Know that a definition is not slowed any more."""
+        self._slowed.discard(name)
+        self._recent.pop(name, None)
+        log.info("%s begins as it should again: %s", name, why)
+
+
+def slowed_text(job: StartRun) -> str:
+    """The reason why a definition is slowed, and the next step, in a sentence for people."""
+    if len(job.circle) > 1:
+        why = f"{' → '.join((*job.circle, job.circle[0]))} wake one another"
+        mend = "have one of them wait for something that the others do not make"
+    elif job.circle:
+        why, mend = "it uses only what its own runs make", "have it wait for something that it does not make"
+    else:
+        why = "its runs use nothing and wait for nothing, or start one another"
+        mend = 'write use="yes" at a condition, add a date, or leave the restart out'
+    text = f"{job.name} began {job.laps} times in a row, and begins later and later now: {why}"
+    return f"{text}; {mend}; more are allowed by run_chain in etc/narval.toml"
+
+
+def slowed_in(clockwork: Clockwork) -> str:
+    """The sentence of a definition that is slowed; "" if none is."""
+    job = next((job for job in clockwork.starts.values() if job.slowed), None)
+    return slowed_text(job) if job is not None else ""
+
+
+def _used_by(memory: Memory, run: Run) -> Iterator[int]:
+    """The elements that a run has used."""
+    for eid in memory.contexts.of(run.eid):
+        if any(user == run.eid for _, user in memory.used_by(eid)):
+            yield eid
+
+
+def _chain(memory: Memory, runs: RunTable, run: Run, most: int) -> tuple[int, tuple[str, ...]]:
+    """The runs of its definition that led to a run, each by what it made and the next one used, up to so
+    many; and the definitions on the way from one of them to the next.
+    """
+    length, circle, newest, seen = 0, dict.fromkeys((run.name,)), {run.eid: run}, {run.eid}
+    while length < most and 0 < len(newest) <= MOST_AT_ONCE:
+        makers: dict[int, Run] = {}
+        for each in newest.values():
+            has_begun = True
+            for eid in _used_by(memory, each):
+                element = memory.element(eid)
+                maker = runs.get(element.origin.run) if element is not None and element.origin else None
+                if maker is None or maker.eid == each.eid:
+                    return length, tuple(circle)
+                has_begun = False
+                while maker.caller is not None and (caller := runs.get(maker.caller.run)) is not None:
+                    maker = caller
+                makers[maker.eid] = maker
+            if has_begun:
+                return length, tuple(circle)
+        circle.update(dict.fromkeys(reversed([maker.name for maker in makers.values()])))
+        length += any(maker.name == run.name for maker in makers.values())
+        newest = {eid: maker for eid, maker in makers.items() if eid not in seen}
+        seen.update(newest)
+    return length, tuple(circle)

@@ -1,0 +1,106 @@
+"""Waking: which recipes that restart are surely woken by what a run of another makes, or one of their own.
+
+Only what is sure counts, for a warning that is wrong is worse than none: the parts through which each run has
+to go, the outputs that each call has to give, and conditions that every such element fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import Output, Prototype
+from narval.core.definitions.reading.walks import reached
+from narval.core.errors import DefinitionError
+from narval.core.patterns.pattern import Condition
+from narval.kinds.recipe.language.definition import Recipe, Step, Transition
+
+
+def waking(library: Library) -> dict[str, tuple[str, ...]]:
+    """The recipes that each recipe surely wakes, whatever else there is: each of its runs makes all that one
+    of theirs uses up and waits for.
+    """
+    needs, makes = dict[str, list[Condition]](), dict[str, list[Output]]()
+    for name, recipe in library.of("recipe").items():
+        if not isinstance(recipe, Recipe) or recipe.restart == "no":
+            continue
+        prototypes = _prototypes(recipe, library)
+        waits = _needs(recipe, prototypes) if prototypes is not None else []
+        if prototypes is not None and waits:
+            steps = [step for step in prototypes if _must_pass(recipe, step)]
+            needs[name], makes[name] = waits, [out for step in steps for out in prototypes[step].outputs]
+    return {
+        maker: tuple(
+            name
+            for name, waits in needs.items()
+            if all(any(_surely_fits(output, need) for output in outputs) for need in waits)
+        )
+        for maker, outputs in makes.items()
+    }
+
+
+def comes_back(step: Step, library: Library) -> Action | None:
+    """The action that a step calls once, if it comes back by itself."""
+    target = library.get(step.kind, step.target)
+    waits = step.until or step.every or step.foreach or step.agent or step.sending or step.approve
+    return None if waits or not isinstance(target, Action) or target.where == "source" else target
+
+
+def _prototypes(recipe: Recipe, library: Library) -> dict[str, Prototype] | None:
+    """The prototype of each step; None if one of them may not come back, or waits."""
+    prototypes = {}
+    for step in recipe.steps.values():
+        if (target := comes_back(step, library)) is None:
+            return None
+        try:
+            prototypes[step.id] = step.prototype(target.prototype)
+        except DefinitionError:  # told by check_step
+            return None
+    return prototypes
+
+
+def _needs(recipe: Recipe, prototypes: dict[str, Prototype]) -> list[Condition]:
+    """The conditions of all that a run may wait for; [] if it may wait for a date, or uses nothing up."""
+    needs, uses = list[Condition](), False
+    for transition in recipe.transitions.values():
+        if transition.times or transition.appointments:
+            return []
+        for each in transition.conditions:
+            if each.absent or each.lasting or each.condition.variables:
+                return []
+            needs.append(each.condition)
+            uses = uses or each.use
+    for prototype in prototypes.values():
+        for slot in prototype.inputs:
+            if slot.outdates or (slot.use and slot.condition.variables):
+                return []
+            if slot.use:
+                needs.append(slot.condition)
+                uses = True
+    return needs if uses else []
+
+
+def _must_pass(recipe: Recipe, step: str) -> bool:
+    """True if each run that comes to its end has done a step."""
+    if step in (recipe.start.id, recipe.end.id):
+        return True
+    return recipe.end.id not in reached([recipe.start.id], _ways_without(step, recipe.transitions.values()))
+
+
+def _ways_without(
+    step: str, transitions: Iterable[Transition]
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    for transition in transitions:
+        if step not in transition.sources:
+            yield transition.sources, transition.targets
+
+
+def _surely_fits(output: Output, need: Condition) -> bool:
+    """True if there is an element of an output after each call, and each of them fits."""
+    if output.optional or output.unique or output.replaces or output.condition.variables:
+        return False
+    names, texts = output.condition.names, {pattern.text.strip() for pattern in output.condition.patterns}
+    return names is not None and all(
+        pattern.text.strip() in {*texts, "*"} or names == {pattern.text.strip()} for pattern in need.patterns
+    )
