@@ -11,7 +11,7 @@ import pytest
 from narval.calls.context import call
 from narval.calls.output_capture import capture_output
 from narval.calls.record import CallListener
-from narval.core.elements.element import Element
+from narval.core.elements.element import Element, Origin
 from narval.core.engines.events import OutputElement
 from narval.core.errors import InternalError, RequestError
 
@@ -50,6 +50,13 @@ def test_N30_an_element_arrives_with_its_eid_bytes_and_moment(ask: Ask) -> None:
     assert ask(text, inputs={"mail": MAIL}).elements == [
         OutputElement(b'<seen eid_="3" at="1.5">email</seen>')
     ]
+
+
+def test_an_action_learns_who_sent_an_element(ask: Ask) -> None:
+    sent = Element(5, b"<bid/>", 1.5, Origin(agent="shop"))
+    text = "def act(bids): return f'<n>{[bid.sender for bid in bids]}</n>'"
+    outcome = ask(text, inputs={"bids": [MAIL, sent]})
+    assert outcome.elements == [OutputElement(b"<n>['', 'shop']</n>")]
 
 
 def test_N30_a_list_input_gets_a_list_and_an_absent_optional_one_gets_none(ask: Ask) -> None:

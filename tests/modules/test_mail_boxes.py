@@ -216,7 +216,7 @@ def test_a_home_in_memory_keeps_files_for_as_long_as_the_program_runs(tmp_path: 
     context = CallContext("call-1", 1, "read", None).context()
     mailbox = Element(1, f'<mailbox path="{tmp_path}/Maildir"/>'.encode())
     (found,) = (Element(0, each) for each in context.run(mail.read, mailbox))
-    (file,) = found.xpath("email/raw/@file")
+    (file,) = found.select("raw/@file")
     assert Path(file).read_bytes() == letter(0)
 
 

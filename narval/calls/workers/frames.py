@@ -14,7 +14,7 @@ import msgspec
 
 from narval.calls.context import CallContext, Target
 from narval.calls.record import Outcome
-from narval.core.elements.element import Element
+from narval.core.elements.element import Element, Origin
 from narval.core.errors import ActionError
 from narval.files.outside.services import AnyService
 from narval.system.clock import RunClock, SimulatedClock, SystemClock
@@ -37,6 +37,8 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
 
     elements: tuple[tuple[int, bytes, float], ...]
     listed: bool
+    senders: tuple[str, ...] = ()
+    """The agent that sent each of them, "" if none did; () where none did of any."""
 
 
 class Allowance(msgspec.Struct, frozen=True, array_like=True):
@@ -170,12 +172,18 @@ def packed_input(value: Element | list[Element] | None) -> Given | None:
         return None
     listed = isinstance(value, list)
     elements = value if isinstance(value, list) else [value]
-    return Given(tuple((element.eid, element.xml, element.added) for element in elements), listed)
+    given = tuple((element.eid, element.xml, element.added) for element in elements)
+    senders = tuple(element.sender for element in elements)
+    return Given(given, listed, senders if any(senders) else ())
 
 
 def unpacked_input(sent: Given | None) -> Element | list[Element] | None:
     """The elements of an input, in the worker."""
     if sent is None:
         return None
-    elements = [Element(eid, xml, added) for eid, xml, added in sent.elements]
+    senders = sent.senders or ("",) * len(sent.elements)
+    elements = [
+        Element(eid, xml, added, Origin(agent=sender) if sender else None)
+        for (eid, xml, added), sender in zip(sent.elements, senders, strict=True)
+    ]
     return elements if sent.listed else elements[0]

@@ -18,6 +18,9 @@ from narval.core.errors import UnreadableError
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 """The control namespace; narval reads its own words with it and without it."""
 
+PREFIXES = {"al": CONTROL}
+"""The prefixes that every pattern knows."""
+
 SIGNAL = "signal"
 """The root name of an element sent to a run by `narval signal`."""
 
@@ -121,10 +124,22 @@ class Element(msgspec.Struct, eq=False, gc=False):
             root.set("eid", str(self.eid))
         return root
 
-    def xpath(self, expression: str) -> Any:
-        """The result of an XPath 1.0 expression, as lxml gives it.
+    @property
+    def sender(self) -> str:
+        """The name of the agent that sent it as a message, or gave it as the result of a call; "" of any
+        other.
+        """
+        return self.origin.agent if self.origin is not None else ""
 
-        The element is the only child of the context node, as in a pattern: `element.xpath("email/@subject")`.
+    def select(self, expression: str) -> Any:
+        """The result of an XPath 1.0 expression from the root of the element, as lxml gives it:
+        `element.select("@subject")`, `element.select("item/@price")`. Prefixes: `al` is that of `al:from`.
+        """
+        return self.tree().xpath(expression, namespaces=PREFIXES)
+
+    def xpath(self, expression: str) -> Any:
+        """The result of an XPath 1.0 expression from above the element, as in a pattern, as lxml gives it:
+        `element.xpath("email/@subject")`. `select` counts from the element itself.
         """
         return Tree(self).context.xpath(expression)
 

@@ -61,9 +61,9 @@ class KnownValues:
 def _values_in(memory: Memory, eid: int, pattern: Pattern) -> tuple[str, ...]:
     """The values that stand in one element; none in one that is too large to be tried."""
     element = memory.element(eid)
-    if element is None or pattern.outgrown_by(memory.tree(element), None):
+    if element is None or pattern.outgrown_by(tree := memory.tree(element), None):
         return ()
-    return tuple(_texts(element.xpath(pattern.text)))
+    return tuple(_texts(tree.context.xpath(pattern.text)))
 
 
 def _texts(result: object) -> Iterator[str]:

@@ -64,8 +64,12 @@ class WorkObject:
         """A fresh lxml copy: altering it alters nothing else; `replace` of the task does."""
         return self.element.tree()
 
+    def select(self, expression: str) -> Any:
+        """The result of an XPath 1.0 expression from the root of the element, as lxml gives it."""
+        return self.element.select(expression)
+
     def xpath(self, expression: str) -> Any:
-        """The result of an XPath 1.0 expression, as lxml gives it."""
+        """The result of an XPath 1.0 expression from above the element, as lxml gives it. Use `select`."""
         return self.element.xpath(expression)
 
     def give_away(self, why: str) -> None:

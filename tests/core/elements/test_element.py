@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from lxml import etree
 
-from narval.core.elements.element import Element, Origin, Tree, children, parse
+from narval.core.elements.element import CONTROL, Element, Origin, Tree, children, parse
 from tests.core.patterns.expressions import elements
 
 
@@ -15,9 +15,25 @@ def test_an_element_shows_its_parts() -> None:
     assert (element.name, element.text, element.added) == ("a", "tu", 12.5)
     assert element.attributes == {"b": "1", "eid": "3"}
     assert element.with_eid() == b'<a b="1" eid="3">t<!-- c --><c>u</c></a>'
-    assert [node.tag for node in element.xpath("a/c")] == ["c"]
+    assert [node.tag for node in element.select("c")] == ["c"]
     assert element.origin == Origin(run=1, step="step", call="call", inputs=(2,))
     assert "Element 3: <a b=" in repr(element)
+
+
+def test_an_expression_counts_from_the_element_and_knows_the_prefix_of_stamps() -> None:
+    element = Element(3, f"<a b='1' xmlns:x='{CONTROL}' x:from='shop'><c n='2'/></a>".encode())
+    assert element.select("@b") == element.select("string(@b)").split() == ["1"]
+    assert element.select("c/@n") == element.select("/a/c/@n") == ["2"]
+    assert element.select("string(@al:from)") == "shop"
+    assert (element.xpath("a/c/@n"), element.xpath("c/@n")) == (["2"], [])
+
+
+@pytest.mark.parametrize(
+    ("origin", "sender"), [(Origin(agent="shop", message="m.1"), "shop"), (Origin(run=1), ""), (None, "")]
+)
+def test_the_sender_is_that_of_a_message(origin: Origin | None, sender: str) -> None:
+    forged = f"<a xmlns:al='{CONTROL}' al:from='bank'/>".encode()
+    assert Element(3, forged, 0.0, origin).sender == sender
 
 
 def test_an_element_that_is_not_in_memory_has_no_number() -> None:
