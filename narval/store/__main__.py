@@ -1,6 +1,6 @@
 """Bring a store, on which no daemon works, to a version: `python -m narval.store PATH_OR_URL VERSION`.
 
-So an older narval can be started on it again.
+So an older narval can be started on it again. A store in a file is kept beside it as it was.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from contextlib import closing
 
-from narval.store.migrate import migrate
+from narval.store.migrate import keep_before, migrate
 from narval.store.postgresql.drivers import driver_of
 from narval.store.sql import version_of
 from narval.store.sqlite import File, refuse_other
@@ -21,7 +21,10 @@ def bring(where: str, to: int) -> None:
         if isinstance(driver, File):
             refuse_other(driver.path)
         with closing(driver.connect()) as connection:
-            migrate(driver, connection, version_of(driver, connection)[0], to)
+            version = version_of(driver, connection)[0]
+            if isinstance(driver, File) and version != to:
+                keep_before(driver, connection, version)
+            migrate(driver, connection, version, to)
     except driver.errors as error:
         raise driver.trouble(error) from error
     finally:

@@ -304,7 +304,7 @@ def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
     if _stamp(file.path, log) != before:
         return None
     try:
-        open_database(File(copy, "crash", PATIENCE)).close()
+        open_database(File(copy, "crash", PATIENCE), is_copy=True).close()
     except StoreError as error:
         raise StoreError(str(error).replace(str(copy), file.name)) from error
     connection = _connect(copy, "immutable=1")

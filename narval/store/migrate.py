@@ -6,6 +6,8 @@ that lead back.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +17,9 @@ from narval import __version__
 from narval.core.errors import StoreError
 from narval.store import tables
 from narval.store.reading import Driver
+from narval.store.sqlite import File, sync
+
+logger = logging.getLogger("narval.store")
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -22,6 +27,33 @@ OLDEST = 4
 """The oldest version that can be brought up to date."""
 
 _FORTH, _BACK = "-- forth\n", "-- back\n"
+
+
+def keep_before(file: File, connection: Any, version: int) -> Path:
+    """Write a backup of a store beside it, before its tables are brought from `version` to another; its path.
+
+    It is whole or not there. One that is there from an earlier time stays. Raises errors of the driver, as
+    where the disk has no room for it; OSError.
+    """
+    names = {path.name for path in file.path.parent.iterdir()}
+    first = f"{file.path.name}.of-version-{version:04}"
+    backup = file.path.with_name(first)
+    number = 1
+    while backup.name in names:
+        number += 1
+        backup = file.path.with_name(f"{first}-{number}")
+    new = file.path.with_name(f".{backup.name}.new")
+    new.unlink(missing_ok=True)  # of a start that was killed
+    try:
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        connection.execute("VACUUM INTO ?", (str(new),))
+        sync(new)
+        new.replace(backup)
+    finally:
+        new.unlink(missing_ok=True)
+    sync(backup.parent)
+    logger.info("the store as it was with tables of version %d: %s", version, backup)
+    return backup
 
 
 def migrate(driver: Driver, connection: Any, version: int, to: int | None = None) -> None:

@@ -18,6 +18,7 @@ from narval.store import tables
 from narval.store.batch import HOME_AGENT, STORE, Batch, slots_of
 from narval.store.damage import LOST_PAGES
 from narval.store.reading import Driver, ReadTables, Tables
+from narval.store.releases import NEEDS, refuse_newer
 from narval.store.slots import Rows
 from narval.store.sqlite import File
 from narval.store.statements import writes
@@ -29,13 +30,15 @@ OF_ALEMBIC = "alembic_version"
 _NOT_PERFORMED = "nothing of this turn was performed"
 
 
-def open_database(file: File) -> Store:
-    """The store in a file, made, checked and brought up to date as it needs. Raises StoreError."""
+def open_database(file: File, *, is_copy: bool = False) -> Store:
+    """The store in a file, made, checked and brought up to date as it needs, after a backup unless the file
+    `is_copy`. Raises StoreError.
+    """
     try:
         file.ensure()
         writer = file.connect()
         try:
-            _begin(file, writer)
+            _begin(file, writer, is_copy=is_copy)
         except BaseException:
             writer.close()
             raise
@@ -135,7 +138,7 @@ class Database(ReadTables):
 # --- opening --------------------------------------------------------------------------------------------
 
 
-def _begin(driver: File, writer: Any) -> None:
+def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
     """Check, bring up to date, and mark as in use."""
     version, known = version_of(driver, writer)
     lost = driver.lost_pages(writer)
@@ -143,8 +146,10 @@ def _begin(driver: File, writer: Any) -> None:
         if known.get("clean") != "1":
             driver.look_through(writer)
         if version != tables.HEAD:
-            from narval.store.migrate import migrate
+            from narval.store.migrate import keep_before, migrate
 
+            if not is_copy:
+                keep_before(driver, writer, version)
             migrate(driver, writer, version)
         driver.shrink(writer)
         _mark_in_use(cursor, driver.statements, lost)
@@ -179,8 +184,10 @@ def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
         writer = known.get("narval", "?")
         raise StoreError(
             f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
-            f"{__version__} (schema {tables.HEAD}); start it with that version or a later one"
+            f"{__version__} (schema {tables.HEAD}); start it with that version or a later one, "
+            f"or have that version take the tables back: python -m narval.store {driver.name} {tables.HEAD}"
         )
+    refuse_newer(driver.name, known.get(NEEDS, ""))
     return version, known
 
 

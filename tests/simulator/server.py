@@ -25,6 +25,7 @@ from narval.store.batch import (
     new_agent,
 )
 from narval.store.postgresql.leases import LEASE, WEIGHT, Beat, DaemonRow, Ownership, Taken
+from narval.store.releases import is_older, refuse_newer, refuse_older
 from narval.store.sql import open_database
 from narval.store.sqlite import File
 
@@ -62,6 +63,7 @@ class Server:
         self.tables = open_database(File(path, "crash", 5.0))
         self.leases: dict[int, Lease] = {}
         self.daemons: dict[int, DaemonRow] = {}
+        self.needs = ""
         self.given_at: dict[int, float] = {}
         """The moments at which agents were last handed over from a daemon to another."""
         self.published: dict[str, str] = {}
@@ -144,6 +146,7 @@ class Server:
     ) -> tuple[int, AgentRow, Mark]:
         """Begin a daemon."""
         now = self.now()
+        refuse_newer("the simulated server", self.needs, version)
         for other in [row for row in self.daemons.values() if row.home == home]:
             if other.until > now:
                 raise ElsewhereError(
@@ -157,6 +160,12 @@ class Server:
             daemon, home, address, version, digest, now, now + LEASE, draining=False, agents=0, weight=weight
         )
         return daemon, own, self.hold(daemon, own.agent, home)
+
+    def need(self, release: str, what: str) -> None:
+        """Refuse daemons of older releases from now on, if none is there."""
+        if is_older(self.needs, release):
+            refuse_older(what, release, ((row.home, row.version) for row in self.daemons.values()))
+            self.needs = release
 
     def _own(self, home: str) -> AgentRow:
         rows = {row.agent: row for row in self.tables.agents()}

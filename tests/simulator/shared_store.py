@@ -211,6 +211,10 @@ class SharedLeases(Leases):
         self._store.use_own(own.agent)
         return own
 
+    def need(self, release: str, what: str) -> None:
+        """Have the store say that it needs a release."""
+        self._ask(self._store.link.server.need, release, what)
+
     def renew(self, *, draining: bool = False) -> Beat:
         """Hold what it holds for longer."""
         try:

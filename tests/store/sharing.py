@@ -70,10 +70,10 @@ SHARED: dict[str, Callable[[Path, ExitStack], Shared]] = {"simulated": Simulated
 class Member:
     """A daemon that has joined: its store and its leases."""
 
-    def __init__(self, shared: Shared, home: str) -> None:
+    def __init__(self, shared: Shared, home: str, version: str = "1.0") -> None:
         self.store = shared.store()
         self.leases = leases_of(self.store)
-        self.own = self.leases.join(home, f"{home}.example", "1.0", "d1")
+        self.own = self.leases.join(home, f"{home}.example", version, "d1")
 
     @property
     def number(self) -> int:

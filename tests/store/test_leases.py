@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from narval.core.errors import ElsewhereError, FencedError, SettingsError, StoreError
+from narval.core.errors import ElsewhereError, FencedError, RequestError, SettingsError, StoreError
 from narval.store.batch import (
     ACTIVE,
     HOME_AGENT,
@@ -75,6 +75,23 @@ def test_a_home_at_work_is_refused_a_second_daemon_until_the_time_of_the_first_i
     assert fenced.value.agents == {HOME_AGENT}
     with pytest.raises(FencedError):
         attic.leases.renew()
+
+
+def test_what_is_new_is_recorded_only_once_all_daemons_know_it(shared: Shared) -> None:
+    attic, barn = Member(shared, "attic", "0.1.0"), Member(shared, "barn", "0.0.9")
+    with pytest.raises(RequestError, match=r"a swap needs narval 0\.1 on all.*: barn \(0\.0\.9\); upgrade"):
+        attic.leases.need("0.1", "a swap")
+    shared.is_over(barn.number)
+    with pytest.raises(RequestError, match="barn"):  # it may still renew, and go on
+        attic.leases.need("0.1", "a swap")
+    barn.leases.leave()
+    for _ in range(2):
+        attic.leases.need("0.1", "a swap")
+    with pytest.raises(
+        StoreError, match=r"records that need .*0\.1 or later, and this is 0\.0\.9; start it with"
+    ):
+        Member(shared, "barn", "0.0.9")
+    Member(shared, "barn", "0.1.0").leases.need("0.0", "what is older")
 
 
 def test_a_home_may_not_have_the_name_of_an_agent(shared: Shared) -> None:

@@ -186,6 +186,18 @@ def test_a_store_of_a_newer_narval_is_left_alone(
         open_store(postgres_url)
 
 
+def test_tables_are_not_altered_under_a_daemon_at_work(
+    postgres_url: str, database: psycopg.Connection[Any]
+) -> None:
+    with open_store(postgres_url) as store:
+        leases_of(store).join("attic", "attic.example", "0.0.9")
+        database.execute("UPDATE version SET number = number - 1")
+        with pytest.raises(StoreError, match=r"at work on them: attic \(0\.0\.9\); stop these, back"):
+            open_store(postgres_url)
+        database.execute("UPDATE version SET number = number + 1")
+        leases_of(store).leave()
+
+
 def test_a_schema_that_is_not_there_is_named(postgres_url: str) -> None:
     with pytest.raises(StoreError, match=r"no schema is there.*create the schema"):
         open_store(f"{postgres_url}_nosuch")

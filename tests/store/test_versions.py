@@ -132,3 +132,54 @@ def test_an_older_store_is_looked_at_in_a_copy(path: Path, next_version: Callabl
         assert store.of(STORE).meta["clean"] == "1"
     assert path.read_bytes() == before
     assert [found.name for found in path.parent.glob("store.db*")] == ["store.db"]
+
+
+def test_a_backup_is_kept_before_tables_are_altered(path: Path, next_version: Callable[..., None]) -> None:
+    kept = filled_store(path, clean=True)
+    next_version()
+    for number in ("", "-2"):
+        open_store(path).close()
+        backup = path.with_name(f"store.db.of-version-{tables.HEAD - 1:04}{number}")
+        assert backup.stat().st_mode & 0o077 == 0
+        with look_into(backup, lambda: False) as store:
+            assert store.of().runs() == kept["runs"]
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("UPDATE version SET number = number - 1")
+            other.execute("ALTER TABLE runs DROP COLUMN colour")
+    assert not list(path.parent.glob(".*.new")), "nothing half written stays"
+
+
+def test_a_backup_is_kept_before_a_step_back(path: Path) -> None:
+    kept = filled_store(path, clean=True)
+    bring(str(path), tables.HEAD - 1)
+    (backup,) = path.parent.glob("store.db.of-version-*")
+    assert backup.name.endswith(f"{tables.HEAD:04}")
+    assert read_all(backup) == kept
+
+
+def test_a_store_whose_backup_cannot_be_written_is_not_altered(
+    path: Path, next_version: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled_store(path, clean=True)
+    before = schema(path)
+    next_version()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(migrate, "sync", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        open_store(path)
+    assert schema(path) == before
+    assert [found.name for found in path.parent.glob("*of-version*")] == []
+
+
+def test_a_store_that_needs_a_later_release_is_refused_with_the_next_step(path: Path) -> None:
+    open_store(path).close()
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("INSERT INTO meta VALUES (0, 'needs', '7.5.0')")
+    said = r"has records that need narval 7\.5\.0 or later, and this is .*; start it with narval 7\.5\.0"
+    with pytest.raises(StoreError, match=said):
+        open_store(path)
+    with pytest.raises(StoreError, match=said), look_into(path, lambda: False):
+        pass

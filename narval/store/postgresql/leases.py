@@ -126,8 +126,15 @@ class Leases(Protocol):
     def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
         """Be a daemon of this store: the own agent of the home, made where there is none, which it holds.
 
-        Raises ElsewhereError where another daemon of that home is at work, and SettingsError where an agent
-        that is not the own one of any home has the name.
+        Raises ElsewhereError where another daemon of that home is at work, SettingsError where an agent that
+        is not the own one of any home has the name, and StoreError where the store needs a later release.
+        """
+
+    def need(self, release: str, what: str) -> None:
+        """Have the store say that it needs a release (`releases.py`), before `what` is recorded that is new
+        in it; daemons of older ones are refused from then on.
+
+        Raises RequestError where a daemon of an older one is at work: then nothing has changed.
         """
 
     def renew(self, *, draining: bool = False) -> Beat:

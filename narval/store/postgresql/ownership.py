@@ -16,7 +16,7 @@ from typing import Any
 from psycopg import Connection, Error
 
 from narval.core.errors import ElsewhereError, InternalError, SettingsError
-from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, new_agent
+from narval.store.batch import ACTIVE, HOME_AGENT, STORE, AgentRow, new_agent
 from narval.store.postgresql import lease_statements as statements
 from narval.store.postgresql.leases import (
     LEASE,
@@ -31,6 +31,7 @@ from narval.store.postgresql.leases import (
 from narval.store.postgresql.postgresql import Rows, Server
 from narval.store.postgresql.record import Commit, TurnMark, fenced
 from narval.store.postgresql.troubles import is_away
+from narval.store.releases import NEEDS, is_older, refuse_newer, refuse_older
 
 MOST_COUNTED = 16 * PORTION
 """The most agents that nobody holds which are counted, or looked for at once."""
@@ -107,6 +108,7 @@ class ServerLeases(Leases):
         """Be a daemon of this store."""
         with self._asking() as connection:
             connection.execute(statements.ONE_JOINS.encode())
+            refuse_newer(self._server.name, _needs(connection), version)
             connection.execute("DELETE FROM daemons WHERE home = %s AND until <= clock_timestamp()", (home,))
             joining = (home, address, version, digest, weight, LEASE)
             made = connection.execute(statements.JOIN.encode(), joining).fetchone()
@@ -119,6 +121,17 @@ class ServerLeases(Leases):
         self._home, self._pinned = home, {own.agent}
         self._be(own.agent)
         return own
+
+    def need(self, release: str, what: str) -> None:
+        """Have the store say that it needs a release; no daemon joins meanwhile."""
+        with self._asking() as connection:
+            connection.execute(statements.ONE_JOINS.encode())
+            if not is_older(_needs(connection), release):
+                return
+            # also those whose time is over: until somebody takes what they have they may go on
+            refuse_older(what, release, connection.execute("SELECT home, version FROM daemons ORDER BY home"))
+            put = self._server.statements["put meta"].encode()
+            connection.execute(put, (STORE, NEEDS, release))
 
     def renew(self, *, draining: bool = False) -> Beat:
         """Hold what it holds for longer."""
@@ -299,6 +312,13 @@ def daemons_of(connection: Connection[Rows]) -> tuple[DaemonRow, ...]:
     """The daemons of a store whose time is not over."""
     found = connection.execute(statements.DAEMONS.format("d.until > clock_timestamp()").encode())
     return tuple(map(DaemonRow._make, found.fetchall()))
+
+
+def _needs(connection: Connection[Rows]) -> str:
+    """The release that the store needs; "" where every release can read it."""
+    asked = "SELECT value FROM meta WHERE agent = %s AND key = %s"
+    found = connection.execute(asked, (STORE, NEEDS)).fetchone()
+    return "" if found is None else str(found[0])
 
 
 def turns_recorded(

@@ -12,6 +12,7 @@ from psycopg import Connection, Cursor, Error, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 
+from narval import __version__
 from narval.core.errors import StoreError
 from narval.store import tables
 from narval.store.postgresql.functions import COUNTS, LEASES, OF_SERVERS, record
@@ -130,6 +131,7 @@ def ensure(server: Server) -> None:
         elif (version := _version(server, connection)) != tables.HEAD:
             from narval.store.migrate import migrate
 
+            _refuse_at_work(server, connection, version)
             migrate(server, connection, version)
         with connection.transaction():
             if "leases" not in server.tables(connection):
@@ -146,6 +148,22 @@ def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
         return False
     is_current = _version(server, connection) == tables.HEAD
     return is_current and "leases" in names and _has_counts(connection) and _has_function(connection)
+
+
+def _refuse_at_work(server: Server, connection: Connection[Rows], version: int) -> None:
+    """Raise StoreError while daemons are at work whose tables are to be altered."""
+    if "daemons" not in server.tables(connection):
+        return
+    found = connection.execute(
+        "SELECT home, version FROM daemons WHERE until > clock_timestamp() ORDER BY home"
+    ).fetchall()
+    if found:
+        homes = ", ".join(f"{home} ({release})" for home, release in found)
+        raise StoreError(
+            f"the tables of {server.name} are of version {version}, those of this narval, {__version__}, of "
+            f"{tables.HEAD}, and daemons are at work on them: {homes}; stop these, back the store up "
+            "(narval backup FILE), and start this one again"
+        )
 
 
 def _version(server: Server, connection: Connection[Rows]) -> int:
