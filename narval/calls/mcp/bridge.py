@@ -85,7 +85,7 @@ class Bridge:
                 looking.cancel()
                 if self._tasks:  # they learn it too
                     await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
-                raise opened.end.error("it ended")
+                raise opened.end.cause() or SessionError(LOST, "it ended")
         except Exception as error:
             cause = session_error(error)
             self._send(Ended(cause.kind, str(cause), cause.final))
@@ -139,6 +139,7 @@ class Bridge:
             under_way.cancel()
 
     async def _answer(self, request: CallTool, opened: McpSession) -> None:
+        opened.end.begin_request()
         try:
             self._send(await _called(request, opened, self._reporter(request.call)))
         except SessionError as error:
@@ -149,11 +150,8 @@ class Bridge:
             if kind == LOST:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(end.came.wait(), _SOON)
-            if end.why:  # the request was refused, or the streams are closed
-                cause = end.error(message)
-                self._send(ToolAnswered(request.call, kind=cause.kind, message=str(cause), final=cause.final))
-            else:
-                self._send(ToolAnswered(request.call, kind=kind, message=message))
+            cause = end.cause() or SessionError(kind, message)
+            self._send(ToolAnswered(request.call, kind=cause.kind, message=str(cause), final=cause.final))
 
     def _reporter(self, call: str) -> Any:
         """A callback for progress, which sends it not more often than anybody could look."""

@@ -123,14 +123,16 @@ async def session(
         why = f"what speaks with MCP servers is not installed: {install_command('mcp')}"
         raise SessionError("no-mcp", why, final=True)
     end = StreamEnd()
+    end.begin_request()
     opening = http_streams(server, end, login) if server.url else program_streams(server, end, prints)
     try:
         async with opening as (read, write), _session(read, write, end, server) as made:
             yield made
     except BaseExceptionGroup:  # of tasks beside the one that asks
-        if end.kind == LOST:
+        cause = end.cause()
+        if cause is None or cause.kind == LOST:
             raise
-        raise end.error("") from None
+        raise cause from None
 
 
 @contextlib.asynccontextmanager
@@ -159,7 +161,8 @@ async def _session(read: Any, write: Any, end: StreamEnd, server: Connect) -> As
         except SessionError:
             raise
         except Exception as error:
-            raise end.error(shown_error(error)) from error
+            raise end.cause() or SessionError(LOST, shown_error(error)) from error
+        end.begin_request()
         yield made
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,25 +37,46 @@ class SessionError(Exception):
 
 
 class StreamEnd:
-    """The end of the streams to a server: when they are closed, and why."""
+    """The end of the streams to a server: when they are closed, and why; and how single requests end."""
 
     def __init__(self) -> None:
         self.came = asyncio.Event()
-        self.kind, self.why = LOST, ""
+        self.why = ""
+
+    def begin_request(self) -> None:
+        """Begin a request of this task: how it is refused is no affair of those that others send meanwhile."""
+        _REFUSAL.set(Refusal())
 
     def refuse(self, kind: str, why: str) -> None:
-        """Note how the server, or something on the way to it, refuses a request; "" if it does not."""
-        self.kind, self.why = kind if why else LOST, why
+        """Note how the server, or something on the way to it, refuses the request that is being sent; "" if it
+        does not.
+        """
+        refusal = _REFUSAL.get(None)
+        if refusal is not None:
+            refusal.kind, refusal.why = kind if why else LOST, why
 
     def note(self, why: str) -> None:
         """Note that they are closed."""
         self.why = self.why or why
         self.came.set()
 
-    def error(self, otherwise: str) -> SessionError:
-        """The error of a request that failed: how it was refused, or what else is known of it."""
-        kind = self.kind if self.why else LOST
-        return SessionError(kind, self.why or otherwise, final=kind != LOST)
+    def cause(self) -> SessionError | None:
+        """How the request of this task was refused, or why the streams are closed; None if neither is so."""
+        refusal = _REFUSAL.get(None)
+        if refusal is not None and refusal.why:
+            return SessionError(refusal.kind, refusal.why, final=refusal.kind != LOST)
+        return SessionError(LOST, self.why) if self.why else None
+
+
+class Refusal:
+    """How a request was refused: the stable word, and why; "" if it was not."""
+
+    def __init__(self) -> None:
+        self.kind, self.why = LOST, ""
+
+
+_REFUSAL: ContextVar[Refusal] = ContextVar("refusal")
+"""That of the request at hand: the library sends each in the context of the task that asks."""
 
 
 @contextlib.asynccontextmanager
@@ -196,6 +218,8 @@ async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIter
             if response.status_code in (401, 403):
                 wants = "it wants another secret" if server.token else "it refuses what it is asked"
                 end.refuse(LOST, f"it answers {response.status_code}: {wants}")
+            elif response.is_server_error and "json" not in response.headers.get("content-type", ""):
+                end.refuse(LOST, f"it answers {response.status_code}")
             elif response.is_success:
                 end.refuse(LOST, "")
             if "text/event-stream" not in response.headers.get("content-type", ""):

@@ -8,14 +8,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
 
 import narval
 from narval.surfaces.python.agent import Agent
-from tests.calls.mcp.sdk_program import guarded
+from tests.calls.mcp.sdk_program import guarded, server
 from tests.calls.mcp.servers_at_work import HomeWithServer
 from tests.surfaces.cli.command_line import narval as command
 from tests.surfaces.cli.command_line import well
@@ -37,18 +39,25 @@ def called(agent: Agent, tool: str, arguments: str = "") -> str:
     return element.xml.decode()
 
 
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """Serve an application meanwhile; where it is."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error")
+    web = uvicorn.Server(config)
+    thread = threading.Thread(target=web.run, daemon=True)
+    thread.start()
+    while not web.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{web.servers[0].sockets[0].getsockname()[1]}/mcp"
+    web.should_exit = True
+    thread.join()
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where the server is that wants a token."""
-    config = uvicorn.Config(guarded("sesame"), host="127.0.0.1", port=0, log_level="error")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
-    server.should_exit = True
-    thread.join()
+    with serving(guarded("sesame")) as address:
+        yield address
 
 
 def test_over_pipes(tmp_path: Path) -> None:
@@ -73,6 +82,58 @@ def test_over_http_with_a_token(tmp_path: Path, url: str) -> None:
     refused = command(tmp_path, "mcp", "tools", "sums", "--refresh")
     assert refused.exit_code == 1
     assert "401" in refused.stderr
+
+
+def test_each_of_two_calls_at_once_has_its_own_error(tmp_path: Path) -> None:
+    """Neither gets the reason of the other, nor does a third that goes well hide them."""
+    with serving(failing_at_once(server.streamable_http_app(json_response=True))) as url:
+        (tmp_path / "etc").mkdir()
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"sums": {"url": url}}}))
+        well(tmp_path, "mcp", "add", str(tmp_path / "mcp.json"))
+        with narval.open(tmp_path) as agent:
+            for a in (403, 503, 1):
+                step = RECIPE.format(tool="add", arguments=f"<arguments><add a='{a}' b='1'/></arguments>")
+                agent.load(step.replace('<recipe name="add"', f'<recipe name="r{a}"'))
+                agent.start(f"t.r{a}")
+            agent.until_idle()
+            refused, ill = sorted(error.text for error in agent.memory("error"))
+            assert "it answers 403: it refuses what it is asked" in refused
+            assert ill.endswith("it answers 503")
+            assert [one.attributes["sum"] for one in agent.memory("add-result")] == ["2"]
+
+
+def failing_at_once(app: Any) -> Any:
+    """An application that waits until three calls of `add` are under way, and then answers them one after
+    another: those whose `a` is a status of HTTP with that, and the third as it should.
+    """
+    under_way, turns = list[int](), [asyncio.Event() for _ in range(3)]
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        request = await receive()
+        said = json.loads(request["body"] or "null")
+        of_call = said["params"]["arguments"]["a"] if said and said["method"] == "tools/call" else 0
+        if of_call:
+            under_way.append(of_call)
+            turn = {403: 0, 503: 1}.get(of_call, 2)
+            if len(under_way) == 3:
+                turns[0].set()
+            await turns[turn].wait()
+            asyncio.get_running_loop().call_later(0.2, turns[(turn + 1) % 3].set)
+            if of_call in (403, 503):
+                await send({"type": "http.response.start", "status": of_call, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+        pending = [request]
+
+        async def again() -> Any:
+            return pending.pop() if pending else await receive()
+
+        await app(scope, again, send)
+
+    return answer
 
 
 def test_progress_is_that_of_the_call(tmp_path: Path) -> None:
