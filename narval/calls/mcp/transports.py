@@ -44,13 +44,11 @@ class StreamEnd:
         self.why = ""
 
     def begin_request(self) -> None:
-        """Begin a request of this task: how it is refused is no affair of those that others send meanwhile."""
+        """Begin a request of this task: how it is refused concerns no other."""
         _REFUSAL.set(Refusal())
 
     def refuse(self, kind: str, why: str) -> None:
-        """Note how the server, or something on the way to it, refuses the request that is being sent; "" if it
-        does not.
-        """
+        """Note how a server, or what is before it, refuses the request at hand; "" if it does not."""
         refusal = _REFUSAL.get(None)
         if refusal is not None:
             refusal.kind, refusal.why = kind if why else LOST, why
@@ -61,7 +59,7 @@ class StreamEnd:
         self.came.set()
 
     def cause(self) -> SessionError | None:
-        """How the request of this task was refused, or why the streams are closed; None if neither is so."""
+        """The error of the request of this task: it was refused, or the streams are closed; else None."""
         refusal = _REFUSAL.get(None)
         if refusal is not None and refusal.why:
             return SessionError(refusal.kind, refusal.why, final=refusal.kind != LOST)
