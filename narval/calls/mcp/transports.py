@@ -67,7 +67,7 @@ class StreamEnd:
 
 
 class Refusal:
-    """How a request was refused: the stable word, and why; "" if it was not."""
+    """The refusal of a request: the stable word, and why; "" if there is none."""
 
     def __init__(self) -> None:
         self.kind, self.why = LOST, ""
