@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TELLING = $(PYTHON) tests/setting_up.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format docs pages bench wishes soak vendor shots clean
+.PHONY: help demo test check browser format docs pages bench wishes soak vendor shots deb clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -74,6 +74,13 @@ soak: $(STAMP)  ## the long runs
 
 shots: $(STAMP) browser  ## take the pictures of docs/reference/monitor.md anew; ONLY="status run"
 	@$(BIN)/python -m tests.browser.shots $(ONLY)
+
+# The package is for the Python that makes it: that of the system.
+DEB_PYTHON ?= /usr/bin/python3
+
+deb: $(STAMP)  ## a Debian package in dist/, with all that narval imports (docs/how-to/install.md)
+	@rm -rf build/wheel && $(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps -w build/wheel .
+	@$(DEB_PYTHON) packaging/deb.py build/wheel/narval-*.whl dist
 
 vendor:  ## fetch the scripts that are not ours anew (npm)
 	@$(BIN)/python -m tests.surfaces.web.vendored
