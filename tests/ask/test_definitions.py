@@ -189,3 +189,53 @@ def test_M43_of_an_action_the_versions_of_its_module(scene: Scene, agent: Agent)
     current = next(version for version in agent.ask("versions", name="w.write") if version["current"])
     assert (current["kind"], current["path"]) == ("module", "modules/w.py")
     assert "<card kind='new'/>" in current["source"]
+
+
+TAKES = """<cookbook>
+<recipe group="t" name="inner" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.write"/></recipe>
+<recipe group="t" name="outer" start_step="make" end_step="file">
+  <step id="make" type="action" target="w.write"><arguments><mail/></arguments></step>
+  <step id="file" type="action" target="w.file"/>
+  <step id="in" type="recipe" target="t.inner"/>
+  <transition id="a"><in idref="make"/><out idref="file"/></transition>
+  <transition id="b"><in idref="make"/><out idref="in"/></transition>
+</recipe></cookbook>"""
+FILE = (
+    MODULE
+    + """
+BOXES = Input("boxes", ["box", "box[@open]"], list=True, optional=True)
+
+@action(inputs=[Input("card", "card"), BOXES], runs="inline")
+def file(card, boxes):
+    return None
+"""
+)
+PRINT = """<automaton group="t" name="print">
+<state name="start" command="lp"><input><match>page</match></input></state></automaton>"""
+SIGN = """<work group="t" name="sign"><title>Sign?</title>
+<input id="contract"><match>contract[@who]</match></input><outcome name="yes"/></work>"""
+
+
+def test_M39_a_definition_says_what_it_takes_that_nothing_within_it_gives(scene: Scene) -> None:
+    scene.write("modules/w.py", FILE)
+    scene.write("recipes/t.xml", TAKES)
+    with narval.open(scene.home.path) as agent:
+        (mail,) = agent.ask("definition", name="t.inner")["takes"]
+        boxes, inner = agent.ask("definition", name="t.outer")["takes"]
+    parts = [{"part": "s", "input": "mail"}]
+    assert mail == {"match": ["mail"], "list": False, "optional": False, "parts": parts}
+    parts = [{"part": "file", "input": "boxes"}]
+    assert boxes == {"match": ["box", "box[@open]"], "list": True, "optional": True, "parts": parts}
+    assert inner["parts"] == [{"part": "in/s", "input": "mail"}], "cards are given by the step before"
+
+
+def test_M39_each_kind_says_what_it_takes(scene: Scene) -> None:
+    scene.write("recipes/print.xml", PRINT)
+    scene.write("recipes/sign.xml", SIGN)
+    with narval.open(scene.home.path) as agent:
+        takes = {name: agent.ask("definition", name=name) for name in ("t.print", "t.sign", "w.write")}
+    assert [row["match"] for row in takes["t.print"]["takes"]] == [["page"]]
+    assert [row["match"] for row in takes["t.sign"]["takes"]] == [["contract[@who]"]]
+    assert takes["w.write"]["takes"] == [], "an action is not started"
+    assert not any(each["has_environment"] for each in takes.values())

@@ -13,6 +13,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.definitions.endings import endings, key
+from narval.ask.definitions.inputs import inputs_of
 from narval.ask.definitions.listing import faults_of, row_of
 from narval.ask.definitions.texts import text_of
 from narval.ask.json_forms import moment
@@ -20,7 +21,8 @@ from narval.ask.lookup import command, files_of, no_definition
 from narval.ask.registry import operation
 from narval.core.definitions.library import Definition, Library, named_by
 from narval.core.definitions.prototype import Prototype
-from narval.core.engines.registry import definition_kind, is_runnable, runnable
+from narval.core.engines.engine import HasEnvironment
+from narval.core.engines.registry import definition_kind, engine_of, is_runnable, runnable
 from narval.core.errors import Fault, RequestError
 from narval.daemon.daemon import Daemon
 from narval.system.regular_file import read_file
@@ -38,8 +40,8 @@ _EVERY = frozenset(Definition.__struct_fields__)
 @operation("read")
 async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
     """One definition, in the form of `definitions`, with its source, its file as it lies there now with
-    the faults in it, its prototype, its settings, whom it calls and who calls it, the runs under way and the
-    last that have ended, and what its runs wait for in time.
+    the faults in it, its prototype, the inputs with which a run may be started, its settings, whom it calls
+    and who calls it, the runs under way and the last that have ended, and what its runs wait for in time.
 
     `kind` tells which is meant where several kinds have one of that name; else it is the one that
     `start` begins. Raises RequestError.
@@ -55,6 +57,8 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
         "source": text_of(found.kind, found.path, found.xml),
         "file": await _file(daemon, found),
         "prototype": json_forms.prototype(prototype) if isinstance(prototype, Prototype) else None,
+        "takes": inputs_of(found, agent.library),
+        "has_environment": is_runnable(found.kind) and isinstance(engine_of(found.kind), HasEnvironment),
         "settings": {field: value for field, value in settings.items() if isinstance(value, _PLAIN)},
         "calls": _distinct(_calls(agent.library, found)),
         "called_by": _distinct([row async for row in _callers(agent.library, found)]),

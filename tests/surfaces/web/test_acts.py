@@ -87,15 +87,16 @@ class TestRuns:
 
     def test_M39_a_definition_is_started_with_pasted_and_chosen_elements(self, pages: PagesOfHome) -> None:
         ann = pages.add("<name>Ann</name>")
-        pages.shows("/start/demo.greet", "Start demo.greet")
+        pages.shows("/start/demo.greet", "Start demo.greet", "</b> of say", f"name {ann} · Ann")
         for wrong in ("x12", "9" * 5_000):
             answer = pages.post("/start/demo.greet", elements=wrong)
             assert (answer.status_code, "expected numbers of elements" in answer.text) == (400, True)
-        for fields in ({"xml": "<name>Ann</name>"}, {"elements": str(ann)}):
+        for fields in ({"xml": "<name>Ann</name>"}, {"elements": str(ann)}, {"chosen": str(ann)}):
             leads = pages.does("/start/demo.greet", **fields)
             pages.ask("wait", run=int(leads.rpartition("/")[2]), timeout=60)
             pages.shows(leads, "done")
-        answer = pages.post("/start/demo.greet", xml="<name>")
+        answer = pages.post("/start/demo.greet", xml="<name>", chosen=str(ann))
+        assert f'value="{ann}" selected' in answer.text, "what was chosen stays"
         assert (answer.status_code, "&lt;name&gt;</textarea>" in answer.text) == (400, True)
         answer = pages.post("/start/no.such", xml="")
         assert refused(pages, "start", "no.such") in text_of(answer.text)

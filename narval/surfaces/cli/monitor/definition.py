@@ -19,6 +19,12 @@ def definition_lines(answer: Row) -> Iterator[str]:
         yield "  its file has faults now; this is its last good version"
         for fault in answer["file"]["faults"] if answer["file"] else ():
             yield f"    {clean(fault_line(fault))}"
+    for row in answer["takes"]:
+        several = " …" if row["list"] else ""
+        parts = ", ".join(
+            f"{one['input']} of {one['part']}" if one["part"] else one["input"] for one in row["parts"]
+        )
+        yield f"  takes {clean(' and '.join(row['match']))}{several} ({clean(parts)})"
     for way, title in (("calls", "calls"), ("called_by", "called by")):
         for row in answer[way]:
             yield f"  {title} {clean(row['kind'] or 'definition')} {clean(row['name'])}, {clean(row['what'])}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from narval.core.errors import ElementError, RequestError
 from narval.core.source.secrets import hide_secrets
-from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
+from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.web.pages.given import elements_given, form_of
 
 TOKEN_TONES = {
     "active": "active", "delayed": "waiting", "complete": "done", "discarded": "cancelled",
@@ -109,18 +109,23 @@ async def retry_run(visit: Visit) -> Redirect:
 @page("/a/{agent}/start/{name}", roles=OPERATORS, command="narval start {name}")
 async def start_page(visit: Visit) -> Shown:
     """Ask what a definition is to be started with (M39)."""
-    return _start(visit, {"xml": visit.query.get("xml", "")}, "")
+    return await _start(visit, {"xml": visit.query.get("xml", "")}, "")
 
 
-def _start(visit: Visit, given: dict[str, str], problem: str) -> Shown:
-    fields = {name: given.get(name, "") for name in ("xml", "environment", "elements")}
-    values = {"name": visit.path["name"], "given": fields, "problem": problem, "here": "/definitions"}
+async def _start(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+    values = {
+        "name": visit.path["name"],
+        "given": {name: given.get(name, "") for name in ("xml", "environment", "elements")},
+        "problem": problem,
+        "here": "/definitions",
+        **await form_of(visit, visit.path["name"]),
+    }
     return Shown("start.html", values, None, status=400 if problem else 200)
 
 
 @act("/a/{agent}/start/{name}")
 async def start_run(visit: Visit) -> Redirect | Shown:
-    """Start a definition with elements that are pasted, or are copies of some in memory."""
+    """Start a definition with elements that are chosen by its inputs, pasted, or copies of some in memory."""
     values = {name: visit.fields.get(name) for name in ("xml", "environment", "elements")}
     try:
         run = await visit.act(
@@ -130,20 +135,8 @@ async def start_run(visit: Visit) -> Redirect | Shown:
             environment=pairs(values["environment"]) or None,
         )
     except (RequestError, ElementError) as error:
-        return _start(visit, values, str(error))
+        return await _start(visit, values, str(error))
     return Redirect(visit.url(f"/runs/{run['eid']}"))
-
-
-async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]:
-    """The elements that a form names by numbers, then what is pasted into it. Raises RequestError."""
-    texts = []
-    for word in values["elements"].replace(",", " ").split():
-        eid = whole_number(word)
-        if eid is None:
-            raise RequestError(f"expected numbers of elements, such as 12 15, got {word!r:.40}")
-        texts.append((await visit.ask("element", eid=eid))["xml"])
-    texts += [values["xml"]] if values["xml"].strip() else []
-    return [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 @page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from narval.core.errors import ElementError, NarvalError, RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import shown_definition
-from narval.surfaces.web.pages.run_acts import elements_given
+from narval.surfaces.web.pages.given import elements_given, form_of
 
 FIELDS = (
     "definition", "scenario", "name", "xml", "elements", "start", "duration", "memory", "edits", "edited",
@@ -102,6 +103,9 @@ async def _form(visit: Visit, given: dict[str, str], problem: str) -> Shown:
         fields["edits"] = fields["definition"] if path else ""
     names = await visit.ask("scenarios")
     values = {"given": fields, "names": names, "problem": problem, "here": "/simulate"}
+    if fields["definition"]:
+        with suppress(NarvalError):  # whoever simulates it is told
+            values |= await form_of(visit, fields["definition"])
     return Shown("simulate.html", values, names, status=400 if problem else 200)
 
 

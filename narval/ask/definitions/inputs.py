@@ -1,0 +1,71 @@
+"""The inputs of a definition: the elements that its parts take, and that nothing within it gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Any
+
+from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.trust.flow import CallFlow, GivenBy, InMemory, Taken, TheArgument, flow_of
+
+MOST_NESTED = 4
+"""So many runs within one another are looked into."""
+
+
+def inputs_of(definition: Definition, library: Library) -> list[dict[str, Any]]:
+    """The elements with which a run may be started: for each what it must fit (`match`, all of it), and the
+    `parts` that take it, as `part` and `input`.
+
+    With `list` several are taken, with `optional` none may be there. What a run is not given, it finds in
+    memory where that has it. The definitions that it calls are looked into, those at other agents are not.
+    """
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for part, name, match, slot in _inputs(definition, library, "", MOST_NESTED):
+        row = rows.setdefault(match, {"match": list(match), "list": False, "optional": True, "parts": []})
+        row["list"] = row["list"] or (slot is not None and slot.list)
+        row["optional"] = row["optional"] and (slot is None or slot.optional)
+        if (taking := {"part": part, "input": name}) not in row["parts"]:
+            row["parts"].append(taking)
+    return list(rows.values())
+
+
+Found = tuple[str, str, tuple[str, ...], Input | None]
+"""A part, its input, the patterns of that, and how it is declared."""
+
+
+def _inputs(definition: Definition, library: Library, within: str, deeper: int) -> Iterator[Found]:
+    if not isinstance(definition, RunDefinition):
+        return
+    if isinstance(prototype := getattr(definition, "prototype", None), Prototype):
+        yield from ((within, slot.id, slot.match, slot) for slot in prototype.inputs)
+        return
+    giving: set[str] = set()
+    for call in flow_of(definition, library).calls:
+        part = f"{within}/{call.part}" if within else call.part
+        yield from ((part, *found) for found in _of_call(call, giving))
+        if call.prototype.outputs:
+            giving.add(call.part)
+        called = library.get(call.kind, call.target)
+        if called is not None and not call.agent and deeper:
+            yield from _inputs(called, library, part, deeper - 1)
+
+
+def _of_call(call: CallFlow, giving: Container[str]) -> Iterator[tuple[str, tuple[str, ...], Input | None]]:
+    """The inputs of a call that neither an argument nor one of the parts before it gives, by its outputs."""
+    declared = {slot.id: slot for slot in call.prototype.inputs}
+    for name, taken in call.inputs.items():
+        origins = [each.origin for each in taken]
+        if any(isinstance(each, TheArgument) for each in origins):
+            continue
+        if any(isinstance(each, GivenBy) and each.part in giving for each in origins):
+            continue
+        slot = declared.get(name)
+        match = slot.match if slot is not None else _patterns(taken)
+        if match and not (slot is not None and slot.condition.variables):
+            yield name, match, slot
+
+
+def _patterns(taken: Iterable[Taken]) -> tuple[str, ...]:
+    conditions = [each.origin.condition for each in taken if isinstance(each.origin, InMemory)]
+    return tuple(pattern.text for one in conditions if one is not None for pattern in one.patterns)

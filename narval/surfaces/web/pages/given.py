@@ -1,0 +1,62 @@
+"""What a form says that a run is given: elements chosen for its inputs, named by their numbers, or pasted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from narval.core.elements.element import Element
+from narval.core.elements.titles import title_of
+from narval.core.errors import NarvalError, RequestError
+from narval.surfaces.http.page import Visit, whole_number
+
+OFFERED = 20
+"""So many elements are offered for an input, the newest that fit."""
+
+CHOSEN = "chosen"
+"""The field of the form for each element that is chosen for an input."""
+
+
+async def form_of(visit: Visit, name: str) -> dict[str, Any]:
+    """The inputs of a definition, each with the elements that may be chosen for it; `has_environment` says
+    that a run of it may be given attributes. Raises RequestError where there is no such definition.
+    """
+    definition = await visit.ask("definition", name=name)
+    return {
+        "inputs": [{**row, "offered": await _offered(visit, row["match"])} for row in definition["takes"]],
+        "has_environment": definition["has_environment"],
+        "chosen": frozenset(visit.fields.all(CHOSEN)),
+    }
+
+
+async def _offered(visit: Visit, match: list[str]) -> list[dict[str, Any]]:
+    """The newest elements that fit the first two patterns of an input: seldom has one more."""
+    try:
+        page = await visit.ask(
+            "elements", xpath=match[0], among=match[1:2] or None, current=True, limit=OFFERED
+        )
+    except NarvalError:  # a prefix of the definition's own, or a variable
+        return []
+    return [{"eid": row["eid"], "name": row["name"], "title": _title(row)} for row in page["elements"]]
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    element = Element(0, row["xml"].encode())
+    attributes = {name: value for name, value in element.attributes.items() if name != "eid"}
+    return title_of(attributes) or title_of({"title": element.text})
+
+
+async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]:
+    """The elements that are chosen, then those that a form names by numbers, then what is pasted into it.
+
+    Each is given once. Raises RequestError.
+    """
+    words = [*filter(None, visit.fields.all(CHOSEN)), *values["elements"].replace(",", " ").split()]
+    texts = []
+    for word in dict.fromkeys(words):
+        eid = whole_number(word)
+        if eid is None:
+            raise RequestError(f"expected numbers of elements, such as 12 15, got {word!r:.40}")
+        texts.append((await visit.ask("element", eid=eid))["xml"])
+    texts += [values["xml"]] if values["xml"].strip() else []
+    return [text.encode("utf-8", "surrogatepass") for text in texts]
