@@ -1,4 +1,4 @@
-"""What a form says that a run is given: elements chosen for its inputs, named by their numbers, or pasted."""
+"""The elements that a form gives to a run: chosen for its inputs, named by their numbers, or pasted."""
 
 from __future__ import annotations
 
