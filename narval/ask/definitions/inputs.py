@@ -43,7 +43,7 @@ def _inputs(definition: Definition, library: Library, within: str, deeper: int) 
     giving: set[str] = set()
     for call in flow_of(definition, library).calls:
         part = f"{within}/{call.part}" if within else call.part
-        yield from ((part, *found) for found in _of_call(call, giving))
+        yield from ((part, *taking) for taking in _of_call(call, giving))
         if call.prototype.outputs:
             giving.add(call.part)
         called = library.get(call.kind, call.target)
