@@ -7,7 +7,7 @@ and COMMIT. Readers have connections of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import compress
 from typing import Any
@@ -104,18 +104,29 @@ class Database(ReadTables):
         """Record nothing from now on, and leave the stop unmarked, as a crash would."""
         self._refusal = why
 
-    def _work(self, batches: Iterable[Batch]) -> list[tuple[str, Rows]]:
-        """The statements that record the batches, each with its rows."""
+    def _work(self, batches: Sequence[Batch]) -> list[tuple[str, Rows]]:
+        """The statements that record the batches, and their rows: slot by slot, of all batches at once."""
         work: list[tuple[str, Rows]] = []
-        for batch in batches:
-            for slots in compress(self._writes, slots_of(batch)):
-                for rows_of, effects in slots:
-                    rows = rows_of(batch)
-                    if rows:
-                        for sql, width in effects:
-                            work.append(
-                                (sql, rows if width == len(rows[0]) else [row[:width] for row in rows])
-                            )
+        if len(batches) == 1:
+            fields: Iterable[tuple[Any, Sequence[Batch]]] = (
+                (slots, batches) for slots in compress(self._writes, slots_of(batches[0]))
+            )
+        else:
+            filled = zip(*map(slots_of, batches), strict=True)
+            fields = (
+                (slots, tuple(compress(batches, rows)))
+                for slots, rows in zip(self._writes, filled, strict=True)
+                if any(rows)
+            )
+        for slots, of_batches in fields:
+            for rows_of, effects in slots:
+                if len(of_batches) == 1:
+                    rows = rows_of(of_batches[0])
+                else:
+                    rows = [row for batch in of_batches for row in rows_of(batch)]
+                if rows:
+                    for sql, width in effects:
+                        work.append((sql, rows if width == len(rows[0]) else [row[:width] for row in rows]))
         return work
 
     def make_room(self) -> None:

@@ -5,6 +5,7 @@ A bound is what it takes today, with room for a little more. Who needs more rais
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from math import inf
 from pathlib import Path
@@ -13,19 +14,24 @@ import pytest
 
 import narval
 from bench.conditions import Hits, arriving, flat, indexed, wanted
+from bench.market import Market
 from bench.steps import MODULE, recipe
+from narval.agent.loop import TurnBudget
 from narval.core.elements.canonical import canonical
 from narval.core.elements.changes import Added
 from narval.core.elements.element import Element
 from narval.core.index.index import Index
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
-from narval.daemon import main_loop
+from narval.daemon import main_loop, shares
 from narval.store.batch import SLOTS, Batch
 from narval.surfaces.python.agent import Agent
 from tests.counting import CountedCalls
 
 RUNS, STEPS = 20, 10
+
+MOST_OF_A_MESSAGE = 1970
+"""The calls of functions of a message in a market, of which the plans that send and take it are the most."""
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +138,27 @@ def test_runs_that_go_on_together_share_their_turns(tmp_path: Path) -> None:
 def test_where_nothing_is_recorded_no_step_waits_for_a_turn(tmp_path: Path) -> None:
     assert line_of_steps(tmp_path, RUNS, STEPS).turns <= 3
     assert line_of_steps(tmp_path, 1, 10 * STEPS).turns <= 3
+
+
+async def calls_of_a_message(folder: Path, sellers: int) -> float:
+    """How many calls of functions a message between agents costs, with the plans that send and take it."""
+    market = await Market.opened(folder, sellers)
+    await market.order()
+    with CountedCalls() as calls:
+        messages = await market.order()
+    await market.daemon.close()
+    return calls.number / messages
+
+
+def test_a_message_with_its_plans_costs_so_many_calls_however_many_agents_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "SLICE", inf)  # as many rounds and turns on each machine
+    monkeypatch.setattr(TurnBudget.__init__, "__defaults__", (inf,))
+    few = asyncio.run(calls_of_a_message(tmp_path / "few", 5))
+    many = asyncio.run(calls_of_a_message(tmp_path / "many", 40))
+    assert many <= MOST_OF_A_MESSAGE
+    assert many <= 1.05 * few
 
 
 @pytest.mark.parametrize("waiting", [200, 2000])

@@ -15,6 +15,7 @@ from narval.core.errors import RefusedRowsError, StoreError
 from narval.store import sqlite
 from narval.store.batch import (
     Advance,
+    Batch,
 )
 from narval.store.open import open_store
 from tests.store.stores import added, batch, content, entry, reopened, running
@@ -35,6 +36,20 @@ def test_N35_a_batch_that_fails_leaves_nothing_and_is_the_last(path: Path) -> No
     assert content(store) == before
     store.commit(batch(elements=[added(2)]))
     store.close()
+
+
+def test_batches_of_several_agents_are_recorded_as_one_by_one(path: Path, tmp_path: Path) -> None:
+    rows = [{"elements": [added(1), added(2)], "runs": [running(9)], "journal": [entry(9, 1)]}, {}]
+    rows.append({"elements": [added(1)], "outdated": [1], "moments_done": ["1"]})
+    batches = [Batch(agent, **fields) for agent, fields in enumerate(rows, 1)]
+    together, one_by_one = open_store(path), open_store(tmp_path / "other.db")
+    together.commit(*batches)
+    for each in batches:
+        one_by_one.commit(each)
+    for each in batches:
+        assert content(together, each.agent) == content(one_by_one, each.agent)
+    together.close()
+    one_by_one.close()
 
 
 def test_G17_a_batch_that_is_refused_leaves_nothing_and_the_next_is_taken(path: Path) -> None:

@@ -12,11 +12,9 @@ from typing import Any
 import msgspec
 from lxml import etree
 
+from narval.core.elements.flat_xml import CONTROL as CONTROL
 from narval.core.elements.flat_xml import flat_attributes, flat_name, flat_values
 from narval.core.errors import UnreadableError
-
-CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
-"""The control namespace; narval reads its own words with it and without it."""
 
 PREFIXES = {"al": CONTROL}
 """The prefixes that every pattern knows."""
@@ -30,8 +28,10 @@ DOUBTFUL = f"{{{CONTROL}}}doubtful"
 _BYTES_A_NODE = 4
 """No element or attribute is shorter."""
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
-_BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
-"""The start of a root without a namespace, whose name is known without parsing."""
+_BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns(?!:al=))[\s/>]")
+"""The start of a root without a namespace, whose name is known without parsing; the prefix of stamps may be
+declared.
+"""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -4,7 +4,8 @@ Fast path, measured by `make bench ONLY=W3`: a parser takes longer. Programs wri
 the text around the values is the same from one to the next. So an element is split at its quotes, and the
 text around its values is looked up among the forms seen lately; a new one is read once. Accepted is ASCII
 with plain names and values without references; all other XML, well formed or not, is left to the parser. Of
-an element with content the first tag is read: no `>` stands within it, where bytes are canonical.
+an element with content the first tag is read: no `>` stands within it, where bytes are canonical. The stamp
+of a message is read too: names under the prefix `al`, where that is declared as it is on every message.
 """
 
 from __future__ import annotations
@@ -13,24 +14,29 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
+"""The control namespace; narval reads its own words with it and without it."""
+
 LONGEST = 4096
 """The most characters of an element that is read here."""
 
 _is_one_tag = re.compile(r"<[ -%'-;=?-~]*+>").fullmatch
 """Match one tag of printable ASCII without references."""
 _NAME = "[A-Za-z_][A-Za-z0-9_.-]*+"
-_is_form = re.compile(rf'<({_NAME})(?: {_NAME}="")*+/>').fullmatch
+_is_form = re.compile(rf'<({_NAME})(?: (?:xmlns:al|(?:al:)?{_NAME})="")*+/>').fullmatch
 _names = re.compile(r' ([^=]+)=""').findall
 
 
 class Form(NamedTuple):
     """The form of elements that differ in the values of their attributes alone.
 
-    `positions` gives for each attribute the position of its value among the values.
+    `positions` gives for each attribute, named as lxml names it, the position of its value among the values;
+    `prefix` is the position of the value of `xmlns:al`, -1 if it is not there.
     """
 
     name: str
     positions: dict[str, int]
+    prefix: int = -1
 
 
 _latest: list[tuple[bytes, Form, list[str]]] = [(b"", Form("", {}), [])]
@@ -45,7 +51,7 @@ def canonical_flat(source: str | bytes) -> bytes | None:
     if '"' not in text:
         text = text.replace("'", '"')
     read = _read(text)
-    if read is None or "eid" in read[0].positions:
+    if read is None or "eid" in read[0].positions or read[0].prefix >= 0:
         return None
     xml = text.encode("ascii")
     _latest[0] = (xml, *read)
@@ -70,7 +76,10 @@ def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
 def flat_attributes(xml: bytes) -> dict[str, str] | None:
     """The attributes of an element in memory, by name; None when it is to be parsed."""
     read = flat_values(xml)
-    return None if read is None else dict(zip(*read, strict=True))
+    if read is None:
+        return None
+    positions, values = read
+    return {name: values[position] for name, position in positions.items()}
 
 
 def flat_name(xml: bytes) -> str | None:
@@ -85,16 +94,26 @@ def _read(text: str) -> tuple[Form, list[str]] | None:
         return None
     parts = text.split('"')
     form = _form(tuple(parts[::2]))
-    return None if form is None else (form, parts[1::2])
+    if form is None or (form.prefix >= 0 and parts[2 * form.prefix + 1] != CONTROL):
+        return None
+    return form, parts[1::2]
 
 
 @lru_cache(maxsize=512)
 def _form(around: tuple[str, ...]) -> Form | None:
-    """The form of the text around values; None when that is no element, or one with namespaces."""
+    """The form of the text around values; None when that is no element, or one with other namespaces."""
     text = '""'.join(around)
     form = _is_form(text)
     if form is None:
         return None
     attributes = _names(text)
-    positions = {name: position for position, name in enumerate(attributes)}
-    return None if "xmlns" in positions or len(positions) < len(attributes) else Form(form[1], positions)
+    prefix = attributes.index("xmlns:al") if "xmlns:al" in attributes else -1
+    positions = {
+        f"{{{CONTROL}}}{name[3:]}" if name.startswith("al:") else name: position
+        for position, name in enumerate(attributes)
+        if position != prefix
+    }
+    has_stranger = "xmlns" in positions or "xmlns:al" in positions  # declared twice
+    if has_stranger or len(positions) + (prefix >= 0) < len(attributes):
+        return None
+    return Form(form[1], positions, prefix) if prefix >= 0 or ":" not in text else None

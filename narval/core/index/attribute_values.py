@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from narval.core.elements.element import Element, parse
+from narval.core.elements.element import CONTROL, Element, parse
 from narval.core.index.sorted_ints import SortedInts, Span
 
 Reader = Callable[[int, bytes], bytes | None]
@@ -24,6 +24,8 @@ _HASHES = (1 << 64 - _EID_BITS) - 1
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _PLAIN = re.compile(rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*/?>')
 """A start tag written plainly: an attribute that is not in it as ` name="` is absent."""
+_DECLARED = f' xmlns:al="{CONTROL}"'.encode()
+"""The declaration of the prefix of stamps. No value can have it within: it has quotes."""
 
 
 @lru_cache(maxsize=256)
@@ -31,18 +33,20 @@ def reader(attribute: str) -> Reader:
     """The reader of an attribute, named as lxml names it."""
     if attribute == "eid":
         return lambda eid, xml: str(eid).encode() if eid else _parsed(xml, attribute)
-    if attribute == "xmlns" or not _BARE.fullmatch(attribute):
+    local = attribute.removeprefix(f"{{{CONTROL}}}")
+    is_stamp = local != attribute
+    if attribute == "xmlns" or not _BARE.fullmatch(local):
         return lambda _, xml: _parsed(xml, attribute)
+    name = f"al:{local}" if is_stamp else attribute
     # Attributes before it are passed over whole, so that no text within a value is read as one. A value
     # with a reference (`&amp;`) or a line break differs from its text: it is parsed.
-    written = rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*? %s="([^"&\t\n\r]*)"' % re.escape(
-        attribute.encode()
-    )
-    find, is_plain, opening = re.compile(written).match, _PLAIN.match, f' {attribute}="'.encode()
+    written = rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*? %s="([^"&\t\n\r]*)"' % re.escape(name.encode())
+    find, is_plain = re.compile(written).match, _PLAIN.match
+    opening = b"xmlns" if is_stamp else f' {attribute}="'.encode()
 
     def read(_: int, xml: bytes) -> bytes | None:
         values = find(xml)
-        if values is not None:
+        if values is not None and (not is_stamp or _DECLARED in values[0]):
             return values[1]
         plain = is_plain(xml)
         if plain is not None and opening not in plain[0]:

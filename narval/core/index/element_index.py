@@ -170,10 +170,13 @@ class ElementIndex:
 
         Indexes of attributes are asked; those that are missing are made, if `make` says so.
         """
-        if bound is None or bound.keys is None:
-            return None if bound is None or bound.names is None else self.sets_named(bound.names)
+        if bound is None:
+            return None
+        keys = bound.keys
+        if keys is None:
+            return None if bound.names is None else self.sets_named(bound.names)
         buckets = []
-        for key in bound.keys:
+        for key in keys:
             if key.tag is None:
                 return None
             buckets.append(self._bucket(key.tag, key.eq, make))

@@ -89,6 +89,7 @@ class Memory:
         if self.doubtful and not bound.asks_doubtful:
             eids = without(eids, self.doubtful)
         used = self.marks.get(scope, ()) if scope is not None else ()
+        sufficient, last, is_admitted = bound.sufficient, "", False
         for eid in eids:
             if eid in used or eid in outdated or eid in reserved:
                 continue
@@ -96,7 +97,10 @@ class Memory:
             if name is None:  # a run, whose name is known when it is rendered; or gone
                 if self._fits(eid, bound):
                     yield eid
-            elif name in bound.sufficient or (bound.admits(name) and self._fits(eid, bound)):
+                continue
+            if name != last:  # mostly it is asked for several of a name
+                last, is_admitted = name, name in sufficient or bound.admits(name)
+            if is_admitted and (name in sufficient or self._fits(eid, bound)):
                 yield eid
 
     def matching(

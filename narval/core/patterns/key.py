@@ -211,7 +211,10 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def _one_value_each(tests: list[Test]) -> Iterator[tuple[Test, ...]]:
-    """The same tests with the smallest set of values spelled out as alternatives, each a hash key."""
+    """The same tests with the smallest set of values spelled out as alternatives, each a hash key; so is each
+    set of one value, that the index may file the condition under whichever fewest others share.
+    """
+    tests = [_spelled_out(test) for test in tests]
     sets = [test for test in tests if test.operator == "in" and test.positive]
     if not sets:
         yield tuple(tests)
@@ -220,6 +223,12 @@ def _one_value_each(tests: list[Test]) -> Iterator[tuple[Test, ...]]:
     others = tuple(test for test in tests if test is not chosen)
     for value in sorted(chosen.operand):
         yield (Test(chosen.field, "eq", value), *others)
+
+
+def _spelled_out(test: Test) -> Test:
+    if test.operator != "in" or len(test.operand) != 1:
+        return test
+    return Test(test.field, "eq", next(iter(test.operand)), test.positive)
 
 
 Alternative = TypeVar("Alternative", Clause, Key)

@@ -232,7 +232,7 @@ class Bound:
             self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
         self._nodes: Nodes | None = None
         self._decisive: list[Key] | EllipsisType | None = ...
-        self._keys: list[Key] | None = None
+        self._keys: list[Key] | EllipsisType | None = None
         self._names: frozenset[str] | EllipsisType | None = ...
         self._sufficient: frozenset[str] | None = None
         self._room: tuple[int | None, ...] | None = None if variables else (None,) * len(patterns)
@@ -279,14 +279,16 @@ class Bound:
 
     def alternatives(self) -> list[Key]:
         """The keys, those included that demand nothing."""
-        if self._keys is not None:
-            return self._keys
+        before = self._keys
+        if before is not None and before is not ...:
+            return before
         if -1 in self.room:
             return []
         sides = [pattern.keys(self) for pattern in self.patterns] or [[Key(None, (), True)]]
         keys = reduce(conjunction, sides)
-        if self.variables:  # their elements had to be parsed
-            self._keys = keys
+        # kept where the elements of variables had to be parsed, and where they are asked for again: of a
+        # million conditions most are asked for once
+        self._keys = keys if self.variables or before is ... else ...
         return keys
 
     def test(self, tree: Tree) -> bool:

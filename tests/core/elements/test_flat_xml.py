@@ -9,13 +9,18 @@ from lxml import etree
 
 from narval.core.elements import flat_xml
 from narval.core.elements.canonical import canonical, elements_of
-from narval.core.elements.element import Element, Tree, parse
+from narval.core.elements.element import CONTROL, Element, Tree, parse
 from narval.core.elements.flat_xml import canonical_flat, flat_attributes
 from narval.core.errors import ElementError
 from narval.core.patterns.pattern import condition
 
-NAMES = st.sampled_from(["a", "b-c", "_x", "A.1", "xmlns", "eid", "memory", "é", "x:y", "1", "-", ""])
-VALUES = st.text(st.sampled_from(list("ab =/'\"<>&;\t\n\r\x00\x7f\x80é€\U0001f600[]!-?")), max_size=6)
+NAMES = st.sampled_from(
+    ["a", "b-c", "_x", "A.1", "xmlns", "eid", "memory", "é", "x:y", "xmlns:al", "al:a", "1", "-", ""]
+)
+VALUES = st.one_of(
+    st.text(st.sampled_from(list("ab =/'\"<>&;\t\n\r\x00\x7f\x80é€\U0001f600[]!-?")), max_size=6),
+    st.just(CONTROL),
+)
 QUOTES = st.sampled_from(["'", '"', ""])
 BLANKS = st.sampled_from([" ", " ", " ", "", "  ", "\n"])
 
@@ -43,6 +48,7 @@ def by_the_parser(text: str) -> bytes | str:
 @example("<a b=' b='/>")
 @example("<a b=\"=\" c='='/>")
 @example("<a xmlns='u'/>")
+@example(f"<a b='1' xmlns:al='{CONTROL}'/>")
 @example("<a eid='7' b='1'/>")
 @example("<a b='>'/>")
 @example("<!DOCTYPE a/>")
@@ -54,6 +60,9 @@ def test_N1_a_flat_element_is_kept_as_by_the_parser(text: str) -> None:
 @given(written())
 @example("<a xmlns=''/>")
 @example("<a xmlns='u'/>")
+@example(f"<a xmlns:al='{CONTROL}' al:a='1' a='2'/>")
+@example(f"<a xmlns:al='u' al:a='{CONTROL}'/>")
+@example(f"<a xmlns='u' xmlns:al='{CONTROL}' al:a='1'/>")
 def test_N9_its_attributes_are_those_of_the_parser(text: str) -> None:
     kept = by_the_parser(text)
     if isinstance(kept, bytes):
@@ -75,6 +84,18 @@ def test_N9_so_are_those_of_an_element_with_content(text: str, within: str) -> N
     if isinstance(kept, bytes):
         found = flat_attributes(kept)
         assert found is None or found == dict(parse(kept).attrib)
+
+
+@pytest.mark.parametrize("rest", [b"/>", b"><b al:a='2'/></a>"])
+def test_the_stamp_of_a_message_is_not_parsed(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    xml = f'<a xmlns:al="{CONTROL}" al:from="shop" al:message="m.1" n="7"'.encode() + rest
+    monkeypatch.setattr("narval.core.elements.element.parse", None)
+    element = Element(3, xml)
+    tree = Tree(element)
+    assert (element.name, tree.get(f"{{{CONTROL}}}from"), tree.get("n"), tree.get("xmlns:al")) == (
+        *("a", "shop", "7"),
+        None,
+    )
 
 
 def test_the_attributes_of_an_element_with_content_are_not_parsed() -> None:

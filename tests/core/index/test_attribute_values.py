@@ -10,16 +10,33 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.core.elements.canonical import canonical
-from narval.core.elements.element import Element
+from narval.core.elements.element import CONTROL, Element
 from narval.core.errors import ElementError
 from narval.core.index import attribute_values
 from narval.core.index.attribute_values import ValueIndex, reader
 
-NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "a.b", "a-b")
-ASKED = (*NAMES, "{http://www.w3.org/XML/1998/namespace}lang", "{urn:p}a", "c")
+NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "xmlns:al", "al:a", "a.b", "a-b")
+ASKED = (*NAMES, "{http://www.w3.org/XML/1998/namespace}lang", "{urn:p}a", f"{{{CONTROL}}}a", "c")
 VALUE = st.one_of(
     st.sampled_from(
-        ["", "x", ' a="', " a=", "a='", "/>", ">", "&", "é", "\t", "\n", "\r", "<a b='1'>", "urn:p"]
+        [
+            "",
+            "x",
+            ' a="',
+            " a=",
+            "a='",
+            "/>",
+            ">",
+            "&",
+            "é",
+            "\t",
+            "\n",
+            "\r",
+            "<a b='1'>",
+            "urn:p",
+            CONTROL,
+            " al:a=",
+        ]
     ),
     st.text(alphabet="ab =\"'<>&/é\n\t\r😀", max_size=8),
 )
@@ -49,6 +66,8 @@ def parsed(xml: bytes, attribute: str) -> bytes | None:
 @given(written())
 @example('<a b=\'"\' a="x"/>')
 @example('<a xmlns=\'urn:"\' a="1"/>')
+@example(f'<a xmlns:al="{CONTROL}" b=" al:a=" c="1" al:a="2"/>')
+@example(f'<a b=" xmlns:al=" xmlns:al="urn:p" al:a="{CONTROL}"/>')
 def test_an_attribute_is_read_as_a_parser_reads_it_however_it_is_written(text):
     try:
         kept = canonical(text)
@@ -77,6 +96,9 @@ def test_an_attribute_written_plainly_is_not_parsed(monkeypatch):
     assert reader("to")(1, xml) == b""
     assert reader("cc")(1, xml) is None
     assert reader("eid")(1, xml) == b"1"
+    stamped = f'<mail xmlns:al="{CONTROL}" al:from="shop" from="x"/>'.encode()
+    assert (reader("from")(1, stamped), reader(f"{{{CONTROL}}}from")(1, stamped)) == (b"x", b"shop")
+    assert reader(f"{{{CONTROL}}}from")(1, xml) is None
     with pytest.raises(TypeError):
         reader("subject")(1, xml)
 

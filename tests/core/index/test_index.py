@@ -13,6 +13,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.index.index import Index
 from narval.core.patterns.pattern import Bound, condition
 from tests.core.patterns.expressions import NAMESPACES, Oracle, elements, patterns, xpath3_patterns
+from tests.counting import CountedCalls
 from tests.examples import examples
 
 
@@ -30,6 +31,18 @@ def filled(*texts: str) -> Index[str]:
     for text in texts:
         index.add(text, waiting(text))
     return index
+
+
+def test_who_waits_for_two_values_is_filed_under_the_one_that_fewest_share() -> None:
+    index: Index[int] = Index()
+    for number in range(300):
+        asked = Element(number + 1, f"<asked order='7' seller='s{number}'/>".encode())
+        index.add(number, waiting("bid[@order = $ask/@order and @seller = $ask/@seller]", ask=(asked,)))
+    with CountedCalls() as one:
+        assert index.wakes(tree("<bid order='7' seller='s3'/>")) == [3]
+    assert one.number < 100
+    assert index.wakes(tree("<bid order='7' seller='s0'/>")) == [0]
+    assert index.wakes(tree("<bid order='8' seller='s3'/>")) == []
 
 
 # --- nothing missed, nothing imagined -------------------------------------------------------------------
