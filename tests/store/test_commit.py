@@ -124,9 +124,12 @@ def test_a_closed_store_refuses_and_may_be_closed_again(path: Path) -> None:
 
 def test_readers_of_another_thread_see_whole_turns_only(path: Path) -> None:
     store = open_store(path, "power")
+    has_read = threading.Event()
 
     def write() -> None:
         for turn in range(60):
+            if turn == 30:
+                has_read.wait()  # else it may be over before the other thread has its turn
             eids = range(turn * 5 + 1, turn * 5 + 6)
             store.commit(batch(elements=[added(eid) for eid in eids], journal=[entry(1, turn * 3 + 1)]))
 
@@ -137,6 +140,7 @@ def test_readers_of_another_thread_see_whole_turns_only(path: Path) -> None:
         count = len(list(store.of().elements()))
         assert count % 5 == 0
         seen.add(count)
+        has_read.set()
     writer.join()
     assert len(list(store.of().elements())) == 300
     assert seen
