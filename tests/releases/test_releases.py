@@ -1,0 +1,122 @@
+"""Homes go from a release to this narval with runs under way, and back; both share a store (issue 40, 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.home import Narval, until
+from tests.postgres import fresh_schema, shared_server
+from tests.releases.released import (
+    BEGUN,
+    HERE,
+    WHEELS,
+    Released,
+    begin,
+    install,
+    new_home,
+    put,
+    version_of,
+)
+
+MOST = 3_000_000
+UNDER_WAY = {"running", "executing"}
+
+
+def states(narval: Narval) -> list[tuple[str, str]]:
+    return sorted((run["name"], run["state"]) for run in narval.ask("runs"))
+
+
+def eid(narval: Narval, name: str) -> str:
+    return next(str(run["eid"]) for run in narval.ask("runs") if run["name"] == name)
+
+
+def does(narval: Narval, *words: str, given: bytes = b"") -> None:
+    done = narval(*words, given=given)
+    assert done.returncode == 0, (words, done.stderr)
+
+
+@pytest.fixture(scope="module", params=WHEELS, ids=version_of)
+def release(request: pytest.FixtureRequest) -> Path:
+    """The wheel of a release."""
+    wheel: Path = request.param
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def python(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the release."""
+    return install(release, tmp_path_factory.mktemp("release") / "venv")
+
+
+def test_releases_take_little_room() -> None:
+    assert WHEELS
+    assert sum(path.stat().st_size for path in HERE.iterdir() if path.is_file()) <= MOST
+    assert [(HERE / f"{version_of(wheel)}.sql").exists() for wheel in WHEELS] == [True] * len(WHEELS)
+
+
+@pytest.mark.parametrize("written", [pytest.param("by the wheel", marks=pytest.mark.soak), "and kept"])
+def test_runs_of_a_release_go_on_with_this_narval_and_back(
+    written: str, release: Path, python: Path, tmp_path: Path
+) -> None:
+    this = new_home(tmp_path / "home")
+    old = Released(this.home, python)
+    said = old("--version").stdout.decode()
+    assert version_of(release) in said
+    if written == "and kept":
+        put(this.home, release)
+    else:
+        begin(old)
+    with this.running():
+        before = states(this)
+        assert {name for name, _ in before} == set(BEGUN)
+        assert {state for _, state in before} <= UNDER_WAY
+        does(this, "add", "-", given=b"<go/>")
+        until(lambda: ("w.waits", "done") in states(this), "one plan has gone on")
+        does(this, "complete", eid(this, "desk.order"), "enter")
+        does(this, "start", "w.ends")
+        until(lambda: ("w.ends", "done") in states(this), "a new run")
+    with old.running():
+        does(old, "add", "-", given=b"<go/>")
+        for node in ("bill", "ship"):
+            does(old, "complete", eid(old, "desk.order"), node)
+        does(old, "signal", eid(old, "guard.door"), "open")
+        until(lambda: not UNDER_WAY & {state for _, state in states(old)}, "all have ended")
+    assert len(this.ask("memory", "told")) == 3, "each told once"
+    assert states(this) == states(old)
+    assert "failed" not in {state for _, state in states(this)}
+
+
+@pytest.mark.soak
+def test_daemons_of_two_releases_share_a_store(release: Path, python: Path, tmp_path: Path) -> None:
+    with fresh_schema(shared_server()) as url:
+        this, other = (new_home(tmp_path / name) for name in ("attic", "barn"))
+        for home, name in ((this, "attic"), (other, "barn")):
+            home.write("etc/narval.toml", f"name = '{name}'\nstore = '{url}'\n")
+        old = Released(other.home, python)
+        with old.running():
+            does(old, "agents", "add", "ada")
+            does(old, "--agent", "ada", "add", "-", given=b"<memory><mail n='1'/><mail n='2'/></memory>")
+            does(old, "--agent", "ada", "start", "w.waits")
+            with this.running():
+                listed = this.ask("status")["fleet"]
+                assert {daemon["home"]: daemon["version"] for daemon in listed}["barn"] == version_of(release)
+                does(old, "stop", "--drain")
+                until(lambda: owner(this, "ada") == "attic", "ada is at work at the new one")
+                does(this, "--agent", "ada", "add", "-", given=b"<go/>")
+                until(lambda: this.ask("--agent", "ada", "runs")[0]["state"] == "done", "its plan has ended")
+                does(this, "--agent", "ada", "start", "w.waits")
+                with old.running():
+                    does(this, "stop", "--drain")
+                    until(lambda: owner(old, "ada") == "barn", "ada is back at the old one")
+                    does(old, "--agent", "ada", "add", "-", given=b"<go/>")
+                    until(
+                        lambda: {run["state"] for run in old.ask("--agent", "ada", "runs")} == {"done"},
+                        "what the new one began has ended",
+                    )
+
+
+def owner(narval: Narval, agent: str) -> str:
+    """The home where an agent is at work."""
+    return next(str(row.get("owner") or "") for row in narval.ask("agents") if row["name"] == agent)
