@@ -31,7 +31,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.letters": ("send", "letters", "resend", "drop_letter"),
     "attention.attention": ("attention", "health"),
     "attention.calendar": ("calendar",),
-    "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
+    "trials.trials": ("simulate", "simulate_migration", "scenarios", "explore", "explored", "trial"),
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
     "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),

@@ -9,6 +9,8 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from narval.agent.agent import AgentState
 from narval.agent.recovery import at_once, restore_runs, restoring_memory
 from narval.calls.book import CallBook
@@ -127,6 +129,21 @@ class Daemon:
         _collect_output(self, self._closing)
         self.files.use()
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
+        self.agents.start(self.rounds)
+
+    async def simulate_on(self) -> None:
+        """Go on from the state of a store, as if no daemon had been stopped: a call that was under way still
+        is, whatever would be made of it at a start; `close` ends it.
+        """
+        host, runs = self.host, self.agent.runs.active
+        _collect_output(self, self._closing)
+        runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
+        self.files.keep(run.definition for run in runs.values() if run.definition is not None)
+        self.files.use()
+        for run in runs.values():
+            run.calls.update((id, replace(call, on_restart="retry")) for id, call in [*run.calls.items()])
+        host.dispatcher.resume()
+        await host.submit(partial(resume_own, host, self.files, ()))
         self.agents.start(self.rounds)
 
     def follow_files(self) -> None:

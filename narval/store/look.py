@@ -30,6 +30,7 @@ from narval.store.batch import (
     KeptElement,
     MarkRow,
     RunRow,
+    SnapshotRow,
 )
 from narval.store.memory import AlwaysNew, VolatileStore
 from narval.store.page import RunsPage
@@ -88,6 +89,14 @@ class Look(ReadTables):
         """The rows of one agent as a trial on its past reads them."""
         return PastReader(self._tables, agent, self.own)
 
+    def fork(self, listen: Callable[[Batch], None]) -> Fork:
+        """The store as it is at this moment, which goes on by itself from here: what is committed to it no
+        other look has; `listen` is given each batch.
+        """
+        fork = Fork(self.driver, self.connection, listen)
+        fork.use_own(self.own)
+        return fork
+
     def commit(self, *batches: Batch) -> None:
         """Keep the batches for those who look."""
         self._decided.commit(*batches)
@@ -97,6 +106,22 @@ class Look(ReadTables):
 
     def close(self) -> None:
         """Nothing to end: whoever opened it does."""
+
+
+class Fork(Look):
+    """A look on which a simulation goes on from the state of a moment, with runs and all."""
+
+    is_volatile = True
+
+    def __init__(self, driver: Driver, connection: Any, listen: Callable[[Batch], None]) -> None:
+        super().__init__(driver, connection)
+        self._listen = listen
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep the batches, and give them to the listener."""
+        super().commit(*batches)
+        for batch in batches:
+            self._listen(batch)
 
 
 class ServerLook(Look):
@@ -135,6 +160,10 @@ class _AgentLook(DatabaseAgent):
         asked = run, after, before, most
         both = super().journal(*asked), self._decided.journal(*asked)
         return islice(chain(*(both if before is None else reversed(both))), most)
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+        return self._decided.snapshot(run) or super().snapshot(run)
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

@@ -113,6 +113,31 @@ async def simulate(
     return answer
 
 
+@operation("write")
+async def simulate_migration(
+    daemon: Daemon,
+    runs: list[int],
+    names: dict[str, str] | None = None,
+    duration: str | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Tell what would become of runs in a time, 30 days unless something else is said, as they are and with
+    the version that is loaded, without anything happening.
+
+    A child program plays it as for `simulate`. The answer is that of `migrate` with `dry`, and if a run would
+    be migrated `simulated`: `{"from", "until", "stopped", "runs"}`. A run has `as_it_is` and `migrated`, each
+    with its `phase` at the end, what `happens` there and not in the other, and what it `waits` for then;
+    `same` is the number of events that both have.
+    """
+    files_of(daemon)
+    home, trials = home_options(daemon), _trials(daemon)
+    options = [f"--until={duration}"] if duration is not None else []
+    options += [f"--names={old}={new}" for old, new in (names or {}).items()]
+    arguments = [*home, "migrate", "--simulate", *options, "--", *map(str, runs)]
+    return await trials.run(asker, arguments)
+
+
 @operation("read")
 async def scenarios(daemon: Daemon) -> list[str]:
     """The names of the files in `scenarios/` of the home, by which `simulate` takes them."""

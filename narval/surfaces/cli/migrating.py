@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,13 @@ from narval.ask.text import Row, clean, counted
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
+from narval.surfaces.cli.render.fates import fates_told
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.telling import changed_lines
+from narval.surfaces.cli.trials.moments import read_moment
+
+if TYPE_CHECKING:
+    from narval.trials.simulate.scenario import When
 
 CURRENT = "current"
 """The word for the version that is loaded."""
@@ -23,6 +28,7 @@ MOST_LISTED = 20
 
 _EXAMPLE = """\
 narval migrate 12 --dry-run
+narval migrate 12 --simulate --until 90d
 narval migrate 12 --names ask=approve
 narval migrate 'shop.*' --to order-2.xml
 narval migrate 12 --undo"""
@@ -37,7 +43,21 @@ narval migrate 12 --undo"""
     "--names", type=Pair("OLD=NEW"), multiple=True, help="A part that was renamed; may be repeated."
 )
 @click.option("--undo", is_flag=True, help="Go back to the version before, if nothing came to the run since.")
-@click.option("--dry-run", "dry", is_flag=True, help="Tell what would happen, and do nothing.")
+@click.option("--dry-run", "dry", is_flag=True, help="Tell what would become of their parts; do nothing.")
+@click.option(
+    "--simulate",
+    "simulates",
+    is_flag=True,
+    help="Tell also what would happen then, and what if they stayed as they are; do nothing.",
+)
+@click.option(
+    "--until", callback=read_moment, metavar="WHEN", help="With --simulate: how long, 30d unless said."
+)
+@click.option(
+    "--scenario",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --simulate: what comes meanwhile, and how calls are answered.",
+)
 @click.pass_context
 def migrate(
     context: click.Context,
@@ -48,6 +68,9 @@ def migrate(
     names: Pairs,
     undo: bool,
     dry: bool,
+    simulates: bool,
+    until: When | None,
+    scenario: Path | None,
 ) -> None:
     """Let runs go on with another version of their file.
 
@@ -58,13 +81,28 @@ def migrate(
 
     --names says that a part has another name now. With --undo a run goes back to the version and the state
     that it had, as long as nothing came to it since.
+
+    With --simulate the home goes on twice from the state of now, on copies, with a clock of their own: once
+    with the runs as they are and once with them migrated. What happens in one of the two alone is told:
+    calls, questions, moments, ends, and what is waited for at the end.
     """
+    if simulates and undo:
+        raise click.UsageError("--simulate shows the version to go on with: it does not go with --undo")
+    if not simulates and (until is not None or scenario is not None):
+        raise click.UsageError("--until and --scenario go with --simulate")
+    dry = dry or simulates
     if undo and (to != CURRENT or names):
         raise click.UsageError("--undo goes back to the version before: it takes neither --to nor --names")
     arguments: dict[str, Any] = {"runs": [*runs], "names": dict(names), "undo": undo, "dry": dry}
     if to != CURRENT:
         arguments |= _file(to)
     answer = session.ask("migrate", **arguments)
+    meant = [row["run"] for row in answer["runs"] if row["outcome"] == "would migrate"]
+    if simulates and meant:
+        from narval.surfaces.cli.trials.forked import simulated
+
+        how = {name: value for name, value in arguments.items() if name in ("text", "path", "names")}
+        answer |= {"simulated": simulated(session, meant, how, until, scenario)}
     session.give(answer, lambda reply: click.echo("\n".join(_lines(reply, undo=undo))))
     if any(row["outcome"] == "refused" for row in answer["runs"]):
         context.exit(NOT_WELL)
@@ -94,6 +132,8 @@ def _lines(answer: Row, *, undo: bool) -> Iterator[str]:
     for pair in answer["differences"]:
         yield f"From version {pair['before'][:12]} to {pair['version'][:12]}:"
         yield from changed_lines(pair["sentences"]) if pair["sentences"] else ["no sentence differs"]
+    if "simulated" in answer:
+        yield from fates_told(answer["simulated"])
 
 
 _SAYS = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
 import msgspec
 
-from narval.trials.simulate.executor import RecordedCall
+from narval.core.memory.memory import Memory
+from narval.trials.simulate.executor import RecordedCall, is_of
 from narval.trials.simulate.scenario import Expectation, Scenario
 from narval.trials.simulate.trace import Line
 
@@ -85,3 +87,20 @@ class SimulationReport(msgspec.Struct, frozen=True):
 
 def _wants_failure(expectation: Expectation) -> bool:
     return expectation.what == "run" and expectation.phase == "failed" and expectation.least > 0
+
+
+Phases = Mapping[int, tuple[str, str]]
+"""The definition and the phase of each run, by its eid."""
+
+
+def count_of(expectation: Expectation, memory: Memory, runs: Phases, calls: Sequence[RecordedCall]) -> int:
+    """Count the elements, runs or calls of an expectation, of one agent."""
+    if expectation.what == "run":
+        key = (expectation.recipe, expectation.phase)
+        return sum(key in ((name, ""), (name, phase)) for name, phase in runs.values())
+    if expectation.what == "call":
+        return sum(is_of(expectation, call) for call in calls)
+    if expectation.condition is None:
+        return 0
+    elements = memory.select(expectation.condition.bind())
+    return sum(eid not in memory.outdated for eid in elements)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -30,21 +30,22 @@ from narval.core.definitions.prototype import Prototype
 from narval.core.elements.element import Element
 from narval.core.engines.registry import is_standing, run_kinds, runnable
 from narval.core.errors import DefinitionError, RequestError
-from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon, assemble
 from narval.files.memory_file import read_memory
 from narval.files.people_file import load_people
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.trust_file import load_trust
 from narval.store.batch import Batch
+from narval.store.look import Look
+from narval.store.store import Store
 from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
 from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
 from narval.trials.simulate.elsewhere import Elsewhere
-from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks, is_of
+from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
-from narval.trials.simulate.report import Judged, SimulationReport
+from narval.trials.simulate.report import Judged, SimulationReport, count_of
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
 from narval.trials.simulate.scenario_events import happen
 from narval.trials.simulate.simulated_home import SimulatedHome
@@ -107,7 +108,9 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class Simulation:
-    """One scenario being played by a daemon in memory, with a `replay` if there is one."""
+    """One scenario being played by a daemon in memory, with a `replay` if there is one; from a `look` at a
+    store it goes on with all its runs.
+    """
 
     def __init__(
         self,
@@ -116,11 +119,17 @@ class Simulation:
         start: float,
         recalled: Remembered,
         replay: Replay | None = None,
+        look: Look | None = None,
     ) -> None:
         self._home, self._scenario, self._start, self._replay = home, scenario, start, replay
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         rows, files = agents_to_begin_with(home, scenario.memory, start, recalled)
+        store: Store
+        if look is None:
+            store = SimulatedStore(rows, self._listen, keeps_ended=replay is None)
+        else:
+            rows, store = dict.fromkeys(look.agents(), Remembered), look.fork(self._listen)
         self._trace = Trace(self._clock, {row.agent: row.name for row in rows}, is_brief=replay is not None)
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(recalled.elements))
@@ -142,7 +151,7 @@ class Simulation:
         people, trust = scenario.people or load_people(path), load_trust(path)
         daemon = assemble(
             None,
-            SimulatedStore(rows, self._listen, keeps_ended=replay is None),
+            store,
             Snapshot(AgentFiles(home.loaded, home.schemas), settings, people, files, trust=trust),
             self._clock,
             closing=ExitStack(),
@@ -157,7 +166,12 @@ class Simulation:
         """The daemon that plays it."""
         return self._agents.daemon
 
-    async def play(self, progress: Progress) -> SimulationReport:
+    async def go_on(self) -> None:
+        """Bring back the runs of a look, which the trace knows by name from then on."""
+        await self.daemon.simulate_on()
+        self._trace.know(self._agents.own_name, self.daemon.agent.runs.active.values())
+
+    async def play(self, progress: Progress = lambda lines: None) -> SimulationReport:
         """Let time pass, judge, and report."""
         self.begin()
         end = await self.pass_time(progress)
@@ -266,7 +280,7 @@ class Simulation:
         name = expectation.agent or self._agents.own_name
         trace, calls = self._trace.of.get(name), (call for call in self._executor.calls if call.agent == name)
         phases = trace.phases if trace is not None else {}
-        number = _count(expectation, self._agents.host(name).agent.memory, phases, list(calls))
+        number = count_of(expectation, self._agents.host(name).agent.memory, phases, list(calls))
         if len(self._home.others):
             expectation = msgspec.structs.replace(expectation, agent=name)
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
@@ -381,20 +395,3 @@ def _set_by_author(library: Library, call: CallContext) -> Mapping[str, str]:
     if not isinstance(prompt, Element):
         return {}
     return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}
-
-
-_Phases = Mapping[int, tuple[str, str]]
-"""The definition and the phase of each run, by its eid."""
-
-
-def _count(expectation: Expectation, memory: Memory, runs: _Phases, calls: Sequence[RecordedCall]) -> int:
-    """Count the elements, runs or calls of an expectation, of one agent."""
-    if expectation.what == "run":
-        key = (expectation.recipe, expectation.phase)
-        return sum(key in ((name, ""), (name, phase)) for name, phase in runs.values())
-    if expectation.what == "call":
-        return sum(is_of(expectation, call) for call in calls)
-    if expectation.condition is None:
-        return 0
-    elements = memory.select(expectation.condition.bind())
-    return sum(eid not in memory.outdated for eid in elements)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
+from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands as asked
@@ -56,12 +57,19 @@ class Trace:
         for trace in self.of.values():
             trace.drop()
 
+    def know(self, name: str, runs: Iterable[Run]) -> None:
+        """Know the runs of an agent that began before the simulation."""
+        self._of(name).know(runs)
+
+    def _of(self, name: str) -> AgentTrace:
+        if (trace := self.of.get(name)) is None:
+            trace = self.of[name] = AgentTrace(self._clock, is_brief=self._is_brief)
+        return trace
+
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         name = self._names[batch.agent]
-        trace = self.of.get(name)
-        if trace is None:
-            trace = self.of[name] = AgentTrace(self._clock, is_brief=self._is_brief)
+        trace = self._of(name)
         trace.listen(batch)
         lines, trace.lines = trace.lines, []
         for line in lines:
@@ -95,6 +103,18 @@ class AgentTrace:
         self._errors: dict[int, str] = {}
         self._over: list[int] = []
         """The runs that have ended since the last drop."""
+
+    def know(self, runs: Iterable[Run]) -> None:
+        """Know the definitions of runs that began before, and who called them."""
+        for run in runs:
+            self._names[run.eid] = run.name
+            self._started[run.eid] = Started(0, run.started, caller=run.caller)
+            if is_beside(run.kind):
+                self._besides[run.eid] = run.kind
+            else:
+                self.phases[run.eid] = run.name, run.phase
+            if run.kind == KINDS[ASKING].run:
+                self.items[run.eid] = run.name
 
     def drop(self) -> None:
         """Keep nothing of runs that have ended."""

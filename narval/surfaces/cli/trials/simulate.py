@@ -17,6 +17,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.documents import Progress
 from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.trials.moments import read_moment
 
 if TYPE_CHECKING:
     from narval.files.home import Home
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
     from narval.trials.simulate.scenario import Scenario, When
     from narval.trials.simulate.simulated_home import SimulatedHome
     from narval.trials.simulate.trace import Line
-
-
-def _read(context: click.Context, option: click.Parameter, text: str | None) -> When | None:
-    """A moment or duration on the command line, in the words of scenario files."""
-    from narval.trials.simulate.parser import read_date, read_when
-
-    if text is None:
-        return None
-    try:
-        return read_date(text) if option.name == "at" else read_when(text)
-    except ValueError as error:
-        past = "a duration such as 90d, or a date such as 2026-09-01"
-        expected = past if option.name == "since" else error.args[0]
-        raise click.BadParameter(f"expected {expected}, got {text!r}") from None
 
 
 @command(
@@ -52,8 +39,10 @@ def _read(context: click.Context, option: click.Parameter, text: str | None) -> 
 @click.argument(
     "names", metavar="[NAME|SCENARIO]...", nargs=-1, shell_complete=completion.definitions_and_scenarios
 )
-@click.option("--at", callback=_read, metavar="DATE", help="When it starts, rather than now.")
-@click.option("--until", callback=_read, metavar="WHEN", help="How long time goes on: 2h, 30d, or a date.")
+@click.option("--at", callback=read_moment, metavar="DATE", help="When it starts, rather than now.")
+@click.option(
+    "--until", callback=read_moment, metavar="WHEN", help="How long time goes on: 2h, 30d, or a date."
+)
 @click.option(
     "--memory",
     type=click.Choice(["now", "new", "empty"]),
@@ -66,7 +55,7 @@ def _read(context: click.Context, option: click.Parameter, text: str | None) -> 
 )
 @click.option(
     "--since",
-    callback=_read,
+    callback=read_moment,
     metavar="WHEN",
     help="Play what came from outside since then, 90d ago or a date, from the store and its backups.",
 )

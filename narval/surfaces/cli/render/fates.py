@@ -1,0 +1,77 @@
+"""The outcome of a simulated migration, in sentences: what would happen in one of the two ways alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from narval.ask.text import Row, clean, counted
+
+MOST_LISTED = 20
+"""So many runs are told of one by one, and so many events of each."""
+
+WAYS = (("as_it_is", "as it is"), ("migrated", "migrated"))
+"""The two ways, and the words for them."""
+
+
+def fates_told(simulated: Row) -> Iterator[str]:
+    """The lines on what would become of runs, as they are and migrated."""
+    yield f"Until {_shown(simulated['until'])}, if nothing comes from outside but what a scenario says:"
+    if simulated["stopped"]:
+        yield f"  it was ended before its time: {clean(simulated['stopped'])}"
+    rows = simulated["runs"]
+    for row in rows[:MOST_LISTED]:
+        yield from _of_run(row)
+    if len(rows) > MOST_LISTED:
+        for way, words in WAYS:
+            phases = Counter(row[way]["phase"] for row in rows)
+            in_phase = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+            yield f"  all {len(rows)} runs, {words}: {in_phase}"
+
+
+def _of_run(row: Row) -> Iterator[str]:
+    named = f"run {row['run']} of {clean(row['name'])}"
+    if is_same(row):
+        what = f"{counted(row['same'], 'event')} either way" if row["same"] else "nothing either way"
+        yield f"  {named}: the same happens, {what}"
+        return
+    yield f"  {named}:"
+    for way, words in WAYS:
+        yield f"    {words} ({_phase(row[way])}):"
+        yield from (f"      {clean(line)}" for line in _way(row[way], other=row[_other(way)]))
+    if row["same"]:
+        yield f"    {counted(row['same'], 'event')} either way"
+
+
+def _other(way: str) -> str:
+    return WAYS[1][0] if way == WAYS[0][0] else WAYS[0][0]
+
+
+def is_same(row: Row) -> bool:
+    """True if the same becomes of a run either way."""
+    as_it_is, migrated = (row[way] for way, _ in WAYS)
+    return bool(
+        not (as_it_is["happens"] or migrated["happens"])
+        and (as_it_is["phase"], as_it_is["waits"]) == (migrated["phase"], migrated["waits"])
+    )
+
+
+def _phase(way: Row) -> str:
+    return "still under way" if way["phase"] == "active" else str(way["phase"])
+
+
+def _way(way: Row, other: Row) -> Iterator[str]:
+    happens: Sequence[Row] = way["happens"]
+    for line in happens[:MOST_LISTED]:
+        yield f"{_shown(line['at'])}  {line['text']}"
+    if len(happens) > MOST_LISTED:
+        yield f"and {counted(len(happens) - MOST_LISTED, 'more event')}"
+    if way["waits"] != other["waits"]:
+        yield from way["waits"]
+    elif not happens:
+        yield "nothing else than in the other"
+
+
+def _shown(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}"

@@ -1,0 +1,74 @@
+"""`narval migrate --simulate`: what would become of runs as they are, and migrated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from narval.ask.text import Row, clean
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render.simulation import SENTENCES, local
+from narval.surfaces.cli.session import Session
+from narval.system import stopwatch
+from narval.trials.simulate.files import read_file
+from narval.trials.simulate.forked import Fate, Way, play_migration
+from narval.trials.simulate.scenario import Scenario, When
+from narval.trials.simulate.simulated_home import simulated_home
+from narval.trials.simulate.trace import Line
+
+LONG = 30 * 86_400.0
+"""Seconds that pass, unless something else is said."""
+
+
+def simulated(
+    session: Session, runs: Sequence[int], how: Mapping[str, Any], until: When | None, scenario: Path | None
+) -> Row:
+    """What would become of runs as they are, and migrated as the arguments `how` say, in plain data.
+
+    Raises RequestError, DefinitionError, StoreError.
+    """
+    here = simulated_home(session.home, session.agent)
+    for fault in here.loaded.faults:
+        click.echo(f"did not load: {clean(fault)}", err=True)
+    played = read_file(here, scenario) if scenario is not None else Scenario("")
+    played = msgspec.structs.replace(
+        played, memory="now", at=None, until=until or played.until or When(LONG), expectations=()
+    )
+    with stopwatch.stopped():
+        trial = asyncio.run(play_migration(here, played, session.agent, runs, how))
+    zone = here.zone
+    return {
+        "from": _iso(trial.as_it_is.start, zone),
+        "until": _iso(min(trial.as_it_is.end, trial.migrated.end), zone),
+        "stopped": trial.as_it_is.stopped or trial.migrated.stopped or None,
+        "runs": [_fate(fate, zone) for fate in trial.fates],
+    }
+
+
+def _fate(fate: Fate, zone: tzinfo | None) -> Row:
+    ways = {"as_it_is": _way(fate.as_it_is, zone), "migrated": _way(fate.migrated, zone)}
+    return {"run": fate.run, "name": fate.name, **ways, "same": fate.same}
+
+
+def _way(way: Way, zone: tzinfo | None) -> Row:
+    why = way.waits and {**way.waits, "newer": None}
+    waits = [line for line in answers.why(why) if line.strip()][1:] if why else []
+    alone = [{**line, "at": _iso(line["at"], zone), "text": _sentence(line)} for line in way.alone]
+    return {"phase": way.phase, "happens": alone, "waits": waits}
+
+
+def _sentence(line: Line) -> str:
+    if line.get("asks"):
+        step = f" (step {line['caller']['step']})" if line["caller"] else ""
+        return f"asks {line['name']}{step}"
+    return SENTENCES[line["what"]](line)[0]
+
+
+def _iso(at: float, zone: tzinfo | None) -> str:
+    return local(at, zone).isoformat(timespec="milliseconds")
