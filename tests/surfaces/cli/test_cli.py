@@ -82,7 +82,8 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
         "go_on_drafting",
         "end_drafting",
         "drawn_proposal",
-    }  # pages do; propose drafts it itself
+        "simulate_migration",
+    }  # pages do; propose drafts it itself, and migrate plays it itself
     by_programs |= {"check", "propose"}  # assistants do, as tools; check reads the files itself
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does
     assert set(OPERATIONS) - {operation for _, operation in of_commands()} == by_programs

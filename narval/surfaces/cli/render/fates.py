@@ -74,4 +74,4 @@ def _way(way: Row, other: Row) -> Iterator[str]:
 
 
 def _shown(moment: str) -> str:
-    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}"
+    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M:%S}"
