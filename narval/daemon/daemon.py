@@ -9,8 +9,6 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from narval.agent.agent import AgentState
 from narval.agent.recovery import at_once, restore_runs, restoring_memory
 from narval.calls.book import CallBook
@@ -22,7 +20,7 @@ from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.folder_agents import FolderAgents, stored_files
-from narval.daemon.agents.resuming import acted_before, resume_own, runs_are_back
+from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients
 from narval.daemon.main_loop import MainLoop
@@ -122,28 +120,15 @@ class Daemon:
             daemon._closing = closing.pop_all()
         return await daemon._resumed()
 
-    async def simulate(self, declared: list[bytes] | None) -> None:
+    async def simulate(self, declared: list[bytes] | None = None, *, goes_on: bool = False) -> None:
         """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
-        `data/memory.xml` would be (N4); None leaves what is declared alone.
+        `data/memory.xml` would be; None leaves that alone. One that `goes_on` has the runs of its store.
         """
         _collect_output(self, self._closing)
+        if goes_on:
+            resume_fork(self.host, self.files, self.rounds.clock.now())
         self.files.use()
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
-        self.agents.start(self.rounds)
-
-    async def simulate_on(self) -> None:
-        """Go on from the state of a store, as if no daemon had been stopped: a call that was under way still
-        is, whatever would be made of it at a start; `close` ends it.
-        """
-        host, runs = self.host, self.agent.runs.active
-        _collect_output(self, self._closing)
-        runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
-        self.files.keep(run.definition for run in runs.values() if run.definition is not None)
-        self.files.use()
-        for run in runs.values():
-            run.calls.update((id, replace(call, on_restart="retry")) for id, call in [*run.calls.items()])
-        host.dispatcher.resume()
-        await host.submit(partial(resume_own, host, self.files, ()))
         self.agents.start(self.rounds)
 
     def follow_files(self) -> None:

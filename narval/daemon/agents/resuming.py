@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from msgspec.structs import replace
+
 from narval.agent.first_labels import derive_labels
+from narval.agent.recovery import restore_runs
 from narval.agent.turn import Turn
 from narval.core.elements.control_elements import ACTED
 from narval.daemon.agents.agent_host import AgentHost
@@ -24,6 +27,19 @@ def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
     has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
     if not host.loop.record_only and (has_moved or now < latest):
         agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
+
+
+def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
+    """Have the runs of a store go on in a simulation, as if no daemon had been stopped: a call that was under
+    way still is, also one that the end of a daemon would have interrupted.
+    """
+    runs_are_back(host, restore_runs(host.agent), now)
+    runs = host.agent.runs.active
+    files.keep(run.definition for run in runs.values() if run.definition is not None)
+    for run in runs.values():
+        run.calls.update((id, replace(call, on_restart="retry")) for id, call in [*run.calls.items()])
+    files.use()
+    host.dispatcher.resume()
 
 
 def acted_before(host: AgentHost) -> Container[int]:

@@ -168,7 +168,7 @@ class Simulation:
 
     async def go_on(self) -> None:
         """Bring back the runs of a look, which the trace knows by name from then on."""
-        await self.daemon.simulate_on()
+        await self.daemon.simulate(goes_on=True)
         self._trace.know(self._agents.own_name, self.daemon.agent.runs.active.values())
 
     async def play(self, progress: Progress = lambda lines: None) -> SimulationReport:
