@@ -33,7 +33,7 @@ _SAYS = ("at", "what", "name", "step", "action", "part", "signal", "to", "agent"
 
 
 class Way(NamedTuple):
-    """What would become of a run in one of the two: `alone` is what happens there and not in the other, and
+    """The future of a run in one of the two: `alone` is what happens there and not in the other, and
     `waits` is why it does not go on at the end, as `narval why` has it; None for one that is over.
     """
 
@@ -43,7 +43,7 @@ class Way(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What would become of one run: as it is, migrated, and the number of events that both have."""
+    """The future of one run: as it is, migrated, and the number of events that both have."""
 
     run: int
     name: str
@@ -53,7 +53,7 @@ class Fate(NamedTuple):
 
 
 class MigrationTrial(NamedTuple):
-    """Both reports, and what would become of each run that would be migrated."""
+    """Both reports, and the future of each run that would be migrated."""
 
     as_it_is: SimulationReport
     migrated: SimulationReport
@@ -152,7 +152,7 @@ def _ways(report: SimulationReport, families: Mapping[int, set[int]], own: str) 
 
 
 def _fate(run: int, name: str, as_it_is: _Lines, migrated: _Lines) -> Fate:
-    """What would become of a run, by what happens in one of the two alone."""
+    """The future of a run, by what happens in one of the two alone."""
     both = Counter(map(_said, as_it_is.lines)) & Counter(map(_said, migrated.lines))
     stays, moves = (Way(_alone(way.lines, both), way.waits, way.phase) for way in (as_it_is, migrated))
     return Fate(run, name, stays, moves, both.total())

@@ -29,7 +29,7 @@ LONG = 30 * 86_400.0
 def simulated(
     session: Session, runs: Sequence[int], how: Mapping[str, Any], until: When | None, scenario: Path | None
 ) -> Row:
-    """What would become of runs as they are, and migrated as the arguments `how` say, in plain data.
+    """The future of runs as they are, and migrated as the arguments `how` say, in plain data.
 
     Raises RequestError, DefinitionError, StoreError.
     """
