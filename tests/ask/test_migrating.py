@@ -254,6 +254,43 @@ def test_an_automaton_goes_on_from_the_state_that_it_waits_in(home: Home, agent:
     assert [(state["id"], state["visits"]) for state in shown["states"]] == [("start", 1), ("more", 1)]
 
 
+PROCESS = """<process-definition group="r" name="sale">
+<node name="ask" type="wait" isStart="true">
+  <condition><match>{}</match></condition><arc to="pack"/></node>
+<node name="pack" type="wait"/></process-definition>"""
+
+
+def test_a_process_goes_on_from_the_node_that_it_waits_at_and_goes_back(home: Home) -> None:
+    file = home.path / "recipes" / "p.xml"
+    file.write_text(PROCESS.format("agreed"))
+    with narval.open(home.path) as agent:
+        run = agent.start("r.sale")
+        agent.until_idle()
+        file.write_text(PROCESS.format("signed").replace('"ask"', '"sign"'))
+        agent.ask("reload")
+        [row] = migrate(agent, run)
+        assert [(at["line"], at["why"]) for at in row["refused"]] == [
+            (2, "a token stands on node ask, and the new version has no such node")
+        ]
+        [row] = migrate(agent, run, names={"ask": "sign"})
+        assert row["kept"] == [{"part": "ask", "name": "sign", "state": "active"}]
+        assert patterns(agent, run) == ["signed"]
+    with narval.open(home.path) as agent:
+        assert patterns(agent, run) == ["signed"]
+        first = agent.history(run)[0]["seq"]
+        assert agent.ask("show", run=run, at=first)["nodes"][0]["id"] == "ask"
+        [row] = migrate(agent, run, undo=True)
+        assert row["outcome"] == "migrated"
+        assert patterns(agent, run) == ["agreed"]
+        agent.add("<agreed/>")
+        agent.until_idle()
+        assert [(node["id"], node["state"]) for node in agent.run(run)["nodes"]] == [
+            ("ask", "complete"), ("pack", "active")
+        ]  # fmt: skip
+        [row] = migrate(agent, run, undo=True)
+        assert "has gone on since" in row["refused"][0]["why"]
+
+
 def test_a_run_has_the_labels_of_who_migrates_it(home: Home, agent: Agent) -> None:
     run = started(agent)
     agent.asker = Asker("bot", labels=("bot",))

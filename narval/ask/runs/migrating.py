@@ -23,7 +23,7 @@ from narval.core.engines.engine import Migratable
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, NoPlace
 from narval.core.engines.registry import standing_kinds
-from narval.core.errors import DefinitionError, RequestError, UnreadableError
+from narval.core.errors import DefinitionError, Fault, RequestError, UnreadableError
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon
 from narval.files.agents.collections import parse_file
@@ -116,6 +116,7 @@ class _Versions:
         self.path = path
         self._of_file = None if text is None else _loaded(daemon, text, path)
         self._told: dict[tuple[str, str], list[Row]] = {}
+        self._faults: dict[str, list[Fault]] = {}
 
     def of(self, run: Run) -> Definition:
         """The version for a run. Raises RequestError where there is none, DefinitionError."""
@@ -130,12 +131,19 @@ class _Versions:
             if definition is None:
                 has = ", ".join(sorted(one.full_name for one in own)) or f"no {kind}"
                 raise RequestError(f"expected {run.name} in {self.path}, which has {has}")
-            if faults := check_targets(definition.references, library.replace((definition,))):
+            if faults := self._faults_of(definition):
                 raise DefinitionError(faults)
         if is_withheld(definition):
             grant = command(self._daemon, f"grant {run.name}")
             raise RequestError(f"nobody has granted what {run.name} needs in this version; `{grant}` does")
         return definition
+
+    def _faults_of(self, definition: Definition) -> list[Fault]:
+        """The faults of what a version of the file calls, looked for once."""
+        digest, library = definition.digest, self._daemon.agent.library
+        if digest not in self._faults:
+            self._faults[digest] = check_targets(definition.references, library.replace((definition,)))
+        return self._faults[digest]
 
     def note(self, old: Definition, new: Definition) -> None:
         """Tell in which sentences two versions differ, once for each pair."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from narval.core.engines.events import Plain
+from narval.core.engines.migration import take_over
 from narval.core.engines.run_state import RunBegan, RunChange
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.tokens.token import ArcToken, ExecutionType, NodeToken, TokenSet
@@ -531,6 +532,16 @@ class ProcessFailed(ProcessChange, frozen=True):
 
     def apply(self, state: ProcessState) -> None:
         state.move("failed", self.at, self.error)
+
+
+class ProcessMigrated(ProcessChange, frozen=True):
+    """The process goes on with another version of its definition, in this state."""
+
+    version: str
+    state: ProcessState
+
+    def apply(self, state: ProcessState) -> None:
+        take_over(state, self.state)
 
 
 EVENT_OF_CHANGE: Mapping[str, tuple[str, int]] = {

@@ -18,6 +18,7 @@ from narval.core.engines.events import (
     Cancelled,
     Event,
     Matched,
+    Migrated,
     Produced,
     Returned,
     Signalled,
@@ -25,7 +26,7 @@ from narval.core.engines.events import (
     TimerFired,
 )
 from narval.core.engines.view import View
-from narval.kinds.process.engine import completion, conditions, operations, returns
+from narval.kinds.process.engine import completion, conditions, migrating, operations, returns
 from narval.kinds.process.engine.changes import (
     DelayOver,
     NodeTokenFailed,
@@ -40,6 +41,7 @@ from narval.kinds.process.engine.explain import parts as parts
 from narval.kinds.process.engine.explain import render as render
 from narval.kinds.process.engine.explain import waiting_for as waiting_for
 from narval.kinds.process.engine.graph import graph as graph
+from narval.kinds.process.engine.migrating import migrated as migrated
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.structure import unreachable as unreachable
 from narval.kinds.process.engine.tokens import backtracking, flow
@@ -178,6 +180,17 @@ def _started(decision: ProcessDecision, event: Started) -> None:
     flow.run_queue(decision)
 
 
+def _migrated(decision: ProcessDecision, event: Migrated) -> None:
+    acts = migrating.follow_version(decision, event)
+    for act in acts:
+        try:
+            act()
+        except NodeFault as fault:
+            _fault(decision, event, fault)
+    if acts:
+        _go_on(decision)
+
+
 def _returned(receive: Callable[..., None], decision: ProcessDecision, event: Returned | Produced) -> None:
     if event.call in decision.state.calls:
         receive(decision, event)
@@ -221,6 +234,7 @@ def _cancelled(decision: ProcessDecision, event: Cancelled) -> None:
 
 _ON: dict[type, Callable[[ProcessDecision, Any], None]] = {
     Started: _started,
+    Migrated: _migrated,
     Returned: partial(_returned, returns.returned),
     Produced: partial(_returned, returns.produced),
     Matched: _matched,
