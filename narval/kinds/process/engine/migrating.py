@@ -129,14 +129,14 @@ class _Moving:
             self._decide_anew()
             self._rename()
         newest = self.before.newest
-        kept = (
+        keeps = (
             MovedPart(node, self.nodes[node], state_of(self.before, node))
             for node in self.old.nodes
             if node in newest and node in self.nodes
         )
         had = {*self.nodes.values()}
         new = tuple(node for node in self.new.nodes if node not in had)
-        return Migration(self.after, tuple(kept), new=new, refused=refused)
+        return Migration(self.after, tuple(keeps), new=new, refused=refused)
 
     # --- whether the tokens have a place -------------------------------------------------------------------
 
