@@ -54,17 +54,19 @@ def measure(
     folder: Path,
     *,
     store: str = "",
+    settings: str = "",
     begins: Callable[[], object] = lambda: None,
 ) -> tuple[float, dict[str, Any]]:
     """Seconds for all steps, and what else there is to tell.
 
-    The home has its `store` at a URL, if one is given; `begins` is called before the first step.
+    The home has its `store` at a URL, if one is given, and more lines of `settings`; `begins` is called
+    before the first step.
     """
     made = home(
         folder,
         module=MODULE,
         recipes=recipe(steps, "next" if what == "elements" else "step"),
-        settings=f'durability = "{where}"\nstore = "{store}"\n' if where != "memory" else "",
+        settings=f'durability = "{where}"\nstore = "{store}"\n{settings}' if where != "memory" else "",
     )
     with narval.open(made if where != "memory" else None) as agent:
         if where == "memory":

@@ -98,6 +98,8 @@ class AgentState:
     """Its settings, whose limits count."""
     history_entries = 0
     free = Free.within(settings)
+    samples: Callable[[str], bool] | None = None
+    """Tells if a trace is exported, by its id; None where there are no traces."""
 
     def __init__(
         self,
@@ -141,6 +143,10 @@ class AgentState:
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other limits count from now on."""
         self.settings, self.free = settings, Free.within(settings)
+
+    def trace_by(self, samples: Callable[[str], bool]) -> None:
+        """Have traces from now on, of which some are exported."""
+        self.samples = samples
 
     def excess_of_elements(self, elements: Iterable[bytes]) -> str:
         """The limit that elements would pass in memory, for people; "" if there is room for them."""

@@ -321,6 +321,7 @@ class AgentCalls(CallListener):
             timeout=timeout,
             family=of.family,
             agent=of.agent,
+            trace=of.trace,
         )
         listener = PartListener(lambda outcome: None if ended.done() else ended.set_result(outcome))
         record = CallRecord(part, listener, self._over, since=book.executor.clock.now())

@@ -125,7 +125,7 @@ class CallContext(msgspec.Struct, eq=False):
     caller. `program` is run where the call is of a program, and `reaches` are the places that it may reach,
     None for any; `payload` is plain data for the `runner` of the target; `fetch_allow` are the places inside
     that it may fetch, `services` those outside that it may ask; `has_begun` says that it must not be made
-    twice, and was begun before the daemon's last start.
+    twice, and was begun before the daemon's last start; `trace` gives its `traceparent`, if there are traces.
     """
 
     id: str
@@ -152,6 +152,7 @@ class CallContext(msgspec.Struct, eq=False):
     on_recovered: Listener | None = None
     agent: str = ""
     has_begun: bool = False
+    trace: Callable[[], str] | None = None
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report how far the work is; surfaces show the last report."""
@@ -178,6 +179,11 @@ class CallContext(msgspec.Struct, eq=False):
     def hear_of_recovery(self, listener: Listener) -> None:
         """Have `recovered` go to `listener`."""
         self.on_recovered = listener
+
+    @property
+    def traceparent(self) -> str:
+        """The header that tells its trace to a service that it asks (W3C Trace Context); "" without one."""
+        return self.trace() if self.trace is not None else ""
 
     @property
     def is_source(self) -> bool:
@@ -341,6 +347,8 @@ async def fetch(
 
     current = _current.get(None)
     home, allow = (None, ()) if current is None else (current.home, current.fetch_allow)
+    if current is not None and (traceparent := current.traceparent):
+        headers = {"traceparent": traceparent, **(headers or {})}
     known = None
     if service is not None:
         url, known = within(service.url, url), KnownPlace(service.url, service.credentials(home))

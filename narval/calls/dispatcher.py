@@ -14,6 +14,7 @@ from typing import Any
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
 from narval.agent.run import Run
+from narval.agent.trace_ids import traceparent
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
 from narval.calls.book import AgentCalls, Post, internal_failure, refused, returned
@@ -263,6 +264,7 @@ class Dispatcher:
             reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
             agent=self.identity.name,
             has_begun=call.begun and call.on_restart == "error",
+            trace=None if self._agent.samples is None else self._trace(run, call, target),
         )
         behind: frozenset[int] = frozenset()
         if run.kind in UNDOING and not target.pure and run.state is not None:
@@ -274,6 +276,12 @@ class Dispatcher:
                 return returned(call.call, outcome if finish is None else finish(outcome))
         self.calls.start(context, asked=call, finish=finish, behind=behind)
         return None
+
+    def _trace(self, run: Run, call: Call, target: Target) -> Callable[[], str] | None:
+        """A function that gives the trace of a call; None for an inline one, which asks no service."""
+        if target.where == "inline":
+            return None
+        return partial(traceparent, self._agent, self.identity.id, run, call.call, call.attempt)
 
     # --- cancelling -----------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from narval.daemon.clients import Clients
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
-from narval.daemon.opening import Note, hold, join, once_it_answers
+from narval.daemon.opening import Note, begin_traces, hold, join, once_it_answers
 from narval.daemon.reload import FilesInForce, log_start, take_answer
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
@@ -249,6 +249,7 @@ class Daemon:
             if self.fleet is not None:
                 self.fleet.start()
             return
+        begin_traces(self.files.settings, self.rounds.trace, self.end_with)
         self.store.make_room()
         await self.calls.executor.end_former()
         host.dispatcher.resume()

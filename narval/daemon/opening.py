@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -16,9 +17,11 @@ from narval.files.proposals.altering import finish_altering
 from narval.files.settings import Settings
 from narval.store.store import Store
 from narval.system.clock import Clock
+from narval.system.extras import install_command
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.renewer_client import RenewerClient
+    from narval.daemon.traces import Traces
 
 log = logging.getLogger("narval.daemon")
 
@@ -88,3 +91,29 @@ async def join(
     if standby:
         note(is_standby=False)
     return joined.renewer
+
+
+def begin_traces(
+    settings: Settings,
+    trace: Callable[[Traces], None],
+    end_with: Callable[[Callable[[], Awaitable[None]]], None],
+) -> None:
+    """Have a daemon export traces until it ends, if the settings say so; the log says why not, where that
+    cannot be.
+    """
+    if not settings.traces:
+        return
+    from narval.daemon.traces import SdkMissingError, Traces
+
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        log.info("no traces: OTEL_SDK_DISABLED is true")
+        return
+    try:
+        traces = Traces()
+    except SdkMissingError as error:
+        log.error("no traces: %s; install it with: %s", error, install_command("otel"))
+    except ValueError as error:
+        log.error("no traces: %s", error)
+    else:
+        trace(traces)
+        end_with(traces.close)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from narval.agent.loop import Loop
 from narval.agent.timers import Deadlines
@@ -37,6 +37,9 @@ from narval.store.store import Store
 from narval.system import stopwatch
 from narval.system.clock import Clock, Jump
 from narval.system.wall_timer import WallTimer, wall_timer
+
+if TYPE_CHECKING:  # most homes have none
+    from narval.daemon.traces import Traces
 
 log = logging.getLogger("narval.daemon")
 clock_log = logging.getLogger("narval.loop")
@@ -126,6 +129,7 @@ class Rounds:
         self._shares: Shares[Participant] = Shares()
         self._deadlines: Deadlines[Participant | Alarm] = Deadlines()
         self._gate: WorkGate | None = None
+        self._traces: Traces | None = None
         self._held_back: Turns = []
         """The turns that are recorded, and are performed when the gate opens."""
         stop.announce_to(self._perform_no_more)
@@ -138,9 +142,17 @@ class Rounds:
     def add(self, participant: Participant) -> None:
         """Let an agent take part from now on."""
         self.participants[participant] = None
+        if self._traces is not None:
+            self._traces.begin(participant.loop.agent, self.clock.now())
         if self._stop.requested:
             participant.dispatcher.stop()
         self.has_work(participant)
+
+    def trace(self, traces: Traces) -> None:
+        """Let traces be made of all turns that are recorded from now on."""
+        self._traces = traces
+        for participant in self.participants:
+            traces.begin(participant.loop.agent, self.clock.now())
 
     def remove(self, participant: Participant) -> None:
         """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
@@ -211,6 +223,8 @@ class Rounds:
                 return
             quits, is_shared = False, len(made) > 1 or bool(self._shares.ready)
             for participant, turn in made:
+                if self._traces is not None:
+                    self._traces.note(turn.transaction.batch)
                 began = stopwatch.seconds() if is_shared else 0.0
                 try:
                     participant.perform(turn)

@@ -40,6 +40,7 @@ from narval.files.trust_file import doubts_of_trust, read_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of
 from narval.system.cgroup import obstacle
+from narval.system.extras import install_command, is_installed
 from narval.system.regular_file import read_file, read_source
 from narval.system.unexpected import unexpected
 
@@ -78,6 +79,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         asking = [model.name for model in services_of(settings.services, LanguageModel) if model.asks]
         faults += _unasked(home, asking)
     faults += _unusable_store(home, settings)
+    faults += _traces_without_sdk(home, settings)
     faults += _settings_without_effect(home, settings)
     faults += faults_of_templates(home.path)
     wanted = [path.resolve() for path in paths]
@@ -104,6 +106,15 @@ def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
     except StoreError as error:
         place = TomlText(read_source(home.path / FILE, FILE)).value("store")
         yield Fault(FILE, *place, f"store: {error}")
+
+
+def _traces_without_sdk(home: Home, settings: Settings) -> Iterator[Fault]:
+    """The warning that traces are asked for and what exports them is not installed."""
+    packages = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+    if settings.traces and (missing := next((name for name in packages if not is_installed(name)), "")):
+        place = TomlText(read_source(home.path / FILE, FILE)).value("traces")
+        message = f"traces: expected the package {missing}; install it: {install_command('otel')}"
+        yield Fault(FILE, *place, message, warning=True)
 
 
 def _settings_without_effect(home: Home, settings: Settings) -> list[Fault]:

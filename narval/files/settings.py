@@ -199,6 +199,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The runs of a definition that may follow one another, each because of the one before alone, before they
     begin later and later.
     """
+    traces: Annotated[bool, flag, AT_START] = False
+    """True if traces are exported by OpenTelemetry, as the variables OTEL_* of the environment say."""
     log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
     """The least grave of what the log holds."""
     grants: Annotated[Literal["ask", "trust"], one_of("ask", "trust")] = "trust"

@@ -32,6 +32,16 @@ def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
     return f"pip install '.[{extra}]', in the folder of its sources"
 
 
+def is_installed(package: str) -> bool:
+    """True if a package can be imported; it is not, but what it stands in may be."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # what it stands in is not there
+        return False
+
+
 def _came_from() -> dict[str, Any]:
     """The note of the installer on where this narval came from; nothing where it is not known."""
     from importlib.metadata import PackageNotFoundError, distribution  # it brings the package email along

@@ -117,6 +117,17 @@ def test_the_recipes_of_the_page_of_a_module_are_whole(module: str) -> None:
     assert recipes or module == "notify"
 
 
+def test_see_traces_in_jaeger(reader: Reader) -> None:
+    with local_site() as site:
+        site.put("/v1/traces", "")
+        do(reader, "see-traces-in-jaeger.md", {"http://localhost:4318": site.url})
+        reader.does("narval stop")
+        spans = b"".join(asked.body for asked in site.asked)
+    for name in (b"trial.fails", b"action basic.nothing", b"action basic.error", b"dark"):
+        assert name in spans
+    assert b"the lamp is out" not in spans
+
+
 def test_be_told_on_your_telephone(reader: Reader) -> None:
     with local_site() as site:
         site.put("/narval-8f3kq7w2", "{}")

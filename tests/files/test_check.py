@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_A19_limits_that_cannot_be_kept_here_are_warned_of(
     message = f"processes: no daemon can keep this limit here: {why}; what it limits ends with 126"
     expected = [Fault("recipes/a.xml", line, 1, message, warning=True) for line in (1, 3)]
     assert check_home(home) == (expected if why else [])
+
+
+def test_traces_that_cannot_be_exported_are_warned_of(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(home.settings, "turn_limit = 100\ntraces = true\n")
+    assert check_home(home) == []
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    (fault,) = check_home(home)
+    assert (fault.path, fault.line, fault.column, fault.warning) == ("etc/narval.toml", 2, 10, True)
+    assert "traces: expected the package opentelemetry.sdk; install it: pip install" in fault.message
 
 
 def test_the_faults_of_every_part_are_reported_at_once(home: Home) -> None:

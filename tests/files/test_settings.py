@@ -67,6 +67,7 @@ def test_every_setting_is_read() -> None:
         run_depth = 20
         run_family = 300
         run_chain = 40
+        traces = true
         xslt_folders = ["data/sheets", "/srv/sheets"]
         fetch_allow = ["wiki.example.org:80", "10.0.0.0/8"]
         log_level = "debug"
@@ -99,6 +100,7 @@ def test_every_setting_is_read() -> None:
         run_depth=20,
         run_family=300,
         run_chain=40,
+        traces=True,
         xslt_folders=("/home/data/sheets", "/srv/sheets"),
         fetch_allow=("wiki.example.org:80", "10.0.0.0/8"),
         log_level="debug",

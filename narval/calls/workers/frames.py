@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     zone: str
     moment: float | None
     agent: str
+    traceparent: str = ""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -161,6 +163,7 @@ def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext
         timeout=timeout,
         payload=frame.payload,
         agent=frame.agent,
+        trace=partial(str, frame.traceparent) if frame.traceparent else None,
     )
     call.allow(frame.allowance.fetch, frame.allowance.services)
     return call

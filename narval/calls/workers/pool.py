@@ -219,4 +219,5 @@ def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
         zone=clock.zone,
         moment=clock.standing(),
         agent=call.agent,
+        traceparent=call.traceparent,
     )

@@ -78,21 +78,26 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Which step of which run called this run, and the elements nearest to that step, nearest rank first.
-
-    A run of another agent has `run` 0: it was `asked_by` that run of `agent`, in a `call` whose id is
-    that of its message, `depth` agents away from who asked first. With `held` the run answers no call: these
-    calls are made, or are not, by what comes of it.
-    """
+    """Which step of which run called this run, and the elements nearest to that step, nearest rank first."""
 
     run: int
+    """The run; 0 if it is of another agent."""
     step: str
+    """The step."""
     call: str
+    """The call that this run answers; the id of its message if it came from another agent."""
     nearby: tuple[tuple[int, ...], ...] = ()
+    """The elements nearest to the step, nearest rank first."""
     agent: str = ""
+    """The agent that asked, if it is another."""
     asked_by: int = 0
+    """The run of that agent."""
     depth: int = 0
+    """The number of agents between it and who asked first."""
     held: HeldCalls | None = None
+    """The calls that are made, or are not, by what comes of the run, which answers none then."""
+    trace: str = ""
+    """The trace of the run of that agent; "" if it has none."""
 
     @property
     def calls(self) -> tuple[str, ...]:

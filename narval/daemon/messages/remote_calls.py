@@ -16,6 +16,7 @@ from narval.agent.agent import AgentState
 from narval.agent.jobs import GiveUpCall
 from narval.agent.run import Run
 from narval.agent.runs import failure_of
+from narval.agent.trace_ids import trace_of
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
 from narval.core.definitions.remote_calls import limit_of_remote
@@ -55,6 +56,8 @@ class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     depth: int
     elements: tuple[bytes, ...] = ()
     environment: dict[str, str] = {}
+    trace: str = ""
+    """The trace of the run that asks; "" where that agent has no traces."""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -173,7 +176,9 @@ class RemoteCalls:
         environment = (call.payload or {}).get("environment")
         until = turn.at + limit_of_remote(call.timeout)
         given = dict(environment) if isinstance(environment, dict) else {}
-        asked = RunAsked(call.kind, call.name, until, depth, elements, given)
+        traced = self._agent.samples is not None
+        trace = trace_of(self._agent, self._identity.id, run) if traced else ""
+        asked = RunAsked(call.kind, call.name, until, depth, elements, given, trace)
         envelope = self._outbox.envelope(run.eid, call.step, eids, run.by, run.actor)
         self._outbox.send(turn, receiver, CALL, self.id_of(call), envelope, _encode(asked))
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT
 from narval.agent.run import Run
 from narval.agent.runs import cannot_start
+from narval.agent.trace_ids import is_trace_id
 from narval.agent.turn import Turn
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
@@ -84,6 +85,8 @@ def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> 
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
     eids = _add_all(turn, row, envelope, asked.elements, origin)
     caller = Caller(0, envelope.step, row.id, (), envelope.sender, envelope.run, asked.depth)
+    if is_trace_id(asked.trace):
+        caller = replace(caller, trace=asked.trace)
     begun = turn.start(
         asked.name, eids, kind=asked.kind, caller=caller, environment=asked.environment, origin=origin
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
@@ -20,6 +21,7 @@ from narval.core.errors import NarvalError
 from narval.daemon import daemon as daemons
 from narval.daemon.daemon import Daemon
 from narval.daemon.fleet.mail import FleetMail
+from narval.daemon.traces import Traces
 from narval.files.home import Home
 from narval.store.batch import Batch
 from narval.surfaces.cli.render.answers import why
@@ -191,6 +193,27 @@ async def test_G27_G33_what_waits_for_an_agent_elsewhere_is_answered(fleet: Flee
         assert (await ask(attic, "show", run=run))["state"] == "done", await ask(attic, "why", run=run)
     assert await orders(attic, xpath="invoice") == ["1"]
     await fleet.close()
+
+
+@in_a_loop
+async def test_a_call_at_an_agent_of_another_daemon_is_of_the_same_trace(fleet: Fleet) -> None:
+    attic, barn = await fleet.open("attic"), await fleet.open("barn")
+    exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
+    for daemon, exporter in zip((attic, barn), exporters, strict=True):
+        traces = Traces(exporter)
+        daemon.rounds.trace(traces)
+        daemon.end_with(traces.close)
+    await ask(attic, "add", "attic", elements=[b"<order n='1'/>"])
+    await ask(attic, "start", "attic", name="m.asks")
+    await fleet.quiet()
+    await fleet.close()
+    here, there = ({span.name: span for span in exporter.get_finished_spans()} for exporter in exporters)
+    call, run = here["recipe m.invoice"], there["m.invoice"]
+    assert call.context is not None
+    assert run.parent is not None
+    assert (run.parent.trace_id, run.parent.span_id) == (call.context.trace_id, call.context.span_id)
+    assert {span.context.trace_id for span in there.values() if span.context} == {call.context.trace_id}
+    assert (call.kind.name, run.kind.name, run.parent.is_remote) == ("CLIENT", "SERVER", True)
 
 
 @in_a_loop
