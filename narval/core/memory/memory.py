@@ -38,6 +38,8 @@ class Memory:
         self.contexts = Contexts()
         self.labels = Labels()
         self.declared: dict[int, str] = {}
+        self.declarations = 0
+        """How often what is declared has changed."""
         self.unique_values: set[tuple[str, str, str]] = set()
         self.marks: dict[MarkScope, dict[int, int]] = {}
         self.outdated: set[int] = set()
@@ -175,7 +177,7 @@ class Memory:
                 self.elements.add_old(element)
             self.index.add(element)
             if declared:
-                self.declared[eid] = declared
+                self.declare(eid, declared)
             if outdated:
                 self.outdated.add(eid)
         self.next_eid = max(self.next_eid, next_eid, eid + 1)
@@ -185,6 +187,16 @@ class Memory:
         self._rendered[eid] = render
         self.index.add_run(eid, name)
         self.next_eid = max(self.next_eid, eid + 1)
+
+    def declare(self, eid: int, key: str) -> None:
+        """Count an element among those that files declare, under a key."""
+        self.declared[eid] = key
+        self.declarations += 1
+
+    def undeclare(self, eid: int) -> None:
+        """Count an element among them no more; one that is not among them is ignored."""
+        if self.declared.pop(eid, None) is not None:
+            self.declarations += 1
 
     def hide_run(self, eid: int, name: str) -> None:
         """Remove a run; one that is not there is ignored."""
@@ -212,7 +224,7 @@ class Memory:
         self.elements.add(element)
         self.index.add(element)
         if change.declared:
-            self.declared[eid] = change.declared
+            self.declare(eid, change.declared)
         if change.held:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
@@ -225,7 +237,7 @@ class Memory:
         element = self.elements.pop(eid)
         if element is not None:
             self.index.discard(element)
-            self.declared.pop(eid, None)
+            self.undeclare(eid)
             if self.descent.is_used:
                 self.descent.discard(element)
             self.withdrawn.pop(eid, None)
@@ -364,7 +376,7 @@ def _label(memory: Memory, change: changes.Labelled) -> Change | None:
 
 def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
     for eid in change.eids:
-        memory.declared.pop(eid, None)
+        memory.undeclare(eid)
     return change
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
 from narval.daemon.messages.withdrawals import send_withdrawals
 from narval.files.agents.settings import EVERYBODY, AgentSettings
-from narval.store.batch import STORE, AgentRow, Batch, DeadLetterRow, MessageRow, TakenRow
+from narval.store.batch import STORE, AgentRow, DeadLetterRow, MessageRow, TakenRow
 
 log = logging.getLogger("narval.messages")
 
@@ -57,8 +56,8 @@ class AgentMail:
         self.waiting: dict[str, str] = {}
         """By call that waits for room, for what it waits."""
         self._agent = agent
-        self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())
-        """The names of the elements that its files declare, as of the turn with that batch."""
+        self._declared: tuple[int, frozenset[str]] = (-1, frozenset())
+        """The names of the elements that its files declare, as of so many changes of what is declared."""
 
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other settings count from now on; there may be room by them for what is not taken yet."""
@@ -114,11 +113,11 @@ class AgentMail:
         """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
         there is room for all. While the store is away nobody has room.
         """
-        many: Counter[str] = Counter()
-        size: Counter[str] = Counter()
+        many: dict[str, int] = {}
+        size: dict[str, int] = {}
         for name, xml in sent:
-            many[name] += 1
-            size[name] += len(xml)
+            many[name] = many.get(name, 0) + 1
+            size[name] = size.get(name, 0) + len(xml)
         for name in many:
             try:
                 receiver = self.office.find(name)
@@ -168,8 +167,9 @@ class AgentMail:
 
         False, and nothing is done, while memory has no room for it.
         """
-        if self._declared[0] is not turn.transaction.batch:
-            self._declared = turn.transaction.batch, frozenset(declared_names(self._agent.memory))
+        if self._declared[0] != self._agent.memory.declarations:
+            memory = self._agent.memory
+            self._declared = memory.declarations, frozenset(declared_names(memory))
         try:
             envelope = unseal(row.origin)
         except UnreadableError as error:
@@ -212,6 +212,8 @@ class AgentMail:
         if take is None:
             return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")
         labels = recorded(envelope.labels, envelope.hearsay)
+        if not labels:
+            return take(self, turn, row, envelope)
         with turn.transaction.coming_with(turn.agent.memory.labels.number(labels)):
             return take(self, turn, row, envelope)
 

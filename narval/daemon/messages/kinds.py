@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from msgspec.structs import replace
-
 from narval.agent.turn import Turn
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
@@ -39,8 +37,15 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
     fault = turn.host_api.schema_fault(row.data)
     if fault is not None:
         return Refusal("invalid", f"refused by its schema: {fault}")
-    origin = replace(_origin(row, envelope), sent_as=envelope.inputs, made_there=envelope.made_from)
-    origin = replace(origin, came_from=envelope.came_from)
+    origin = Origin(
+        by=envelope.by,
+        actor=envelope.actor,
+        agent=envelope.sender,
+        message=row.id,
+        sent_as=envelope.inputs,
+        made_there=envelope.made_from,
+        came_from=envelope.came_from,
+    )
     turn.add(stamped(row.data, envelope.sender, row.id), origin)
     return None
 
@@ -52,7 +57,8 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     found = receiver.calls.waiting(row.id)
     if found is not None and found[1].agent and take_undelivered(receiver, turn, row):
         return None
-    turn.add(row.data, _origin(row, envelope))
+    origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
+    turn.add(row.data, origin)
     _, why, _ = read_error(Element(0, row.data))
     settle_call(receiver, turn, envelope.run, row.id, Failure("undelivered", why, final=True))
     return None
@@ -62,10 +68,6 @@ def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
     """Answer a call that waits until what it sent is taken (G27)."""
     settle_call(receiver, turn, envelope.run, row.id)
     return None
-
-
-def _origin(row: MessageRow, envelope: Envelope) -> Origin:
-    return Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
 
 
 KINDS: Mapping[str, Take] = MappingProxyType(
