@@ -97,7 +97,7 @@ class TurnEffects:
         if len(made) == 1:
             new, key = added[made[0]].element, memory.declared[eid]
             added[made[0]] = changes.Added(new, key)
-            memory.declare(new.eid, key)
+            memory.declared[new.eid] = key
             self._transaction.change(changes.Undeclared((eid,)))
 
     # --- watches and timers -----------------------------------------------------------------------------

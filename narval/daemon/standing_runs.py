@@ -10,7 +10,7 @@ from narval.agent.recovery import GONE
 from narval.agent.run import Run
 from narval.agent.runs import begin_service_run, is_withheld
 from narval.agent.turn import Turn
-from narval.core.engines.engine import Redefinable
+from narval.core.engines.engine import redefinable
 from narval.core.engines.events import Plain, Redefined, Signalled
 from narval.core.engines.registry import standing_kinds
 
@@ -61,10 +61,8 @@ def follow_newest(turn: Turn) -> None:
             continue
         if is_withheld(newest):
             continue  # it goes on with what was granted
-        engine = run.engine
-        if isinstance(engine, Redefinable) and engine.is_untouched(
-            run.definition, run.state, partial(find, run)
-        ):
+        engine = redefinable(run.engine)
+        if engine is not None and engine.is_untouched(run.definition, run.state, partial(find, run)):
             before = run.digest
             run.follow(newest, library)
             if newest.digest != before:

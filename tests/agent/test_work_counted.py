@@ -30,7 +30,7 @@ from tests.counting import CountedCalls
 
 RUNS, STEPS = 20, 10
 
-MOST_OF_A_MESSAGE = 1970
+MOST_OF_A_MESSAGE = 1950
 """The calls of functions of a message in a market, of which the plans that send and take it are the most."""
 
 

@@ -12,6 +12,7 @@ no clock, draws no random number and opens no file; moments and identifiers arri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -68,6 +69,8 @@ class Engine(Protocol):
     `HasEnvironment` and `HasTokens` are for the kinds that can do that; one that is not retryable may say in
     `instead_of_retry` what to do instead.
     """
+
+    def __hash__(self) -> int: ...
 
     @property
     def kind(self) -> str:
@@ -241,4 +244,17 @@ def tokens_of(engine: Engine) -> HasTokens:
 
 def resumed_from(engine: Engine, state: Any) -> tuple[int, str] | None:
     """The run, and the part of it, from which this one was begun again; None if it was not."""
-    return engine.resumed_from(state) if isinstance(engine, Retryable) else None
+    retryable = _retryable(engine)
+    return retryable.resumed_from(state) if retryable is not None else None
+
+
+@cache
+def _retryable(engine: Engine) -> Retryable | None:
+    """The engine, if its runs can begin again: asked once, for to look through a protocol takes long."""
+    return engine if isinstance(engine, Retryable) else None
+
+
+@cache
+def redefinable(engine: Engine) -> Redefinable | None:
+    """The engine, if its runs may go on with another version; asked once."""
+    return engine if isinstance(engine, Redefinable) else None

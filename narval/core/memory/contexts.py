@@ -89,3 +89,23 @@ class Contexts:
                 del self._holders[eid]
         elif holders == run:
             del self._holders[eid]
+
+
+class Declared(dict[int, str]):
+    """The elements that files declare, and so hold, by eid: each with the key under which they do."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
+        """The number of its changes so far."""
+
+    def __setitem__(self, eid: int, key: str) -> None:
+        super().__setitem__(eid, key)
+        self.changes += 1
+
+    def drop(self, eid: int) -> None:
+        """Let an element be declared no more; one that is not is ignored."""
+        if self.pop(eid, None) is not None:
+            self.changes += 1

@@ -16,7 +16,7 @@ from narval.core.elements import changes
 from narval.core.elements.changes import Change, MarkScope
 from narval.core.elements.element import Element, Tree
 from narval.core.index.element_index import ElementIndex
-from narval.core.memory.contexts import Contexts
+from narval.core.memory.contexts import Contexts, Declared
 from narval.core.memory.descent import Descent
 from narval.core.memory.labels import Labels
 from narval.core.memory.packed import ElementTable
@@ -37,9 +37,7 @@ class Memory:
         self.next_eid = 1
         self.contexts = Contexts()
         self.labels = Labels()
-        self.declared: dict[int, str] = {}
-        self.declarations = 0
-        """How often what is declared has changed."""
+        self.declared = Declared()
         self.unique_values: set[tuple[str, str, str]] = set()
         self.marks: dict[MarkScope, dict[int, int]] = {}
         self.outdated: set[int] = set()
@@ -177,7 +175,7 @@ class Memory:
                 self.elements.add_old(element)
             self.index.add(element)
             if declared:
-                self.declare(eid, declared)
+                self.declared[eid] = declared
             if outdated:
                 self.outdated.add(eid)
         self.next_eid = max(self.next_eid, next_eid, eid + 1)
@@ -187,16 +185,6 @@ class Memory:
         self._rendered[eid] = render
         self.index.add_run(eid, name)
         self.next_eid = max(self.next_eid, eid + 1)
-
-    def declare(self, eid: int, key: str) -> None:
-        """Count an element among those that files declare, under a key."""
-        self.declared[eid] = key
-        self.declarations += 1
-
-    def undeclare(self, eid: int) -> None:
-        """Count an element among them no more; one that is not among them is ignored."""
-        if self.declared.pop(eid, None) is not None:
-            self.declarations += 1
 
     def hide_run(self, eid: int, name: str) -> None:
         """Remove a run; one that is not there is ignored."""
@@ -224,7 +212,7 @@ class Memory:
         self.elements.add(element)
         self.index.add(element)
         if change.declared:
-            self.declare(eid, change.declared)
+            self.declared[eid] = change.declared
         if change.held:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
@@ -237,7 +225,7 @@ class Memory:
         element = self.elements.pop(eid)
         if element is not None:
             self.index.discard(element)
-            self.undeclare(eid)
+            self.declared.drop(eid)
             if self.descent.is_used:
                 self.descent.discard(element)
             self.withdrawn.pop(eid, None)
@@ -376,7 +364,7 @@ def _label(memory: Memory, change: changes.Labelled) -> Change | None:
 
 def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
     for eid in change.eids:
-        memory.undeclare(eid)
+        memory.declared.drop(eid)
     return change
 
 

@@ -167,9 +167,9 @@ class AgentMail:
 
         False, and nothing is done, while memory has no room for it.
         """
-        if self._declared[0] != self._agent.memory.declarations:
+        if self._declared[0] != self._agent.memory.declared.changes:
             memory = self._agent.memory
-            self._declared = memory.declarations, frozenset(declared_names(memory))
+            self._declared = memory.declared.changes, frozenset(declared_names(memory))
         try:
             envelope = unseal(row.origin)
         except UnreadableError as error:
