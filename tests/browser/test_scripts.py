@@ -107,6 +107,33 @@ class TestLive:
         stage.page.evaluate("dispatchEvent(new Event('focus'))")
         stage.page.locator("body[data-stream=over]").wait_for()
 
+    def test_the_count_stands_in_the_title_and_a_notice_tells_of_more_where_it_is_wanted(
+        self, stage: Stage
+    ) -> None:
+        stage.page.add_init_script(
+            """globalThis.told = [];
+            globalThis.Notification = class {
+              static permission = 'default';
+              static async requestPermission() { return this.permission = 'granted'; }
+              constructor(title, { body }) { told.push(`${title}: ${body}`); }
+            };"""
+        )
+        texts: list[str] = []
+        stage.answers["/live"] = lambda request: (texts.pop(0), STREAM) if texts else None
+        notices = '<button id="notices" hidden>Notices</button>'
+        counted = '<a class="count">{}</a>'
+        stage.show(f'<div id="live_attention">{counted.format(1)}</div>{notices}', 'data-live="/live"')
+        page = stage.page
+        page.get_by_role("button", name="Notices: off").click()
+        page.get_by_role("button", name="Notices: on").wait_for()
+        page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        texts.append("retry: 50\n" + event("regions", {"live_attention": counted.format(3)}))
+        texts.append("retry: 50\n" + event("regions", {"live_attention": ""}) + event("over"))
+        page.locator("body[data-stream=over]").wait_for()
+        assert page.title() == "stage"
+        assert page.evaluate("told") == ["stage: 3 things need somebody."]
+
     def test_M61_a_page_in_the_background_hangs_up_and_resumes(self, stage: Stage) -> None:
         once(stage, "/live", "retry: 60000\n" + event("regions", {}), event("over"))
         stage.show("here", 'data-live="/live"')

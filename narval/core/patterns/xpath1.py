@@ -27,3 +27,13 @@ def string_of(node: etree._Element) -> str:
     """The string value of a node as XPath defines it: its text without that of comments."""
     value: str = _STRING(node)
     return value
+
+
+def literal(value: str) -> str:
+    """A text as XPath writes it."""
+    if "'" not in value:
+        return f"'{value}'"
+    if '"' not in value:
+        return f'"{value}"'
+    pieces = ', "\'", '.join(f"'{piece}'" for piece in value.split("'"))
+    return f"concat({pieces})"

@@ -12,6 +12,7 @@ from narval.core.elements.element import Element, Tree, children, text_within
 from narval.core.errors import PatternError
 from narval.core.memory.labels import SECRET
 from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.core.patterns.xpath1 import literal
 from narval.core.trust.contents import values_of
 from narval.core.trust.parts import Part
 from narval.core.trust.rules import Facts, Verdict, word_of
@@ -86,14 +87,14 @@ def _tests(path: str, element: Element) -> Iterator[str]:
         values = list(values_of(element.xml, path))
         if len(values) != 1 or len(values[0]) > MOST:
             return
-        literal, last = _literal(values[0]), path.rpartition("/")[2]
+        written, last = literal(values[0]), path.rpartition("/")[2]
         if last.startswith("@"):
-            yield f"{path}={literal}"
+            yield f"{path}={written}"
             yield from [f"count({path})=1"] * ("/" in path)
         elif path == "text()":
-            yield f"not(*) and .={literal} and string(text())={literal}"
+            yield f"not(*) and .={written} and string(text())={written}"
         elif last != "text()":
-            yield f"count({path})=1 and {path}[not(*) and not(@*)]={literal}"
+            yield f"count({path})=1 and {path}[not(*) and not(@*)]={written}"
         return
     if len(element.xml) <= MOST:
         yield from _whole(root)
@@ -110,24 +111,14 @@ def _whole(node: etree._Element) -> Iterator[str]:
     if not all(_NAME.fullmatch(name) for name in (*attributes, *(str(child.tag) for child in inner))):
         return
     yield f"count(@*)={len(node.attrib)} and count(*)={len(inner)}"
-    yield from (f"@{name}={_literal(value)}" for name, value in attributes.items())
-    yield f".={_literal(text_within(node))}"
+    yield from (f"@{name}={literal(value)}" for name, value in attributes.items())
+    yield f".={literal(text_within(node))}"
     for before, child in enumerate(inner):
         tests = list(_whole(child))
         if not tests:
             return
         at = f"count(preceding-sibling::*)={before}"  # by its name, so that the pattern looks at its parts
         yield f"{child.tag!s}[{at}]{''.join(f'[{test}]' for test in tests)}"
-
-
-def _literal(value: str) -> str:
-    """A text as XPath writes it."""
-    if "'" not in value:
-        return f"'{value}'"
-    if '"' not in value:
-        return f'"{value}"'
-    pieces = ', "\'", '.join(f"'{piece}'" for piece in value.split("'"))
-    return f"concat({pieces})"
 
 
 def _toml(names: Iterable[str]) -> str:

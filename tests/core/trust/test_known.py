@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.core.elements.changes import Added, Labelled, Outdated
-from narval.core.elements.element import Element
+from narval.core.elements.element import Element, Tree
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.trust.known import KnownValues
@@ -32,13 +32,13 @@ def test_the_values_are_those_of_elements_without_a_label_that_count() -> None:
 
 def test_an_element_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     memory, known, looked = Memory(), KnownValues(), list[int]()
-    xpath = Element.xpath
+    tree = Memory.tree
 
-    def looking(self: Element, text: str) -> object:
-        looked.append(self.eid)
-        return xpath(self, text)
+    def looking(self: Memory, element: Element) -> Tree:
+        looked.append(element.eid)
+        return tree(self, element)
 
-    monkeypatch.setattr(Element, "xpath", looking)
+    monkeypatch.setattr(Memory, "tree", looking)
     for number in (1, 2, 3):
         memory.apply(Added(Element(number, f"<contact mail='{number}'/>".encode())))
         values = known.values(memory, MAILS)

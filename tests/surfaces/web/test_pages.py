@@ -322,8 +322,16 @@ def test_M12_search_leads_to_numbers_and_names(pages: PagesOfHome, failed: int) 
         (failed, f"/runs/{failed}"),
         (letter, f"/memory/{letter}"),
         ("demo.fail", "/definitions/demo.fail?kind=recipe"),
-        ("stages", "/definitions/show.stages?kind=recipe"),
     ):
         assert pages.get("/search", q=words).headers["location"] == BASE + leads
-    pages.shows("/search", "No definition is named like", q="nonsense")
-    pages.shows("/search", "definitions named like", q="demo.")
+    pages.shows("/search", "No definition, work, error of a run, or element", q="nonsense")
+
+
+def test_M12_search_lists_what_has_the_words_by_its_sort(pages: PagesOfHome, failed: int) -> None:
+    letter = pages.add("<letter subject='Ann&apos;s &quot;new&quot; whale'/>")
+    item = pages.start("show.judge")
+    pages.shows("/search", f"{BASE}/definitions/show.stages?kind=recipe", q="STAGES")
+    pages.shows("/search", f"{BASE}/work/{item}", q="judge")
+    error = pages.ask("show", run=failed)["error"]["message"]
+    pages.shows("/search", "Runs that failed so", f"{BASE}/runs/{failed}", q=error)
+    pages.shows("/search", f'{BASE}/memory/{letter}">letter {letter}</a>', q='Ann\'s "new"')

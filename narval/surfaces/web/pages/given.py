@@ -23,18 +23,19 @@ async def form_of(visit: Visit, name: str) -> dict[str, Any]:
     """
     definition = await visit.ask("definition", name=name)
     return {
-        "inputs": [{**row, "offered": await _offered(visit, row["match"])} for row in definition["takes"]],
+        "inputs": [
+            {**row, "offered": await offered(visit, row["match"], OFFERED)} for row in definition["takes"]
+        ],
         "has_environment": definition["has_environment"],
         "chosen": frozenset(visit.fields.all(CHOSEN)),
     }
 
 
-async def _offered(visit: Visit, match: list[str]) -> list[dict[str, Any]]:
-    """The newest elements that fit the first two patterns of an input: seldom has one more."""
+async def offered(visit: Visit, match: list[str], limit: int) -> list[dict[str, Any]]:
+    """The newest elements that fit the first two patterns, which are mostly all, with their titles."""
+    wanted = {"xpath": match[0], "among": match[1:2] or None, "current": True, "limit": limit}
     try:
-        page = await visit.ask(
-            "elements", xpath=match[0], among=match[1:2] or None, current=True, limit=OFFERED
-        )
+        page = await visit.ask("elements", **wanted)
     except NarvalError:  # a prefix of the definition's own, or a variable
         return []
     return [{"eid": row["eid"], "name": row["name"], "title": _title(row)} for row in page["elements"]]

@@ -1,24 +1,48 @@
-"""Search: where a number or a name leads (M12)."""
+"""Search: where a number or a name leads, and what has the words (M12)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from narval.core.errors import NarvalError
+from narval.core.patterns.xpath1 import literal
 from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment, whole_number
+from narval.surfaces.web.pages.given import offered
+
+LISTED = 12
+"""So many of a sort are listed."""
+
+ITEMS = 500
+"""So many items of work are looked through."""
 
 
 @page("/a/{agent}/search")
 async def search_page(visit: Visit) -> Shown | Redirect:
-    """Lead to the run or element of a number, to the definition of a name, else to what contains it."""
+    """Lead to the run or element of a number, or to the definition of a name; else list the definitions, the
+    work, the errors of runs and the elements that have the words.
+    """
     words = visit.query.get("q", "").strip()
     if (eid := whole_number(words)) is not None:
         return Redirect(visit.url(f"/{await _sort(visit, eid)}/{eid}"))
-    loaded = await visit.ask("definitions")
-    named = [row for row in loaded["definitions"] if words and words.casefold() in row["name"].casefold()]
-    exact = [row for row in named if row["name"] == words]
-    if len(exact) == 1 or len(named) == 1:
-        [row] = exact or named
-        return Redirect(visit.url(f"/definitions/{segment(row['name'])}", kind=row["kind"]))
-    return Shown("search.html", {"words": words, "named": named}, named)
+    loaded = (await visit.ask("definitions"))["definitions"]
+    exact = [row for row in loaded if row["name"] == words]
+    if len(exact) == 1:
+        return Redirect(visit.url(f"/definitions/{segment(words)}", kind=exact[0]["kind"]))
+    answer = await _having(visit, words, loaded) if words else {}
+    return Shown("search.html", {"words": words, "listed": LISTED, **answer}, answer)
+
+
+async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The first of each sort that have the words: in any case, but for elements."""
+    begun = words.casefold()
+    items = await visit.ask("worklist", every=True, limit=ITEMS)
+    text = literal(words)
+    return {
+        "definitions": [row for row in loaded if begun in f"{row['name']} {row['description']}".casefold()],
+        "work": [row for row in items if begun in f"{row['title']} {row['work']}".casefold()],
+        "runs": await visit.ask("runs", text=words, limit=LISTED),
+        "elements": await offered(visit, [f"*[contains(., {text}) or @*[contains(., {text})]]"], LISTED),
+    }
 
 
 async def _sort(visit: Visit, eid: int) -> str:

@@ -64,6 +64,48 @@ const announce = (text) => {
   if (!saying) saying = setTimeout(speak, Math.max(0, last + SAY - performance.now()));
 };
 
+// --- what needs somebody -------------------------------------------------------------------------------------
+
+// The count of the header stands in the title; with notices on the page is followed while nobody looks at it, and
+// the browser tells when there is more.
+
+const title = document.title.replace(/^\(\d+\) /, "");
+const switchOfNotices = globalThis.Notification && document.getElementById("notices");
+const inNeed = () => Number(document.querySelector("#live_attention .count")?.textContent ?? 0);
+let needed = inNeed();
+
+const hasNotices = () => {
+  try {
+    return Boolean(switchOfNotices) && Notification.permission === "granted" && localStorage.getItem("notices") === "on";
+  } catch {
+    return false;
+  }
+};
+
+const count = () => {
+  const before = needed;
+  needed = inNeed();
+  document.title = needed ? `(${needed}) ${title}` : title;
+  if (needed > before && document.hidden && hasNotices()) {
+    const things = needed === 1 ? "1 thing needs" : `${needed} things need`;
+    new Notification(title, { body: `${things} somebody.`, tag: "narval" });
+  }
+};
+
+const labelNotices = () => { switchOfNotices.textContent = hasNotices() ? "Notices: on" : "Notices: off"; };
+
+if (switchOfNotices) {
+  switchOfNotices.addEventListener("click", async () => {
+    const turnsOn = !hasNotices() && (await Notification.requestPermission()) === "granted";
+    try {
+      localStorage.setItem("notices", turnsOn ? "on" : "off");
+    } catch { /* a browser that keeps nothing has none */ }
+    labelNotices();
+  });
+  labelNotices();
+  switchOfNotices.hidden = false;
+}
+
 // --- regions -----------------------------------------------------------------------------------------------
 
 const isTouched = (field) => {
@@ -108,6 +150,7 @@ const regions = (contents) => {
     const region = document.getElementById(id);
     if (region) morph(region, html);
   }
+  if ("live_attention" in contents) count();
 };
 
 // --- the stream --------------------------------------------------------------------------------------------
@@ -129,7 +172,7 @@ const close = (next) => {
 };
 
 const open = () => {
-  if (!url || source || state === "over" || document.hidden) return;
+  if (!url || source || state === "over" || (document.hidden && !hasNotices())) return;
   clearTimeout(again);
   state = "open";
   source = new EventSource(url);
@@ -170,7 +213,7 @@ const resume = () => {
 if (url) {
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) resume();
-    else if (state === "open") close("closed");
+    else if (state === "open" && !hasNotices()) close("closed");
   });
   addEventListener("focus", resume);
   addEventListener("pointerdown", resume);
