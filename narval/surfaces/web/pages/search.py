@@ -39,7 +39,7 @@ async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dic
     text = literal(words)
     return {
         "definitions": [row for row in loaded if begun in f"{row['name']} {row['description']}".casefold()],
-        "work": [row for row in items if begun in f"{row['title']} {row['work']}".casefold()],
+        "items": [row for row in items if begun in f"{row['title']} {row['work']}".casefold()],
         "runs": await visit.ask("runs", text=words, limit=LISTED),
         "elements": await offered(visit, [f"*[contains(., {text}) or @*[contains(., {text})]]"], LISTED),
     }
