@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.core.errors import NarvalError
@@ -39,10 +40,14 @@ async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dic
     text = literal(words)
     return {
         "definitions": [row for row in loaded if begun in f"{row['name']} {row['description']}".casefold()],
-        "items": [row for row in items if begun in f"{row['title']} {row['work']}".casefold()],
+        "items": [row for row in items if any(begun in text.casefold() for text in _texts(row))],
         "runs": await visit.ask("runs", text=words, limit=LISTED),
         "elements": await offered(visit, [f"*[contains(., {text}) or @*[contains(., {text})]]"], LISTED),
     }
+
+
+def _texts(row: Mapping[str, Any]) -> Iterator[str]:
+    return (value for value in row.values() if isinstance(value, str))
 
 
 async def _sort(visit: Visit, eid: int) -> str:
