@@ -45,9 +45,9 @@ async def signal_page(visit: Visit) -> Shown:
     return await _signal(visit, {}, "")
 
 
-async def _signal(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+async def _signal(visit: Visit, typed: dict[str, str], problem: str) -> Shown:
     run, answer = await visit.ask("show", run=visit.path["run"]), dict(visit.query)
-    fields = {name: given.get(name, "") for name in ("name", "arguments", "xml")}
+    fields = {name: typed.get(name, "") for name in ("name", "arguments", "xml")}
     values = {"run": run, "given": fields, "problem": problem, "answer": answer, "here": "/runs"}
     return Shown("signal.html", values, answer or None, status=400 if problem else 200)
 
@@ -112,10 +112,10 @@ async def start_page(visit: Visit) -> Shown:
     return await _start(visit, {"xml": visit.query.get("xml", "")}, "")
 
 
-async def _start(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+async def _start(visit: Visit, typed: dict[str, str], problem: str) -> Shown:
     values = {
         "name": visit.path["name"],
-        "given": {name: given.get(name, "") for name in ("xml", "environment", "elements")},
+        "given": {name: typed.get(name, "") for name in ("xml", "environment", "elements")},
         "problem": problem,
         "here": "/definitions",
         **await form_of(visit, visit.path["name"]),
