@@ -95,6 +95,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order)
 
 
+FREEZE = gc.freeze
 gc.disable()  # until all tests are read: they stay
 
 
@@ -106,6 +107,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.freeze = lambda: None
     gc.enable()
+
+
+@pytest.fixture
+def small_heap() -> None:
+    """A collector that looks at nothing but what a test makes, for one that has it look often: what other
+    tests have left is left out from now on.
+    """
+    gc.collect()
+    FREEZE()
 
 
 @pytest.fixture

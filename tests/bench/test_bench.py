@@ -102,6 +102,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     assert report.kept(tmp_path / "lines") == ({"python": "3"}, found)
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize(
     ("command", "workload"),
     [

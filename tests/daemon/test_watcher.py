@@ -67,6 +67,7 @@ def _is_home(name: str) -> bool:
     return name.startswith("narval_home_")
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_N31_two_hundred_versions_leave_no_more_behind_than_two(tmp_path: Path) -> None:
     async def reloads() -> list[tuple[int, int]]:
         put(tmp_path, 0)

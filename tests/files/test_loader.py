@@ -370,6 +370,7 @@ def _alive() -> tuple[int, int, int]:
     return len([name for name in sys.modules if _is_home(name)]), len(homes), len(actions)
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_N31_many_versions_of_a_home_do_not_pile_up(home: Path) -> None:
     loader, counts = Loader(home), []
     for version in range(200):
@@ -381,6 +382,7 @@ def test_N31_many_versions_of_a_home_do_not_pile_up(home: Path) -> None:
     assert all(now <= then for now, then in zip(last, first, strict=True))
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_N31_a_version_in_use_stays_importable(home: Path) -> None:
     put(
         home,

@@ -219,8 +219,7 @@ def test_D2_a_change_of_any_attribute_or_element_is_told(library: Library, kind:
                 continue
             told = 0
             for data in texts:
-                after = _told(library, file, data)
-                if after is None or told == ENOUGH:
+                if told == ENOUGH or (after := _told(library, file, data)) is None:
                     continue
                 told += 1
                 held.add((word, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -77,9 +78,10 @@ def fits(time: Time, wall: datetime) -> bool:
     )
 
 
-def fires_by_stepping(times: tuple[Time, ...], zone: tzinfo, first: int, last: int) -> list[float]:
-    """The moments from `first` to `last`: what fits and was not shown before, or has just been skipped."""
-    found, shown = [], set()
+@lru_cache
+def shown_by_stepping(zone: tzinfo, first: int, last: int) -> list[tuple[int, list[datetime]]]:
+    """What a clock shows at each second that it has not shown before, or has just skipped."""
+    steps, shown = [], set[datetime]()
     latest = datetime.fromtimestamp(first - 1, zone).replace(tzinfo=None)
     for moment in range(first, last + 1):
         wall = datetime.fromtimestamp(moment, zone).replace(tzinfo=None, fold=0)
@@ -89,9 +91,17 @@ def fires_by_stepping(times: tuple[Time, ...], zone: tzinfo, first: int, last: i
         fresh = [each for each in readings if each not in shown]
         shown.update(fresh)
         latest = max(latest, wall)
-        if any(fits(time, each) for each in fresh for time in times):
-            found.append(float(moment))
-    return found
+        steps.append((moment, fresh))
+    return steps
+
+
+def fires_by_stepping(times: tuple[Time, ...], zone: tzinfo, first: int, last: int) -> list[float]:
+    """The moments from `first` to `last`: what fits and was not shown before, or has just been skipped."""
+    return [
+        float(moment)
+        for moment, fresh in shown_by_stepping(zone, first, last)
+        if any(fits(time, each) for each in fresh for time in times)
+    ]
 
 
 Parts = tuple[tuple[int, ...], ...]

@@ -73,6 +73,7 @@ def test_an_eid_added_again_is_the_element_added_last():
     assert elements.name(1) == "b"
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_elements_add_nothing_to_the_work_of_the_garbage_collector():
     elements = ElementTable()
     gc.collect()

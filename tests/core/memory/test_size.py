@@ -36,6 +36,7 @@ def filled(count: int) -> Memory:
     return memory
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_an_element_takes_260_bytes_and_310_once_its_attributes_are_indexed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

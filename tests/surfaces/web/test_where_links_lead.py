@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import urljoin
 
@@ -13,6 +14,9 @@ import pytest
 from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, make_show
 
 STEPS = 500
+
+ALIKE = 6
+"""So many addresses that differ in numbers alone are looked at: each week of a calendar leads to another."""
 
 MORE = """\
 <cookbook group="more">
@@ -145,9 +149,12 @@ def test_M37_of_a_run_in_which_nothing_failed_a_part_is_asked_for(pages: PagesOf
 
 
 def test_M8_no_link_of_any_page_leads_nowhere(pages: PagesOfHome, asking: int) -> None:
-    waiting, seen = [(f"/{BASE}/", "")], set[str]()
-    while waiting and len(seen) < 400:
+    waiting, seen, alike = [(f"/{BASE}/", "")], set[str](), Counter[str]()
+    while waiting:
         path, found_on = waiting.pop()
+        alike[re.sub(r"\d+", "0", path)] += 1
+        if alike[re.sub(r"\d+", "0", path)] > ALIKE:
+            continue
         answer = pages.get(path)
         assert answer.status_code in (200, 303), (path, found_on)
         for link in re.findall(r'<a [^>]*href="([^"#]+)', answer.text):
@@ -159,7 +166,7 @@ def test_M8_no_link_of_any_page_leads_nowhere(pages: PagesOfHome, asking: int) -
             ):
                 seen.add(url)
                 waiting.append((url, path))
-    assert len(seen) > 40
+    assert len(seen) > 100
 
 
 def test_M29_a_run_says_that_a_newer_version_is_loaded(pages: PagesOfHome) -> None:
