@@ -129,6 +129,17 @@ class View {
     this.show();
   }
 
+  begin(part) {
+    // Centres a part, but leaves no room where nothing is drawn.
+    this.centre(part);
+    const within = (at, seen, start, length) => seen >= length
+      ? start - (seen - length) / 2
+      : Math.min(Math.max(at, start), start + length - seen);
+    this.x = within(this.x, this.width / this.scale, this.all.x, this.all.width);
+    this.y = within(this.y, this.height / this.scale, this.all.y, this.all.height);
+    this.show();
+  }
+
   reveal(part) {
     // Moves as little as shows the whole part.
     const box = placeOf(part);
@@ -303,9 +314,16 @@ const keys = (view, graph, svg) => {
 
 // --- a part beside its graph -------------------------------------------------------------------------------
 
-let shown = null;          // the part whose page is open
+let shown = null;          // the part whose page is open; the address names it, as ?part=ID
 
 const panel = document.getElementById("panel");
+
+const address = (part) => {
+  const url = new URL(location.href);
+  if (part) url.searchParams.set("part", part);
+  else url.searchParams.delete("part");
+  return url;
+};
 
 const closePanel = () => {
   if (!shown) return;
@@ -316,6 +334,13 @@ const closePanel = () => {
   shown = null;
   link?.removeAttribute("aria-current");
   link?.focus({ preventScroll: true });
+};
+
+const leavePanel = () => {
+  // The way back from a part that was opened here is the way one came.
+  closePanel();
+  if (history.state?.part) history.back();
+  else history.replaceState(history.state, "", address(null));
 };
 
 const contentOf = (text) => {
@@ -335,14 +360,22 @@ const fetchPart = async (part) => {
   return contentOf(await answer.text());
 };
 
+const goToPart = (part) => {
+  const state = { ...history.state, part: true };
+  if (!shown) history.pushState(state, "", address(part.dataset.part));
+  else history.replaceState(history.state, "", address(part.dataset.part));
+  openPart(part);
+};
+
 const openPart = async (part) => {
   let content;
   try {
     content = await fetchPart(part);
   } catch {
-    location.assign(linkOf(part).getAttribute("href"));
+    location.replace(linkOf(part).getAttribute("href"));
     return;
   }
+  if (new URLSearchParams(location.search).get("part") !== part.dataset.part) return;  // somebody has gone on meanwhile
   if (shown) linkOf(shown)?.removeAttribute("aria-current");
   shown = part;
   linkOf(part).setAttribute("aria-current", "true");
@@ -350,7 +383,7 @@ const openPart = async (part) => {
   close.type = "button";
   close.className = "link";
   close.textContent = "Close";
-  close.addEventListener("click", closePanel);
+  close.addEventListener("click", leavePanel);
   const box = document.createElement("div");
   box.append(...content.childNodes);
   panel.replaceChildren(close, box);
@@ -359,6 +392,20 @@ const openPart = async (part) => {
   panel.parentElement.classList.add("open");
   panel.focus();
 };
+
+const named = () => {
+  // The part that the address names, if it is drawn here.
+  const id = new URLSearchParams(location.search).get("part");
+  return id ? document.querySelector(`.beside [data-part="${CSS.escape(id)}"]`) : null;
+};
+
+const followAddress = () => {
+  const part = panel && named();
+  if (!part) closePanel();
+  else if (part !== shown) openPart(part);
+};
+
+addEventListener("popstate", followAddress);
 
 let renewing = 0;
 
@@ -387,13 +434,14 @@ const begin = (graph) => {
   if (!parts.length) return;
   const view = new View(svg);
   graph.classList.add("zoomable");
+  graph.querySelector(".canvas")?.removeAttribute("tabindex");  // it moves by itself, and scrolls no more
   view.grow();
   view.fit();
   if (parts.length > LARGE) {
     graph.classList.add("large");
     const of = OPENS_ON.map((tone) => parts.find((part) => part.matches(tone))).find(Boolean);
     view.scale = 1;
-    view.centre(of ?? parts[0]);
+    view.begin(of ?? parts[0]);
   }
   tools(view, graph, parts);
   pointers(view, svg);
@@ -403,18 +451,22 @@ const begin = (graph) => {
     if (!panel || !part || !event.target.closest("a")) return;
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    openPart(part);
+    goToPart(part);
   });
   let width = view.width;
   new ResizeObserver(() => {
+    // What is in the middle stays there, and the part that is looked at in sight.
     if (Math.abs(view.width - width) <= 1) return;
+    view.x += (width - view.width) / 2 / view.scale;
     width = view.width;
     view.show();
+    if (shown && svg.contains(shown)) view.reveal(shown);
   }).observe(svg);
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && shown && !event.defaultPrevented && !document.querySelector("dialog[open]")) closePanel();
+  if (event.key === "Escape" && shown && !event.defaultPrevented && !document.querySelector("dialog[open]")) leavePanel();
 });
 
 document.querySelectorAll(".graph").forEach(begin);
+followAddress();
