@@ -100,7 +100,7 @@ class Site:
 
     async def values(self, visit: Visit, route: PageRoute | None, page: Shown) -> dict[str, Any]:
         """The values of a page's template: its own, and those of the frame."""
-        command = {"command": route.command.format(**visit.path)} if route is not None else {}
+        command = {"command": route.command_of(visit.path, visit.query)} if route is not None else {}
         return {**await self._frame(visit), **command, "visit": visit, **page.values}
 
 

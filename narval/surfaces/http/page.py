@@ -6,6 +6,7 @@ A page asks operations and shows their answers; it knows nothing of HTTP. `page`
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 from urllib.parse import quote, unquote, urlencode
@@ -186,25 +187,46 @@ Handler = Callable[[Visit], Awaitable["Shown | Redirect"]]
 
 
 class PageRoute(msgspec.Struct, frozen=True):
-    """A page or an act: its path, who may, and the command that says the same (M5)."""
+    """A page or an act: its path, who may, and the command that says the same (M5).
+
+    `options` has the option of the command for each parameter of the address; one that is "" is an argument,
+    and one that ends in "!" takes no value.
+    """
 
     path: str
     handler: Handler
     roles: tuple[Role, ...]
     is_act: bool = False
     command: str = ""
+    options: Mapping[str, str] = {}
 
     @property
     def name(self) -> str:
         """The name of the handler, by which templates and tests know it."""
         return self.handler.__name__
 
+    def command_of(self, path: Mapping[str, Any], query: Mapping[str, str]) -> str:
+        """The command that says the same as the page at an address, with its filters."""
+        words = [self.command.format(**path)]
+        for name, option in self.options.items():
+            if not (value := query.get(name)):
+                continue
+            if option:
+                words.append(option.removesuffix("!"))
+            if not option.endswith("!"):
+                words.append(shlex.quote(value))
+        return " ".join(words)
+
 
 def page(
-    path: str, *, roles: tuple[Role, ...] = READERS, command: str = ""
+    path: str,
+    *,
+    roles: tuple[Role, ...] = READERS,
+    command: str = "",
+    options: Mapping[str, str] | None = None,
 ) -> Callable[[Handler], PageRoute]:
     """Mark a function as the page at a path, `{name}` and `{name:int}` being its parameters."""
-    return lambda handler: PageRoute(path, handler, roles, command=command)
+    return lambda handler: PageRoute(path, handler, roles, command=command, options=options or {})
 
 
 def act(path: str, *, roles: tuple[Role, ...] = OPERATORS) -> Callable[[Handler], PageRoute]:

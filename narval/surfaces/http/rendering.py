@@ -30,6 +30,9 @@ _HIDING = re.compile(
 )
 """Characters that cannot be seen, that turn the order of those around them, or that are none."""
 
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)")
+"""A moment within a text, as operations write it."""
+
 _NO_FORM = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 """Characters that no form can hold."""
 
@@ -49,7 +52,7 @@ def environment(package: str) -> Environment:
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
         "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,
-        "newer_file": text.newer_file,
+        "newer_file": text.newer_file, "spoken": spoken,
     }  # fmt: skip
     return made
 
@@ -150,6 +153,11 @@ def clock(given: str | None) -> str:
         return f"{there:%H:%M:%S}"
     near = abs(there.date() - today) < timedelta(days=300)
     return f"{there.day} {there:%b}{'' if near else f' {there:%Y}'} {there:%H:%M}"
+
+
+def spoken(words: str | None) -> str:
+    """A sentence of an operation with its moments as `clock` writes them."""
+    return _MOMENT.sub(lambda found: clock(found[0]), words or "")
 
 
 def day(text: str) -> str:

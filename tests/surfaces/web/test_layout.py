@@ -71,6 +71,29 @@ TWO = {
 }
 
 
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_the_texts_of_arcs_cover_one_another_nowhere() -> None:
+    names = "abcdefg"
+    arcs = [
+        {"from": one, "to": two, "text": f"when {one} gives {two}"}
+        for one in names
+        for two in names
+        if one < two
+    ]
+    parts = [{**PART, "id": name, "state": "", "tone": "idle", "badge": ""} for name in names]
+    drawn = {"parts": parts, "arcs": arcs, "layout": "x3"}
+    layout = asyncio.run(Layouts().of(drawn))
+    labels = [arc.label for arc in drawing(drawn, layout, lambda part: "/").arcs if arc.label]
+    assert len(labels) == len(arcs)
+    near = [
+        (one.text, other.text)
+        for at, one in enumerate(labels)
+        for other in labels[:at]
+        if abs(one.x - other.x) < 6.7 * len(one.text) and abs(one.y - other.y) < 10
+    ]
+    assert near == []
+
+
 @pytest.mark.parametrize(
     "script",
     [

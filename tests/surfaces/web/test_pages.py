@@ -75,6 +75,8 @@ def test_M20_filters_of_memory(pages: PagesOfHome, failed: int) -> None:
     made = data(pages.get("/memory.json", definition="demo.fail"))
     assert {row["name"] for row in made} == {"error", "failure"}
     assert data(pages.get("/memory.json", since="2100-01-01T00:00")) == []
+    command = f"<code>narval memory &#39;error[@type]&#39; --context {failed} --current</code>"
+    pages.shows("/memory", command, context=failed, xpath="error[@type]", current="yes")
 
 
 def test_M21_memory_is_paged_by_eid(pages: PagesOfHome) -> None:
@@ -279,7 +281,10 @@ def test_M41_faults_are_in_their_place_and_the_last_good_version_is_marked(pages
     text = file.read_text()
     file.write_text(text.replace('signal="open"', 'signl="open"'))
     pages.ask("reload")
-    pages.shows("/definitions", "last good version")
+    pages.shows(
+        "/definitions", "last good version", f'<a href="{BASE}/definitions/guard.door?kind=automaton">'
+    )
+    assert 'class="mono"><a href="' in pages.get("/definitions").text, "a fault leads to where it is shown"
     pages.shows("/definitions/guard.door", "last good version at work", "with the faults in it", "^ column")
     file.write_text(text)
     pages.ask("reload")

@@ -16,6 +16,18 @@ from narval.surfaces.web.drawing.layout import Box, Layout, Point
 _ARROW, _HALF = 8.0, 3.6
 _FIRST, _LINE = 17.0, 16.0
 
+LONGEST = 40
+"""The most characters of the text of an arc that are drawn."""
+
+_CHARACTER, _LETTER = 6.7, 10.0
+"""The width and height in pixels of a letter of such a text."""
+
+_SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
+"""The places along an arc that its text may have, the best first, as shares of its length."""
+
+Room = tuple[float, float, float, float]
+"""The left, upper, right and lower edge of what is drawn."""
+
 
 class TextLine(msgspec.Struct, frozen=True):
     """A line of text at a place."""
@@ -91,8 +103,9 @@ def drawing(drawn: Mapping[str, Any], layout: Layout, url: Callable[[str], str])
         DrawnPart(part_key(index), url(part["id"]), part, box, _lines(part, box))
         for index, (part, box) in enumerate(zip(drawn["parts"], layout.boxes, strict=True))
     )
+    labels = _Labels(layout.boxes)
     arcs = tuple(
-        DrawnArc(arc_key(index), arc, *_arc(points, str(arc.get("text") or "")))
+        DrawnArc(arc_key(index), arc, *_arc(points), labels.placed(points, str(arc.get("text") or "")))
         for index, (arc, points) in enumerate(zip(drawn["arcs"], layout.curves, strict=True))
         if len(points) > 3
     )
@@ -112,12 +125,49 @@ def _lines(part: Mapping[str, Any], box: Box) -> tuple[TextLine, ...]:
     )
 
 
-def _arc(points: tuple[Point, ...], text: str) -> tuple[str, str, TextLine | None]:
+def _arc(points: tuple[Point, ...]) -> tuple[str, str]:
     first, *others = points
     pairs = " ".join(f"{x:g},{y:g}" for x, y in others)
-    middle = points[len(points) // 2]
-    label = TextLine(text, round(middle[0] + 5, 1), middle[1]) if text else None
-    return f"M{first[0]:g},{first[1]:g} C{pairs}", _tip(points[-2], points[-1]), label
+    return f"M{first[0]:g},{first[1]:g} C{pairs}", _tip(points[-2], points[-1])
+
+
+class _Labels:
+    """The texts of arcs, each where it covers no part and no other text, if its arc has such a place."""
+
+    def __init__(self, boxes: tuple[Box, ...]) -> None:
+        self._taken = [
+            (box.x - box.width / 2, box.y - box.height / 2, box.x + box.width / 2, box.y + box.height / 2)
+            for box in boxes
+        ]
+
+    def placed(self, points: tuple[Point, ...], text: str) -> TextLine | None:
+        if not text:
+            return None
+        width = _CHARACTER * min(len(text), LONGEST)
+        curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
+        places = [_on_curve(curves, share) for share in _SHARES]
+        sides = [(x + 5, y) for x, y in places] + [(x - 5 - width, y) for x, y in places]
+        rooms = [(x, y - _LETTER, x + width, y + 2) for x, y in sides]
+        free = (at for at, room in enumerate(rooms) if not any(_overlap(room, one) for one in self._taken))
+        at = next(free, 0)
+        self._taken.append(rooms[at])
+        return TextLine(text, round(sides[at][0], 1), round(sides[at][1], 1))
+
+
+def _overlap(one: Room, other: Room) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _on_curve(curves: list[tuple[Point, ...]], share: float) -> Point:
+    """The point at a share of the way along Bézier curves that follow one another."""
+    at = min(int(share * len(curves)), len(curves) - 1)
+    t = share * len(curves) - at
+    weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+    x, y = (
+        sum(weight * point[axis] for weight, point in zip(weights, curves[at], strict=True))
+        for axis in (0, 1)
+    )
+    return x, y
 
 
 def _tip(before: Point, end: Point) -> str:

@@ -11,7 +11,7 @@ ENTRY_TONES = {"late": "failed", "dropped": "cancelled", "expected": "idle", "se
 """The tones of entries."""
 
 
-@page("/a/{agent}/calendar", command="narval calendar")
+@page("/a/{agent}/calendar", command="narval calendar", options={"start": "--from", "end": "--to"})
 async def calendar_page(visit: Visit) -> Shown:
     """Show the moments of some days, two weeks from today unless others are named."""
     start, end = visit.query.get("start") or None, visit.query.get("end") or None

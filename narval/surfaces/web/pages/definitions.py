@@ -43,7 +43,7 @@ async def definitions_page(visit: Visit) -> Shown:
     ]
     values = {
         "groups": _grouped(rows),
-        "faults": found["faults"],
+        "faults": [{**one, "url": _place(visit, one, found["definitions"])} for one in found["faults"]],
         "kinds": sorted({row["kind"] for row in found["definitions"]}),
         "kind": kind,
         "name": visit.query.get("name", ""),
@@ -51,6 +51,15 @@ async def definitions_page(visit: Visit) -> Shown:
         "here": "/definitions",
     }
     return Shown("definitions.html", values, found, follows=Follows(faults=True, runs=True))
+
+
+def _place(visit: Visit, fault: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
+    """The page of what is in the file of a fault: the definition that begins last before it; "" without one."""
+    there = [row for row in rows if row["path"] == fault["path"]]
+    if not there:
+        return ""
+    row = max(there, key=lambda row: (row["line"] <= fault["line"], row["line"]))
+    return visit.url(f"/definitions/{segment(row['name'])}", kind=row["kind"])
 
 
 def _grouped(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:

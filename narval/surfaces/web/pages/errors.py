@@ -17,7 +17,7 @@ INCIDENT_TONES = {"open": "failed", "acknowledged": "cancelled", "settled": "don
 """The tones of the states of rows."""
 
 
-@page("/a/{agent}/errors", command="narval errors")
+@page("/a/{agent}/errors", command="narval errors", options={"all": "--all!"})
 async def errors_page(visit: Visit) -> Shown:
     """List the incidents that are open, or all."""
     every = visit.query.get("all") == "yes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -31,10 +32,20 @@ TRAIL = 200
 FOLDED = 200
 """An element of more lines is folded."""
 
+_PLACE = re.compile(r",? ?\(?line \d+, column \d+\)?")
+"""The place of a fault within its sentence."""
+
 FILTERS = ("xpath", "context", "current", "since", "definition")
 
 
-@page("/a/{agent}/memory", command="narval memory")
+OPTIONS = {
+    "xpath": "", "context": "--context", "current": "--current!", "since": "--since",
+    "definition": "--made-by", "before": "--before",
+}  # fmt: skip
+"""The options of the command for the parameters of the list."""
+
+
+@page("/a/{agent}/memory", command="narval memory", options=OPTIONS)
 async def memory_list(visit: Visit) -> Shown:
     """List the elements that fit a pattern and filters, the newest first."""
     query = {name: visit.query[name] for name in FILTERS if visit.query.get(name)}
@@ -175,7 +186,8 @@ async def add_element(visit: Visit) -> Redirect | Shown:
     try:
         added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
     except ElementError as error:
-        return _form(text, number, f"line {error.line}, column {error.column}: {error}")
+        sentence = _PLACE.sub("", str(error))
+        return _form(text, number, f"line {error.line}, column {error.column}: {sentence}")
     except RequestError as error:
         return _form(text, number, str(error))
     return Redirect(visit.url(f"/memory/{added['eids'][0]}" if len(added["eids"]) == 1 else "/memory"))
