@@ -54,7 +54,7 @@ async def definitions_page(visit: Visit) -> Shown:
 
 
 def _place(visit: Visit, fault: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The page of what is in the file of a fault: the definition that begins last before it; "" without one."""
+    """The page of the definition in the file of a fault, the last that begins before it; "" without one."""
     there = [row for row in rows if row["path"] == fault["path"]]
     if not there:
         return ""
