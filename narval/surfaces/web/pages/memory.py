@@ -38,14 +38,14 @@ _PLACE = re.compile(r",? ?\(?line \d+, column \d+\)?")
 FILTERS = ("xpath", "context", "current", "since", "definition")
 
 
-OPTIONS = {
+MEMORY_OPTIONS = {
     "xpath": "", "context": "--context", "current": "--current!", "since": "--since",
     "definition": "--made-by", "before": "--before",
 }  # fmt: skip
 """The options of the command for the parameters of the list."""
 
 
-@page("/a/{agent}/memory", command="narval memory", options=OPTIONS)
+@page("/a/{agent}/memory", command="narval memory", options=MEMORY_OPTIONS)
 async def memory_list(visit: Visit) -> Shown:
     """List the elements that fit a pattern and filters, the newest first."""
     query = {name: visit.query[name] for name in FILTERS if visit.query.get(name)}

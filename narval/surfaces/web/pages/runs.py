@@ -48,14 +48,14 @@ def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
     return query
 
 
-OPTIONS = {
+RUN_OPTIONS = {
     "phase": "--state", "before": "--before",
     **{name: f"--{name}" for name in FILTERS if name != "phase"},
 }  # fmt: skip
 """The options of the command for the parameters of the list."""
 
 
-@page("/a/{agent}/runs", command="narval runs", options=OPTIONS)
+@page("/a/{agent}/runs", command="narval runs", options=RUN_OPTIONS)
 async def run_list(visit: Visit) -> Shown:
     """List runs, the newest of those that fit the filters; on the first page those under way are on top."""
     chosen, before = filters(visit.query), visit.number("before")
