@@ -157,7 +157,7 @@ def clock(given: str | None) -> str:
 
 def spoken(words: str | None) -> str:
     """A sentence of an operation with its moments as `clock` writes them."""
-    return _MOMENT.sub(lambda found: clock(found[0]), words or "")
+    return _MOMENT.sub(lambda match: clock(match[0]), words or "")
 
 
 def day(text: str) -> str:
