@@ -52,8 +52,12 @@ class Traces:
     def __init__(self, exporter: Any = None) -> None:
         self._sdk = _Sdk(exporter)
         self._waiting: deque[Beginning | Recorded] = deque()
-        self._advances = self._lost = 0
-        """The number of those that wait, and of those that found no room since it was last told."""
+        self._noted = self._taken = 0
+        """The advances that were put there, by the loop alone, and taken from there, by the thread alone."""
+        self._lost = 0
+        """The advances that found no room since it was last told."""
+        self._is_broken = False
+        """True once the thread has lost what it knew of runs under way."""
         self._agents: dict[int, AgentState] = {}
         self._wake, self._closed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="narval-traces", daemon=True)
@@ -75,20 +79,21 @@ class Traces:
         """Take note of a turn that is recorded."""
         if not batch.journal:
             return
-        if self._advances > MOST_WAITING:
+        if self._noted - self._taken > MOST_WAITING:
             self._lost += len(batch.journal)
             return
-        if self._lost:
+        if self._lost or self._is_broken:
             self._begin_anew(batch.journal[0].event.at)
-        self._advances += len(batch.journal)
+        self._noted += len(batch.journal)
         self._waiting.append(Recorded(batch.agent, batch.runs, batch.journal))
         if not self._wake.is_set():
             self._wake.set()
 
     def _begin_anew(self, now: float) -> None:
         """Go on behind a gap: what is under way is known again, and what ended meanwhile has no span."""
-        log.warning("%d advances have no spans: more is done than traces may cost", self._lost)
-        self._lost = 0
+        if self._lost:
+            log.warning("%d advances have no spans: more is done than traces may cost", self._lost)
+        self._lost, self._is_broken = 0, False
         for agent in self._agents.values():
             self.begin(agent, now)
 
@@ -114,8 +119,8 @@ class Traces:
             try:
                 self._drain(maker, is_busy=is_busy)
             except Exception:
+                maker, self._is_broken = SpanMaker(), True
                 log.exception("spans could not be made")
-                maker = SpanMaker()
 
     def _drain(self, maker: SpanMaker, *, is_busy: bool) -> None:
         """Make spans of all that waits, within the share while the daemon itself is busy."""
@@ -125,7 +130,7 @@ class Traces:
             if isinstance(recorded, Beginning):
                 maker.begin(recorded)
                 continue
-            self._advances -= len(recorded.journal)
+            self._taken += len(recorded.journal)
             for span in maker.spans(recorded):
                 self._sdk.export(span)
                 made += 1

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import subprocess
 import sys
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bench.steps import recipe
 from narval.ask.runs.acts import cancel, start
 from narval.daemon import main_loop
 from narval.daemon.daemon import Daemon
+from narval.daemon.spans import Recorded, Span, SpanMaker
 from narval.daemon.traces import Traces
 from tests.counting import CountedCalls
 from tests.daemon.at_work import Scene, in_a_loop
@@ -276,6 +278,32 @@ async def test_where_more_is_done_than_traces_may_cost_there_is_a_gap_and_no_mor
     await scene.end()
     assert len(named(exporter)["w.inner"]) == 1
     assert "have no spans" in scene.home.log.read_text()
+
+
+@in_a_loop
+async def test_after_a_fault_of_its_own_what_begins_later_has_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, makes = scene_in(tmp_path), SpanMaker.spans
+    broken: list[str] = []
+
+    def spans(maker: SpanMaker, recorded: Recorded) -> Iterator[Span]:
+        if not broken:
+            broken.append("once")
+            raise ZeroDivisionError
+        return makes(maker, recorded)
+
+    monkeypatch.setattr(SpanMaker, "spans", spans)
+    daemon = await scene.open()
+    exporter = traced(daemon)
+    await start(daemon, "w.inner")
+    await daemon.main_loop.until_idle()
+    while "spans could not be made" not in scene.home.log.read_text():
+        await asyncio.sleep(0.01)
+    await start(daemon, "w.inner")
+    await daemon.main_loop.until_idle()
+    await scene.end()
+    assert len(named(exporter)["w.inner"]) == 1
 
 
 def test_nothing_of_it_is_imported_without_it(tmp_path: Path) -> None:
