@@ -12,7 +12,9 @@ import pytest
 import narval
 from narval.agent import history
 from narval.ask.asker import Asker
+from narval.core.engines.events import Migrated
 from narval.core.errors import RequestError, UnreadableError
+from narval.kinds.recipe.engine import engine
 from narval.surfaces.python.agent import Agent
 
 MODULE = """import asyncio
@@ -289,6 +291,60 @@ def test_a_process_goes_on_from_the_node_that_it_waits_at_and_goes_back(home: Ho
         ]  # fmt: skip
         [row] = migrate(agent, run, undo=True)
         assert "has gone on since" in row["refused"][0]["why"]
+
+
+TASKS = """TASK TYPE desk
+  INITIAL looking
+  STATE looking EXPOSED
+    ON EVENT done GOTO COMMIT
+"""
+FLOW = """PLAN Says {
+  INPUT: String word
+  OUTPUT: said
+  BODY { sprintf("so %s", (word) : said) }
+}
+"""
+
+
+def test_runs_of_other_kinds_stay_as_they_are_and_it_is_said_what_to_do(home: Home, agent: Agent) -> None:
+    recipes = home.path / "recipes"
+    (recipes / "w.xml").write_text('<work group="r" name="ok"><title>Well?</title></work>')
+    (recipes / "t.task").write_text(TASKS)
+    (recipes / "f.plan").write_text(FLOW)
+    agent.ask("reload")
+    item, flow = agent.start("r.ok"), agent.start("f.Says", environment={"word": "x"})
+    [row] = agent.ask("migrate", runs=[str(flow)])["runs"]
+    assert row["refused"][0]["why"] == (
+        f"run {flow} of f.Says cannot be migrated: it is a dataflow, which keeps the version with which it "
+        f"began; `narval renew {flow}` begins it anew"
+    )
+    agent.until_idle()
+    agent.ask("task_put", name="t.desk", elements=[b"<paper/>"])
+    instance = agent.ask("task_init", name="t.desk")["task"]
+    agent.until_idle()
+    said = [row["refused"][0]["why"] for row in migrate(agent, item, instance.split(".")[0], "t.desk")]
+    assert said[0].endswith(
+        f"people answer the text that they were shown; `narval renew {item}` offers it anew"
+    )
+    assert said[1].endswith(
+        "it is an instance, which keeps the version with which it began; what begins of t.desk from now on "
+        "has the newest"
+    )
+    assert any("t.desk follows the newest version by itself" in why for why in said)
+    assert agent.ask("renew", run=item)["instead_of"] == item
+
+
+def test_a_run_that_fails_as_it_goes_on_is_not_told_to_be_migrated(home: Home, agent: Agent) -> None:
+    run = started(agent)
+
+    def breaks(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    with mock.patch.dict(engine._ON, {Migrated: breaks}):
+        [row] = migrate(agent, run, text=OTHER, path="other.xml")
+    assert row["outcome"] == "failed"
+    assert f"`narval why {run}` says why" in row["refused"][0]["why"]
+    assert agent.run(run)["phase"] == "failed"
 
 
 def test_a_run_has_the_labels_of_who_migrates_it(home: Home, agent: Agent) -> None:

@@ -24,6 +24,7 @@ from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, NoPlace
 from narval.core.engines.registry import standing_kinds
 from narval.core.errors import DefinitionError, Fault, RequestError, UnreadableError
+from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon
 from narval.files.agents.collections import parse_file
@@ -59,7 +60,8 @@ async def migrate(
     state that it had before it was migrated, as long as nothing came to it since. With `dry` nothing is done.
 
     The answer is `{"runs", "differences"}`. A run has `version`, the one that it follows then, `before`, the
-    one until now, and `outcome`: "migrated", "would migrate", "same version" or "refused". `kept` are the
+    one until now, and `outcome`: "migrated", "would migrate", "same version", "refused", or "failed" if it
+    failed as it went on. `kept` are the
     parts that keep their state, `gone` those that are no more, `new` those that it has not had, `begins` the
     ones that begin at once, and `refused` tells why it stays as it is, each with file, line and column.
     `differences` are the sentences in which the versions differ.
@@ -198,6 +200,9 @@ def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool,
         return {**row, "outcome": "would migrate"}
     with asker.giving(turn):
         _go_on(turn, run, before, target, versions.names, asker)
+    if run.phase == "failed":
+        why = f"the run failed as it went on with this version; `narval why {run.eid}` says why"
+        return {**row, "outcome": "failed", "refused": [{"part": "", "why": why}]}
     return {**row, "outcome": "migrated"}
 
 
@@ -217,9 +222,20 @@ def _migratable(turn: Turn, run: Run) -> Migratable:
     if run.kind in standing_kinds().values():
         raise RequestError(f"run {run.eid} of {run.name} follows the newest version by itself")
     if not isinstance(engine, Migratable):
-        why = f"it is {article(run.kind)} {run.kind}, which keeps the version with which it began"
-        raise RequestError(f"run {run.eid} of {run.name} cannot be migrated: {why}; cancel or renew it")
+        raise RequestError(f"run {run.eid} of {run.name} cannot be migrated: {_stays(run)}")
     return engine
+
+
+def _stays(run: Run) -> str:
+    """The reason why a run keeps the version with which it began, and the next step."""
+    kind = run.state.KIND
+    if run.engine.definition_kind == ASKING:
+        why = "people answer the text that they were shown"
+        return f"it is {article(kind)} {kind}, and {why}; `narval renew {run.eid}` offers it anew"
+    keeps = f"it is {article(kind)} {kind}, which keeps the version with which it began"
+    if run.engine.definition_kind in standing_kinds():
+        return f"{keeps}; what begins of {run.name} from now on has the newest"
+    return f"{keeps}; `narval renew {run.eid}` begins it anew"
 
 
 def _undone(turn: Turn, run: Run) -> _Target:

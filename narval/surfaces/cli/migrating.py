@@ -104,7 +104,7 @@ def migrate(
         how = {name: value for name, value in arguments.items() if name in ("text", "path", "names")}
         answer |= {"simulated": simulated(session, meant, how, until, scenario)}
     session.give(answer, lambda reply: click.echo("\n".join(_lines(reply, undo=undo))))
-    if any(row["outcome"] == "refused" for row in answer["runs"]):
+    if any(row["outcome"] in _AMISS for row in answer["runs"]):
         context.exit(NOT_WELL)
 
 
@@ -123,10 +123,10 @@ def _lines(answer: Row, *, undo: bool) -> Iterator[str]:
     rows = answer["runs"]
     few = len(rows) <= MOST_LISTED
     for row in rows:
-        if few or row["outcome"] == "refused":
+        if few or row["outcome"] in _AMISS:
             yield from _of_run(row, undo=undo)
     if not few:
-        for outcome in ("migrated", "would migrate", "same version", "refused"):
+        for outcome in ("migrated", "would migrate", "same version", *_AMISS):
             if of_them := sum(row["outcome"] == outcome for row in rows):
                 yield f"{counted(of_them, 'run')}: {outcome}"
     for pair in answer["differences"]:
@@ -142,12 +142,15 @@ _SAYS = {
     "same version": "follows version {version} already",
 }
 
+_AMISS = {"refused": "stays as it is", "failed": "has failed"}
+"""The outcomes of runs that did not go on, with words for them."""
+
 
 def _of_run(row: Row, *, undo: bool) -> Iterator[str]:
     """The lines that tell of one run."""
     named = f"run {row['run']} of {clean(row['name'])}"
-    if row["outcome"] == "refused":
-        yield f"{named} stays as it is:"
+    if row["outcome"] in _AMISS:
+        yield f"{named} {_AMISS[row['outcome']]}:"
         yield from (f"  {_reason(place)}" for place in row["refused"])
         return
     says = _SAYS[row["outcome"]].format(version=row["version"][:12], before=row["before"][:12])
