@@ -12,7 +12,6 @@ import pytest
 import narval
 from narval.agent import history
 from narval.ask.asker import Asker
-from narval.core.engines.events import Migrated
 from narval.core.errors import RequestError, UnreadableError
 from narval.kinds.recipe.engine import engine
 from narval.surfaces.python.agent import Agent
@@ -340,7 +339,7 @@ def test_a_run_that_fails_as_it_goes_on_is_not_told_to_be_migrated(home: Home, a
     def breaks(*_: Any) -> None:
         raise ZeroDivisionError
 
-    with mock.patch.dict(engine._ON, {Migrated: breaks}):
+    with mock.patch.object(engine, "advance", breaks):
         [row] = migrate(agent, run, text=OTHER, path="other.xml")
     assert row["outcome"] == "failed"
     assert f"`narval why {run}` says why" in row["refused"][0]["why"]

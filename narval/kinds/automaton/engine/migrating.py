@@ -18,7 +18,7 @@ from narval.kinds.automaton.engine import completion
 from narval.kinds.automaton.engine.changes import AutomatonMigrated
 from narval.kinds.automaton.engine.decision import AutomatonDecision
 from narval.kinds.automaton.engine.state import AutomatonState, StateRun
-from narval.kinds.automaton.language.definition import ANY, SIGNAL, Automaton, State
+from narval.kinds.automaton.language.definition import ANY, END, SIGNAL, Automaton, State
 
 _UNDER_WAY = {
     "running": {"contenders": "its commands", "target": "what it calls", "agent": "the agent that it calls"},
@@ -102,6 +102,9 @@ def _refused(
             if getattr(before, field) != getattr(then, field):
                 why = f"state {place} is {run.state}, and {words} is another now; let it end first"
                 yield NoPlace(place, why, then.line)
+        if name in state.finals and (place == END or not then.is_final):
+            why = "ends the whole run now" if place == END else "is no end of it now"
+            yield NoPlace(place, f"state {place} has ended a branch of the run, and {why}", then.line)
         if run.state in ("done", "erred") and _ways(before, run, places) != _ways(then, run, None):
             how = f"ended with {run.label}" if run.label else "was skipped"
             yield NoPlace(place, f"state {place} has {how}, and leads elsewhere from there now", then.line)
