@@ -94,11 +94,12 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
 
 
 class LastMigration(NamedTuple):
-    """The migration of a run with which its history ends: its line, the version before, and the line of the
-    migration that it has taken back, or 0.
+    """The migration of a run with which its history ends: its line and moment, the version before, and the
+    line of the migration that it has taken back, or 0.
     """
 
     seq: int
+    at: float
     definition: Any
     undoes: int
 
@@ -109,7 +110,7 @@ def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
     event = _migration_in(row) if row is not None else None
     if row is None or event is None or not _is_all_there_is(row):
         return None
-    return LastMigration(row.seq, _former(run, event), event.get("undoes", 0))
+    return LastMigration(row.seq, row.at, _former(run, event), event.get("undoes", 0))
 
 
 def state_before(agent: AgentState, run: Run, seq: int) -> Any:

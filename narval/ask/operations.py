@@ -57,6 +57,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.retrying": ("retry_plan",),
     "runs.renewing": ("renew",),
     "runs.migrating": ("migrate",),
+    "runs.migration_plan": ("migration_plan",),
     "why": ("why",),
     "signals": ("signal",),
     "definitions.listing": ("definitions", "actions"),

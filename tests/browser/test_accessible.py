@@ -11,6 +11,7 @@ from narval.surfaces.http.page import PageRoute
 from narval.surfaces.web.site import PAGES
 from tests.browser.programs import Household
 from tests.browser.watching import Watched
+from tests.surfaces.web.test_moving import FIRST, SECOND
 
 LOOKS = [route for route in PAGES if not route.is_act]
 
@@ -31,6 +32,13 @@ def samples(household: Household) -> Samples:
     """A value of each parameter of a path, under ""; others for a page that wants them, under its name."""
     run, process = household.start("show.still"), household.start("order.order")
     item = household.start("show.judge")
+    recipe = household.home / "recipes" / "move.xml"
+    with household.client() as client:
+        recipe.write_text(FIRST)
+        client.ask("reload")
+        moved = household.start("move.lend")
+        recipe.write_text(SECOND)
+        client.ask("reload")
     element = household.add("<letter to='ann'>Hello</letter>")
     with household.client() as client:
         failed = client.ask("start", name="demo.fail", wait=True)["eid"]
@@ -49,6 +57,7 @@ def samples(household: Household) -> Samples:
     many = {"?": f"?run={run}&run={process}&handled=1&done={failed}"}
     others = {"many_runs": many, "tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}
     others["proposal_page"] = {"name": "mine"}
+    others["migrate_page"] = {"run": str(moved)}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
 
 

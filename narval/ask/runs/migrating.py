@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from narval.agent.agent import AgentState
 from narval.agent.history import last_migration, state_before
 from narval.agent.replay import definition_of
 from narval.agent.run import Run
@@ -71,7 +72,7 @@ async def migrate(
     if text is None and not undo and daemon.follows_files:
         await daemon.files.reload()  # its file may have been saved a moment ago
     meant = list(_meant(daemon, runs))
-    versions = _Versions(daemon, text, path, names or {})
+    versions = Versions(daemon, text, path, names or {})
     rows: list[Row] = []
     for first in range(0, len(meant), AT_ONCE):
         some = meant[first : first + AT_ONCE]
@@ -102,7 +103,7 @@ def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
     yield from meant.values()
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
     """The version for a run, and what becomes of it there; `undoes` is the line that is taken back."""
 
     definition: Any
@@ -110,7 +111,7 @@ class _Target(NamedTuple):
     undoes: int = 0
 
 
-class _Versions:
+class Versions:
     """The versions to go on with: those of a file, or those that are loaded."""
 
     def __init__(self, daemon: Daemon, text: str | None, path: str, names: Mapping[str, str]) -> None:
@@ -174,23 +175,16 @@ def _loaded(daemon: Daemon, text: str, path: str) -> Loaded:
     return files_of(daemon).loaded.with_parsed(source, parse_file(source))
 
 
-def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool, dry: bool) -> Row:
+def _one(turn: Turn, run: Run, versions: Versions, asker: Asker, *, undo: bool, dry: bool) -> Row:
     """Migrate one run, or say why not."""
-    row: Row = {"run": run.eid, "name": run.name, "before": run.digest, "version": run.digest}
+    row = _row(run)
     try:
-        target = _undone(turn, run) if undo else _target(turn, run, versions)
+        target = _undone(turn, run) if undo else target_of(turn.agent, run, versions)
         before = definition_of(turn.agent, run)
     except (RequestError, DefinitionError, UnreadableError) as error:
         return {**row, "outcome": "refused", "refused": [{"part": "", "why": str(error)}]}
     definition, migration, _ = target
-    row |= {
-        "version": definition.digest,
-        "kept": [part._asdict() for part in migration.keeps],
-        "gone": list(migration.gone),
-        "new": list(migration.new),
-        "begins": list(migration.begins),
-        "refused": [_place(before, definition, place) for place in migration.refused],
-    }
+    row = planned(run, before, target)
     if not migration.refused and definition.digest == run.digest and not versions.names:
         return {**row, "outcome": "same version"}
     versions.note(before, definition)
@@ -206,15 +200,36 @@ def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool,
     return {**row, "outcome": "migrated"}
 
 
-def _target(turn: Turn, run: Run, versions: _Versions) -> _Target:
-    """The version that a run is to go on with, and its state there. Raises RequestError."""
-    engine = _migratable(turn, run)
+def _row(run: Run) -> Row:
+    """The row of a run that stays as it is."""
+    return {"run": run.eid, "name": run.name, "before": run.digest, "version": run.digest}
+
+
+def planned(run: Run, before: Definition, target: Target) -> Row:
+    """The row of a run that goes on with a version, or has no place there: what becomes of its parts."""
+    definition, migration, _ = target
+    return {
+        **_row(run),
+        "version": definition.digest,
+        "kept": [part._asdict() for part in migration.keeps],
+        "gone": list(migration.gone),
+        "new": list(migration.new),
+        "begins": list(migration.begins),
+        "refused": [_place(before, definition, place) for place in migration.refused],
+    }
+
+
+def target_of(agent: AgentState, run: Run, versions: Versions) -> Target:
+    """The version that a run is to go on with, and its state there. Raises RequestError, DefinitionError,
+    UnreadableError.
+    """
+    engine = _migratable(run)
     definition = versions.of(run)
-    old = definition_of(turn.agent, run)
-    return _Target(definition, engine.migrated(old, definition, run.state, versions.names))
+    old = definition_of(agent, run)
+    return Target(definition, engine.migrated(old, definition, run.state, versions.names))
 
 
-def _migratable(turn: Turn, run: Run) -> Migratable:
+def _migratable(run: Run) -> Migratable:
     """The engine of a run that can go on with another version. Raises RequestError."""
     engine = run.engine
     if not run.active or run.state is None:
@@ -238,9 +253,9 @@ def _stays(run: Run) -> str:
     return f"{keeps}; `narval renew {run.eid}` begins it anew"
 
 
-def _undone(turn: Turn, run: Run) -> _Target:
+def _undone(turn: Turn, run: Run) -> Target:
     """The version and the state that a run had before it was migrated. Raises RequestError."""
-    _migratable(turn, run)
+    _migratable(run)
     agent = turn.agent
     last = last_migration(agent, run)
     went_on = last is not None and any(entry.run == run.eid for entry in turn.transaction.batch.journal)
@@ -248,11 +263,11 @@ def _undone(turn: Turn, run: Run) -> _Target:
         raise RequestError(f"run {run.eid} of {run.name} was not migrated, or has gone on since")
     if last.undoes:
         raise RequestError(f"the migration of run {run.eid} of {run.name} was taken back already")
-    return _Target(last.definition, Migration(state_before(agent, run, last.seq)), last.seq)
+    return Target(last.definition, Migration(state_before(agent, run, last.seq)), last.seq)
 
 
 def _go_on(
-    turn: Turn, run: Run, before: Definition, target: _Target, names: Mapping[str, str], asker: Asker
+    turn: Turn, run: Run, before: Definition, target: Target, names: Mapping[str, str], asker: Asker
 ) -> None:
     """Let a run follow a version, and tell it so; the version is kept as others are."""
     definition, transaction = target.definition, turn.transaction

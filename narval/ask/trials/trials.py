@@ -107,6 +107,11 @@ async def simulate(
         "memory": memory,
         "edited": edited,
     }
+    return await _kept(daemon, files, asker, asked, report)
+
+
+async def _kept(daemon: Daemon, files: TrialFiles, asker: Asker, asked: Form, report: Form) -> Form:
+    """What came of a trial, which is kept for who asked."""
     id = secrets.token_hex(8)
     answer = {"trial": id, "asked": asked, "report": report}
     await asyncio.to_thread(files.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
@@ -125,17 +130,19 @@ async def simulate_migration(
     """Tell what would become of runs in a time, 30 days unless something else is said, as they are and with
     the version that is loaded, without anything happening.
 
-    A child program plays it as for `simulate`. The answer is that of `migrate` with `dry`, and if a run would
-    be migrated `simulated`: `{"from", "until", "stopped", "runs"}`. A run has `as_it_is` and `migrated`, each
+    A child program plays it as for `simulate`; the answer `{"trial", "asked", "report"}` is kept as there.
+    The report is the answer of `migrate` with `dry`, and if a run would be migrated it has `simulated`, too:
+    `{"from", "until", "stopped", "runs"}`. A run has `as_it_is` and `migrated`, each
     with its `phase` at the end, what `happens` there and not in the other, and what it `waits` for then;
     `same` is the number of events that both have.
     """
-    files_of(daemon)
-    home, trials = home_options(daemon), _trials(daemon)
+    home, trials, files = home_options(daemon), _trials(daemon), files_of(daemon)
     options = [f"--until={duration}"] if duration is not None else []
     options += [f"--names={old}={new}" for old, new in (names or {}).items()]
-    arguments = [*home, "migrate", "--simulate", *options, "--", *map(str, runs)]
-    return await trials.run(asker, arguments)
+    arguments = [*home, "migrate", "--simulate", *options, *map(str, runs)]
+    report = await trials.run(asker, arguments)
+    asked = {"migrated": runs, "names": names or {}, "duration": duration}
+    return await _kept(daemon, files, asker, asked, report)
 
 
 @operation("read")

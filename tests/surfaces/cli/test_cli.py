@@ -83,6 +83,7 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
         "end_drafting",
         "drawn_proposal",
         "simulate_migration",
+        "migration_plan",
     }  # pages do; propose drafts it itself, and migrate plays it itself
     by_programs |= {"check", "propose"}  # assistants do, as tools; check reads the files itself
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does

@@ -45,6 +45,7 @@ async def run_page(visit: Visit) -> Shown:
         "history": [line_values(line) for line in history],
         "callers": [] if visit.live else await callers(visit, run),
         "newer": "" if visit.live else await _newer(visit, run),
+        "undo": None if visit.live or at is not None else await _undo(visit, run),
         "article": article(run["kind"]).capitalize(),
         "here": "/runs",
     }
@@ -73,6 +74,15 @@ async def _newer(visit: Visit, run: dict[str, Any]) -> str:
     except NarvalError:
         return ""
     return str(loaded["digest"]) if loaded["digest"] != run["definition"] else ""
+
+
+async def _undo(visit: Visit, run: dict[str, Any]) -> dict[str, Any] | None:
+    """The version that an active run can go back to, since it was migrated; None where there is none."""
+    if run["phase"] != "active":
+        return None
+    answer = await visit.ask("migration_plan", run=run["eid"], brief=True)
+    undo: dict[str, Any] | None = answer["undo"]
+    return undo
 
 
 async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, Any]]:

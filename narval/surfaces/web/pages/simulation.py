@@ -34,6 +34,8 @@ async def trial_page(visit: Visit) -> Shown:
     """Show the result of a simulation: what would change, and the story."""
     found = await visit.ask("trial", trial=visit.path["trial"])
     asked, report = found["asked"], found["report"]
+    if "migrated" in asked:
+        raise RequestError("this is of runs that would migrate: the page of the run shows it")
     lines = report["happened"][:LINES]
     given = {name: asked[name] or "" for name in ("definition", "start", "duration", "memory")}
     scenario = asked["scenario"] or ""

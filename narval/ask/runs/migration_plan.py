@@ -1,0 +1,67 @@
+"""The operation `migration_plan`: all that `migrate` would do to a run, with both graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.history import last_migration
+from narval.agent.replay import definition_of
+from narval.ask.json_forms import moment
+from narval.ask.lookup import find_run
+from narval.ask.registry import operation
+from narval.ask.runs.drawing import form, graph_of
+from narval.ask.runs.migrating import Row, Versions, planned, target_of
+from narval.core.engines.engine import Migratable
+from narval.core.errors import DefinitionError, RequestError, UnreadableError
+from narval.daemon.daemon import Daemon
+
+
+@operation("read")
+async def migration_plan(
+    daemon: Daemon, run: int, names: dict[str, str] | None = None, brief: bool = False
+) -> Row:
+    """All that `migrate` would do to a run with the version that is loaded, and nothing is done.
+
+    `plan` is the row that `migrate` with `dry` has of it; null where the run follows that version already, or
+    cannot migrate: `refusal` says why. `differences` are the sentences in which the versions differ. `before`
+    is the graph of the run as it is, `after` that of the version in the state that the run would have; with
+    nothing begun if it is refused. `undo` is the version that `migrate` with `undo` would go back to, and the
+    moment since when it is left, or null. With `brief` there are no graphs and no sentences.
+    """
+    found, agent = find_run(daemon, run), daemon.agent
+    answer: Row = {"run": run, "name": found.name, "plan": None, "refusal": None, "differences": []}
+    answer |= {"before": None, "after": None, "undo": _undo(daemon, run)}
+    versions = Versions(daemon, None, "", names or {})
+    try:
+        target = target_of(agent, found, versions)
+        before = definition_of(agent, found)
+    except (RequestError, DefinitionError, UnreadableError) as error:
+        return {**answer, "refusal": str(error)}
+    if target.definition.digest == found.digest:
+        return answer
+    answer["plan"] = planned(found, before, target)
+    if brief:
+        return answer
+    versions.note(before, target.definition)
+    engine, is_refused = found.engine, bool(target.migration.refused)
+    state = engine.begin(0, target.definition) if is_refused else target.migration.state
+    return {
+        **answer,
+        "differences": [row for pair in versions.differences for row in pair["sentences"]],
+        "before": form(graph_of(engine, before, found.state)),
+        "after": form(graph_of(engine, target.definition, state)),
+    }
+
+
+def _undo(daemon: Daemon, eid: int) -> dict[str, Any] | None:
+    """The version that a run would go back to, and when it was left; None where it would not."""
+    run = find_run(daemon, eid)
+    if not run.active or run.state is None or not isinstance(run.engine, Migratable):
+        return None
+    try:
+        last = last_migration(daemon.agent, run)
+    except UnreadableError:
+        return None
+    if last is None or last.undoes:
+        return None
+    return {"version": last.definition.digest, "since": moment(last.at)}
