@@ -111,7 +111,7 @@ async def simulate(
 
 
 async def _kept(daemon: Daemon, files: TrialFiles, asker: Asker, asked: Form, report: Form) -> Form:
-    """What came of a trial, which is kept for who asked."""
+    """The answer of a trial, which is kept for who asked."""
     id = secrets.token_hex(8)
     answer = {"trial": id, "asked": asked, "report": report}
     await asyncio.to_thread(files.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())

@@ -11,7 +11,7 @@ from narval.surfaces.web.drawing.svg import drawing
 from narval.surfaces.web.pages.run import drawing_of
 
 NAMED = "name "
-"""What the fields begin with that say how a part is called now; the rest is its name before."""
+"""The beginning of the fields that say how a part is called now; the rest is its name before."""
 
 DURATIONS = ("7d", "30d", "90d", "365d")
 """The times for which it can be simulated."""
