@@ -22,14 +22,14 @@ async def migration_plan(
 ) -> Row:
     """All that `migrate` would do to a run with the version that is loaded, and nothing is done.
 
-    `plan` is the row that `migrate` with `dry` has of it; null where the run follows that version already, or
+    `planned` is the row that `migrate` with `dry` has of it; null where the run follows that version already, or
     cannot migrate: `refusal` says why. `differences` are the sentences in which the versions differ. `before`
     is the graph of the run as it is, `after` that of the version in the state that the run would have; with
     nothing begun if it is refused. `undo` is the version that `migrate` with `undo` would go back to, and the
     moment since when it is left, or null. With `brief` there are no graphs and no sentences.
     """
     found, agent = find_run(daemon, run), daemon.agent
-    answer: Row = {"run": run, "name": found.name, "plan": None, "refusal": None, "differences": []}
+    answer: Row = {"run": run, "name": found.name, "planned": None, "refusal": None, "differences": []}
     answer |= {"before": None, "after": None, "undo": _undo(daemon, run)}
     versions = Versions(daemon, None, "", names or {})
     try:
@@ -39,7 +39,7 @@ async def migration_plan(
         return {**answer, "refusal": str(error)}
     if target.definition.digest == found.digest:
         return answer
-    answer["plan"] = planned(found, before, target)
+    answer["planned"] = planned(found, before, target)
     if brief:
         return answer
     versions.note(before, target.definition)

@@ -43,7 +43,7 @@ async def _plan(
     run, answer = await asyncio.gather(
         visit.ask("show", run=eid), visit.ask("migration_plan", run=eid, names=names)
     )
-    before, after, plan = answer["before"], answer["after"], answer["plan"]
+    before, after, plan = answer["before"], answer["after"], answer["planned"]
     drawings: list[Any] = [None, None]
     left: list[str] = []
     places: list[str] = []
@@ -63,7 +63,7 @@ async def _plan(
     values = {
         "run": run,
         "answer": answer,
-        "plan": plan,
+        "planned": plan,
         "names_text": "\n".join(f"{old}={new}" for old, new in names.items()),
         "sentences": [(row["change"], row["depth"], row["text"]) for row in answer["differences"]],
         "names": names,
@@ -99,7 +99,7 @@ async def migrate_run(visit: Visit) -> Redirect | Shown:
     """Have a run go on with the version that was shown."""
     eid, names = visit.path["run"], _names(visit)
     shown = await visit.ask("migration_plan", run=eid, names=names, brief=True)
-    if shown["plan"] is None or shown["plan"]["version"] != visit.fields.get("version"):
+    if shown["planned"] is None or shown["planned"]["version"] != visit.fields.get("version"):
         why = "another version was loaded meanwhile, or the run has moved: this is what would happen now"
         return await _plan(visit, names, why)
     answer = await visit.act("migrate", runs=[str(eid)], names=names)
