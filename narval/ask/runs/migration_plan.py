@@ -22,33 +22,33 @@ async def migration_plan(
 ) -> Row:
     """All that `migrate` would do to a run with the version that is loaded, and nothing is done.
 
-    `planned` is the row that `migrate` with `dry` has of it; null where the run follows that version already, or
-    cannot migrate: `refusal` says why. `differences` are the sentences in which the versions differ. `before`
-    is the graph of the run as it is, `after` that of the version in the state that the run would have; with
-    nothing begun if it is refused. `undo` is the version that `migrate` with `undo` would go back to, and the
-    moment since when it is left, or null. With `brief` there are no graphs and no sentences.
+    `planned` is the row that `migrate` with `dry` has of it; null where the run follows that version already,
+    or cannot migrate: `refusal` says why. `differences` are the sentences in which the versions differ.
+    `before` is the graph of the run as it is, `after` that of the version in the state that the run would
+    have; with nothing begun if it is refused. `undo` is the version that `migrate` with `undo` would go back
+    to, and the moment since when it is left, or null. With `brief` there are no graphs and no sentences.
     """
-    found, agent = find_run(daemon, run), daemon.agent
-    answer: Row = {"run": run, "name": found.name, "planned": None, "refusal": None, "differences": []}
+    subject, agent = find_run(daemon, run), daemon.agent
+    answer: Row = {"run": run, "name": subject.name, "planned": None, "refusal": None, "differences": []}
     answer |= {"before": None, "after": None, "undo": _undo(daemon, run)}
     versions = Versions(daemon, None, "", names or {})
     try:
-        target = target_of(agent, found, versions)
-        before = definition_of(agent, found)
+        target = target_of(agent, subject, versions)
+        before = definition_of(agent, subject)
     except (RequestError, DefinitionError, UnreadableError) as error:
         return {**answer, "refusal": str(error)}
-    if target.definition.digest == found.digest:
+    if target.definition.digest == subject.digest:
         return answer
-    answer["planned"] = planned(found, before, target)
+    answer["planned"] = planned(subject, before, target)
     if brief:
         return answer
     versions.note(before, target.definition)
-    engine, is_refused = found.engine, bool(target.migration.refused)
+    engine, is_refused = subject.engine, bool(target.migration.refused)
     state = engine.begin(0, target.definition) if is_refused else target.migration.state
     return {
         **answer,
         "differences": [row for pair in versions.differences for row in pair["sentences"]],
-        "before": form(graph_of(engine, before, found.state)),
+        "before": form(graph_of(engine, before, subject.state)),
         "after": form(graph_of(engine, target.definition, state)),
     }
 

@@ -23,11 +23,11 @@ async def migrate_page(visit: Visit) -> Shown:
     names = {key.removeprefix(NAMED): to for key, to in visit.query.items() if key.startswith(NAMED) and to}
     simulated, duration = None, DURATIONS[1]
     if trial := visit.query.get("trial"):
-        found = await visit.ask("trial", trial=trial)
-        asked = found["asked"]
+        result = await visit.ask("trial", trial=trial)
+        asked = result["asked"]
         if asked.get("migrated") != [visit.path["run"]]:
             raise RequestError(f"the result {trial!r:.40} is of something else than this run")
-        simulated, names, duration = found["report"].get("simulated"), asked["names"], asked["duration"]
+        simulated, names, duration = result["report"].get("simulated"), asked["names"], asked["duration"]
     return await _plan(visit, names, simulated=simulated, duration=duration)
 
 
@@ -53,13 +53,13 @@ async def _plan(
             await _version_drawn(visit, after),
         ]
         ids, ids_now = ([one["id"] for one in graph["parts"]] for graph in (before, after))
-        kept = {part["part"] for part in plan["kept"]}
+        keeping = {part["part"] for part in plan["kept"]}
         left = [id for id in ids if id not in ids_now]
         left += [place["part"] for place in plan["refused"] if place["part"] not in (*left, "")]
         left += [old for old in names if old not in left]
         places = [id for id in ids_now if id not in ids]
         places += [id for id in (*plan["new"], *names.values()) if id not in places]
-        left = [id for id in left if id not in kept or id in names]
+        left = [id for id in left if id not in keeping or id in names]
     values = {
         "run": run,
         "answer": answer,
@@ -98,8 +98,8 @@ def _names(visit: Visit) -> dict[str, str]:
 async def migrate_run(visit: Visit) -> Redirect | Shown:
     """Have a run go on with the version that was shown."""
     eid, names = visit.path["run"], _names(visit)
-    shown = await visit.ask("migration_plan", run=eid, names=names, brief=True)
-    if shown["planned"] is None or shown["planned"]["version"] != visit.fields.get("version"):
+    preview = await visit.ask("migration_plan", run=eid, names=names, brief=True)
+    if preview["planned"] is None or preview["planned"]["version"] != visit.fields.get("version"):
         why = "another version was loaded meanwhile, or the run has moved: this is what would happen now"
         return await _plan(visit, names, why)
     answer = await visit.act("migrate", runs=[str(eid)], names=names)
