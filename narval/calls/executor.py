@@ -27,13 +27,14 @@ from narval.system.simulated_sleep import SimulatedSleeps
 if TYPE_CHECKING:
     from narval.calls.cluster.backend import Cluster
     from narval.calls.mcp.backend import McpServers
+    from narval.calls.mcp.kept_files import Mentions
 
 
 class Executor:
     """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster.
 
     It is made and used on the thread of a running loop. `programs` is the backend of programs, if not one
-    that keeps nothing of their output; `zone` is whose calendar actions are told.
+    that keeps nothing of their output; `zone` is whose calendar actions are told; `mentions` keeps files.
     """
 
     def __init__(
@@ -42,19 +43,19 @@ class Executor:
         clock: Clock | None = None,
         programs: ProgramBackend | None = None,
         zone: str = "UTC",
+        mentions: Mentions | None = None,
     ) -> None:
         self._limits = limits = limits or CallLimits()
         self._loop = loop = asyncio.get_running_loop()
         self.programs = programs or ProgramBackend(loop)
         self.workers = Workers(loop, limits, self.programs.reaper)
         self.cluster: Cluster | None = None
-        """None until a call is to go there."""
         self.servers: McpServers | None = None
-        """None until a tool of an MCP server is called."""
+        """None, as the cluster, until a call is to go there."""
         self._threads, self._coroutines = Threads(loop, limits.threads), Coroutines(loop, limits.patience)
         self.troubles = self._coroutines.troubles
         self.changed: Callable[[str], None] = _ignore
-        self.clock = RunClock(clock or SystemClock(), zone)
+        self.clock, self._mentions = RunClock(clock or SystemClock(), zone), mentions
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._is_shared: Callable[[], bool] = lambda: False
         self.confined: dict[Confined, Workers] = {}
@@ -191,7 +192,7 @@ class Executor:
         if where == "mcp" and self.servers is None:
             from narval.calls.mcp.backend import McpServers  # here: few homes have any
 
-            self.servers = McpServers(self._loop, self._limits, self.programs.reaper)
+            self.servers = McpServers(self._loop, self._limits, self.programs.reaper, self._mentions)
             self._backends[where] = self.servers
         if record.call.target.limits:
             return self._confining(record)

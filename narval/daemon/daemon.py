@@ -337,7 +337,7 @@ def assemble(
     if executor is None:
         programs = programs_of(files, own, record_only=record_only)
         zone = settings.timezone or machine_zone()
-        executor = Executor(settings, clock=clock, programs=programs, zone=zone)
+        executor = Executor(settings, clock, programs, zone, store.mentions)
     main_loop = _main_loop(store, settings, CallBook(executor), clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     rounds = main_loop.rounds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -36,7 +37,7 @@ from narval.store.rows import (
     ScopeRow,
     typed,
 )
-from narval.store.statements import KEYS_AT_ONCE
+from narval.store.statements import KEYS_AT_ONCE, MENTIONING
 from narval.store.store import ALL, AgentStore, RunHistory, Store
 from narval.store.tables import Dialect
 
@@ -102,6 +103,13 @@ class Tables:
         for rows in self.stream("agents"):
             yield from typed(AgentRow, rows, "agents", self.name)
 
+    def mentions(self, text: str) -> Iterator[bytes]:
+        """The values that have a text in them, table by table. Raises StoreError."""
+        for name, count in MENTIONING.items():
+            for rows in self.stream(name, *([text] * count)):
+                for value in chain.from_iterable(rows):
+                    yield value.encode() if isinstance(value, str) else bytes(value or b"")
+
     @contextmanager
     def _cursor(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
         try:
@@ -134,6 +142,10 @@ class ReadTables(Store):
     def facts(self, key: str) -> dict[str, str]:
         """A fact of agents, by their names."""
         return dict(self._tables.read("facts of agents", key))
+
+    def mentions(self, text: str) -> Iterator[bytes]:
+        """The values of all tables that have a text in them. Raises StoreError."""
+        return self._tables.mentions(text)
 
     def of(self, agent: int | None = None) -> AgentStore:
         """The store as one agent sees it."""

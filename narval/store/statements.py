@@ -15,7 +15,7 @@ from narval import __version__
 from narval.core.elements.control_elements import STARTING
 from narval.store.batch import DEFAULT_NAME, FILES, HOME_AGENT, STORE, new_agent
 from narval.store.slots import Alter, Each, Effect, Insert, RowsOf, Slot, by_field
-from narval.store.tables import AGENTS, HEAD, META, TABLES, Dialect, Table, quoted
+from narval.store.tables import AGENTS, HEAD, META, TABLES, Dialect, Table, plain_type, quoted
 
 _UNDER_WAY = "run IN (SELECT eid FROM runs WHERE agent = ? AND phase = 'active' AND eid BETWEEN ? AND ?)"
 
@@ -132,8 +132,36 @@ def statements(dialect: Dialect) -> Mapping[str, str]:
     for name, table in (("put meta", META), ("put agent", AGENTS)):
         marks = ", ".join([dialect.mark] * len(table.columns))
         named[name] = inserted(Insert(table, "replace"), f"VALUES ({marks})")
+    named |= {f"mentions in {table.name}": _mentions(table, dialect) for table in TABLES if _texts(table)}
     schema = ";\n\n".join(text for table in TABLES for text in table.schema(dialect))
     return {name: " ".join(text.split()) for name, text in named.items()} | {"schema": schema}
+
+
+def _texts(table: Table) -> tuple[str, ...]:
+    """The columns of a table that have texts, or bytes in which texts may be."""
+    return tuple(name for name, kind in table.columns.items() if plain_type(kind) in (str, bytes))
+
+
+MENTIONING = {f"mentions in {table.name}": len(_texts(table)) for table in TABLES if _texts(table)}
+"""The queries for what has a text in it, with the number of times that each is given the text."""
+
+
+def _mentions(table: Table, dialect: Dialect) -> str:
+    """The query for the rows of a table with a column that has a text in it."""
+    of_bytes, of_text = _HAS[dialect.name]
+    conditions = (
+        (of_bytes if plain_type(table.columns[name]) is bytes else of_text).format(name)
+        for name in _texts(table)
+    )
+    texts = ", ".join(f'"{name}"' for name in _texts(table))
+    return f"SELECT {texts} FROM {table.name} WHERE {' OR '.join(conditions)}"
+
+
+_HAS = {
+    "sqlite": ('instr("{0}", CAST(? AS BLOB)) > 0', 'instr("{0}", ?) > 0'),
+    "postgresql": ("position(convert_to(%s, 'UTF8') in \"{0}\") > 0", 'position(%s::text in "{0}") > 0'),
+}
+"""The conditions that bytes, and a text, have a text in them, by the dialect."""
 
 
 def _as_read(table: Table) -> str:

@@ -182,6 +182,12 @@ class Store(Protocol):
     def facts(self, key: str) -> dict[str, str]:
         """A fact of agents, by the names of those that have it. Raises StoreError."""
 
+    def mentions(self, text: str) -> Iterator[bytes] | None:
+        """The values with a text in them, of all agents: elements, entries of the journal, messages and all
+        else; None where nothing is kept that could be searched. Raises StoreError.
+        """
+        return None
+
     def use_own(self, agent: int) -> None:
         """Have an agent be the home's own from now on."""
         self.own = agent

@@ -13,7 +13,7 @@ import pytest
 from bench.homes import fill
 from narval.files.home import Home
 from narval.store.reading import Tables
-from narval.store.statements import statements, writes
+from narval.store.statements import MENTIONING, statements, writes
 from narval.store.tables import SQLITE
 from narval.surfaces.cli.without_daemon import HomeView
 
@@ -35,8 +35,10 @@ WHOLE = {
     "entries since": {"USE TEMP B-TREE FOR ORDER BY"},  # of a trial on the past, in a program of its own
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},
-}
-"""The statements that scan or sort, of which each is done once in a start at most."""
+} | {name: {f"SCAN {name.removeprefix('mentions in ')}"} for name in MENTIONING}
+"""The statements that scan or sort, of which each is done once in a start at most; what mentions a text is
+looked for once an hour at most, in a thread, where there are files that it may name.
+"""
 
 QUERIES = {name: (sql, sql.count("?")) for name, sql in statements(SQLITE).items() if name != "schema"} | {
     sql: (sql, width) for field in writes() for _, effects in field for sql, width in effects

@@ -40,6 +40,17 @@ def test_entries_come_back_by_run_and_in_order(store: Store) -> None:
     assert next(store.of().journal(2)) == expected
 
 
+def test_what_mentions_a_text_is_given_of_all_tables(store: Store) -> None:
+    xml = b"<picture file='var/a/\xc3\xa9.png'/>"
+    store.commit(batch(journal=[entry(1, 1, "var/a/step"), entry(1, 2, "other")], elements=[added(7, xml)]))
+    values = store.mentions("var/a/")
+    if values is not None:  # a store in memory keeps nothing of elements
+        assert [xml in value or b"var/a/step" in value for value in values if b"var/a/" in value] == [
+            True
+        ] * 2
+        assert list(store.mentions("var/b/") or ()) == []
+
+
 def test_a_run_is_kept_as_it_was_last(store: Store) -> None:
     store.commit(batch(runs=[running(1), running(2, kind="process", name="order")]))
     over = running(

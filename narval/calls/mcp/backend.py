@@ -36,6 +36,7 @@ from narval.calls.mcp.frames import (
     read_answer,
     why_changed,
 )
+from narval.calls.mcp.kept_files import KeptFiles, Mentions
 from narval.calls.mcp.session import CHANGED, LOGIN_WANTED
 from narval.calls.mcp.transports import CANNOT_START, LOST
 from narval.calls.output_capture import end_prints
@@ -72,9 +73,15 @@ log = logging.getLogger("narval.mcp")
 class McpServers(Coroutines):
     """The servers that are at work, by name; calls of their tools are tasks of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits, client: ReaperClient) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: CallLimits,
+        client: ReaperClient,
+        mentions: Mentions | None = None,
+    ) -> None:
         super().__init__(loop, limits.patience)
-        self._limits, self._reaper = limits, client
+        self._limits, self._reaper, self._files = limits, client, KeptFiles(mentions)
         self._connections: dict[str, Connection] = {}
         self.changed: dict[tuple[str, str], str] = {}
         """The tools that their servers describe in another way than was accepted, with the reason."""
@@ -149,8 +156,14 @@ class McpServers(Coroutines):
         structured = json.loads(answer.structured) if answer.structured else None
         content = json.loads(answer.content)
         if any(map(has_bytes, content)):
-            return await asyncio.to_thread(result_of, tool.result, structured, content, call.home)
+            return await asyncio.to_thread(self._with_files, tool, structured, content, call.home)
         return result_of(tool.result, structured, content)
+
+    def _with_files(self, tool: Tool, structured: Any, content: Any, home: Path | None) -> bytes:
+        """The element of a result with files; those that nothing names any more make room for it."""
+        if home is not None:
+            self._files.sweep(home)
+        return result_of(tool.result, structured, content, home)
 
     def _server(self, name: str, tool: Tool) -> McpServer:
         """The server of a tool, as the settings have it now. Raises ActionError."""

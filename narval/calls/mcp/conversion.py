@@ -16,21 +16,17 @@ from typing import Any
 
 from lxml import etree
 
+from narval.calls.mcp.kept_files import FILES, write_file
 from narval.core.definitions.action.tool import xml_name
 from narval.core.definitions.action.tool_arguments import MOST_DEPTH
 from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
-from narval.system.whole_file import write_whole
 
 MOST_NODES = 50_000
 """The most elements and attributes that a result becomes."""
 
 ITEM = "item"
 """The name of the items of an array that stands in an array."""
-
-
-FILES = "var/mcp-files"
-"""The folder of a home where the bytes of results are kept, by their digest."""
 
 
 def result_of(
@@ -144,23 +140,11 @@ def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[st
     ending = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
     path = f"{FILES}/{digest[:2]}/{digest}/{xml_name(kind)}{ending}"
     try:
-        _write_file(home / path, data)
+        write_file(home / path, data)
     except OSError as error:
         why = f"{path} cannot be written: {error.strerror}"
         raise ActionError(why, "unwritable-file", final=True) from None  # the tool has done its work
     return told | {"file": path}
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone may read, unless it is there: its name says what it holds.
-
-    Raises OSError.
-    """
-    if path.exists():
-        return
-    for folder in (path.parents[2], path.parents[1], path.parents[0]):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, data)
 
 
 def _too(what: str, most: str) -> ActionError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,24 @@ def test_a_result_of_several_parts_has_a_child_for_each(at_work: HomeWithServer)
     file = at_work.home / kept["file"]
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"\0\0\0", 0o600)
     assert [one.name for one in file.parent.iterdir()] == ["image.png"]
+
+
+def test_a_file_that_nothing_names_any_more_is_removed(
+    at_work: HomeWithServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered and names it keeps it, and what is not a day old stays."""
+    monkeypatch.setattr("narval.calls.mcp.kept_files.SWEEP_EVERY", 0.0)
+    names = {digit: f"var/mcp-files/{digit * 2}/{digit * 64}/image.png" for digit in "abcd"}
+    for name in names.values():
+        file = at_work.home / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"1")
+        os.utime(file, (1.0, 1.0) if "d" * 64 not in name else None)
+    at_work.agent.add(f"<picture file='{names['a']}'/>")
+    at_work.call("greet", f"<greet name='{names['b']}'/>")
+    at_work.call("parts")
+    left = {digit for digit, name in names.items() if (at_work.home / name).exists()}
+    assert (left, (at_work.home / names["c"]).parents[1].exists()) == ({"a", "b", "d"}, False)
 
 
 def test_what_is_bytes_stands_beside_a_structured_result() -> None:
