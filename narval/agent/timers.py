@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from narval.agent.jobs import Job, StartRun
+from narval.agent.jobs import ForgetRun, Job, StartRun
 from narval.core.memory.retention import IdleTracker
 
 Key = TypeVar("Key", bound=Hashable)
@@ -30,6 +30,8 @@ class TimerQueue(Generic[Key, Value]):
         self._heap: list[float] = []
         self._groups: dict[float, dict[Key, None]] = {}
         self._live: dict[Key, tuple[float, Value]] = {}
+        self._acts: dict[float, dict[Key, None]] = {}
+        """The timers that do more than forget, by moment: of a home that forgets much they are few."""
         self._come: list[tuple[float, Key]] = []
         """The keys of the moment that has come, not handed out yet, the first of them last."""
 
@@ -52,6 +54,11 @@ class TimerQueue(Generic[Key, Value]):
             heapq.heappush(self._heap, at)
         else:
             group[key] = None
+        if value.__class__ is not ForgetRun:
+            if at in self._acts:
+                self._acts[at][key] = None
+            else:
+                self._acts[at] = {key: None}
 
     def discard(self, key: Key) -> None:
         """Give up a timer, if there is one under this key."""
@@ -59,6 +66,10 @@ class TimerQueue(Generic[Key, Value]):
         group = self._groups.get(live[0]) if live is not None else None
         if live is not None and group is not None:
             group.pop(key, None)
+            if live[0] in self._acts and key in self._acts[live[0]]:
+                del self._acts[live[0]][key]
+                if not self._acts[live[0]]:
+                    del self._acts[live[0]]
             if not group:
                 del self._groups[live[0]]
                 self._sweep()
@@ -82,6 +93,8 @@ class TimerQueue(Generic[Key, Value]):
         if not self._come:
             heapq.heappop(self._heap)
             self._come.extend((at, key) for key in reversed(self._groups.pop(at)))
+            if at in self._acts:
+                del self._acts[at]
         _, key = self._come.pop()
         return at, key, self._live.pop(key)[1]
 
@@ -95,9 +108,11 @@ class TimerQueue(Generic[Key, Value]):
         return [(at, key, value) for key, (at, value) in self._live.items()]
 
     def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
-        """The nearest timers in order, at most so many."""
-        near = (key for at in heapq.nsmallest(most, self._groups) for key in self._groups[at])
-        keys = islice((key for _, key in reversed(self._come)), most), near
+        """The nearest timers in order that do more than forget, at most so many."""
+        near = (key for at in heapq.nsmallest(most, self._acts) for key in self._acts[at])
+        come = (key for at, key in reversed(self._come) if self._is_live((at, key)))
+        acts = (key for key in come if self._live[key][1].__class__ is not ForgetRun)
+        keys = islice(acts, most), near
         return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
 
     def before(self, end: float, most: int) -> Iterator[tuple[float, Key, Value]]:
@@ -110,7 +125,7 @@ class TimerQueue(Generic[Key, Value]):
     def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
         """Move the timers of which `moves` is true, all by as much."""
         entries = self.waiting()
-        self._heap, self._groups, self._live = [], {}, {}
+        self._heap, self._groups, self._live, self._acts = [], {}, {}, {}
         self._come.clear()
         for at, key, value in entries:
             self.push(at + by if moves(key, value) else at, key, value)

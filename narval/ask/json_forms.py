@@ -11,6 +11,7 @@ from narval.agent.agent import AgentState
 from narval.agent.history import RunAt
 from narval.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.agent.run import Run
+from narval.ask.element_titles import title_in, titles
 from narval.ask.places import place_of
 from narval.calls.record import LiveParts
 from narval.core.definitions.action.definition import Action
@@ -82,6 +83,7 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
         "name": run.name,
         "state": run.status,
         "phase": run.phase,
+        "waits_for": waits_for(run),
         "started": moment(run.started),
         "ended": moment(run.ended),
         "parent": _parent(run.caller),
@@ -91,6 +93,29 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
         "retry_of": {"run": again} if again else None,
         **newer(agent, run),
     }
+
+
+PERSON, ELEMENT, MOMENT, CALL, NOTHING = "person", "element", "moment", "call", "nothing"
+"""The things that a run can wait for; one that works waits for nothing."""
+
+_CALLS_OF_RUNS = frozenset(("recipe", "process", "automaton", "task", "dataflow", "signal"))
+"""The kinds of calls that another run answers."""
+
+
+def waits_for(run: Run) -> str | None:
+    """The sort of thing that a run waits for, by what it has in force; None for one that is over."""
+    if not run.active:
+        return None
+    kinds = {call.kind for call in run.calls.values()}
+    if run.kind == "work" or "work" in kinds:
+        return PERSON
+    if kinds - _CALLS_OF_RUNS:
+        return NOTHING
+    if run.watches:
+        return ELEMENT
+    if run.wakes:
+        return MOMENT
+    return CALL if kinds else PERSON
 
 
 def newer(agent: AgentState, run: Run) -> Form:
@@ -137,6 +162,7 @@ def run_in_full(
         **run(agent, found),
         **parts,
         "context": list(context),
+        "titles": titles(agent, context),
         "calls": _calls(agent, found, context, under_way),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }
@@ -218,6 +244,7 @@ def element(agent: AgentState, element: Element) -> dict[str, Any]:
     return {
         "eid": element.eid,
         "name": element.name,
+        "title": title_in(element),
         "xml": element.with_eid().decode("utf-8"),
         "added": moment(element.added),
         "origin": origin(element.origin),

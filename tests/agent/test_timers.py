@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narval.agent.jobs import ForgetRun, Job, StartRun
 from narval.agent.timers import TimerQueue
 
 
@@ -15,6 +16,24 @@ def due(moments: TimerQueue[Any, Any], now: float) -> list[tuple[float, Hashable
     while (found := moments.pop_due(now)) is not None:
         come.append(found)
     return come
+
+
+def test_the_soonest_are_those_that_do_more_than_forget() -> None:
+    timers: TimerQueue[int, Job | None] = TimerQueue()
+    for at in range(1000):
+        timers.push(float(at), at, ForgetRun(at))
+    timers.push(500.0, 1000, None)
+    timers.push(700.5, 1001, StartRun("a.b"))
+    timers.push(900.0, 1002, None)
+    timers.discard(1002)
+    assert [key for _, key, _ in timers.soonest(5)] == [1000, 1001]
+    timers.shift(10.0, lambda key, _: key == 1001)
+    assert [at for at, _, _ in timers.soonest(5)] == [500.0, 710.5]
+    while (due := timers.pop_due(500.0)) is not None and due[1] != 500:
+        pass
+    assert [key for _, key, _ in timers.soonest(5)] == [1000, 1001], "what has come stands first"
+    timers.pop_due(500.0)
+    assert [key for _, key, _ in timers.soonest(5)] == [1001]
 
 
 def test_moments_come_in_order_of_time_and_then_of_arrival() -> None:

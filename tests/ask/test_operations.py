@@ -97,7 +97,7 @@ def test_a_run_has_the_promised_form(agent: Agent) -> None:
     agent.until_idle()
     assert set(run) == {
         "eid", "kind", "name", "state", "phase", "started", "ended", "parent", "by", "definition", "error",
-        "retry_of",
+        "retry_of", "waits_for",
     }  # fmt: skip
     assert (run["kind"], run["name"], run["phase"], run["ended"], run["error"]) == (
         "plan", "t.inner", "active", None, None,
@@ -159,6 +159,7 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
     assert set(element) == {
         "eid",
         "name",
+        "title",
         "xml",
         "added",
         "origin",

@@ -105,6 +105,7 @@ def test_N11_a_choice_says_what_was_taken_instead_and_what_fails_on_the_nearest(
             "nearest": verdict.eid,
             "failed": "@kind='ham'",
             "value": "'spam'",
+            "title": "verdict · kind spam",
         }
     ]
 

@@ -208,6 +208,40 @@ class TestEveryPage:
         assert graph.get_attribute("viewBox") != seen
 
 
+class TestWhatIsSeen:
+    def test_what_waits_is_told_apart_and_elements_have_titles(
+        self, watched: Watched, household: Household
+    ) -> None:
+        letter = household.add("<email subject='Price list?' from='otto' n='7'>Hello</email>")
+        asks, waits = household.start("show.judge"), household.start("show.still")
+        with household.client() as client:
+            states = {run: client.ask("show", run=run)["waits_for"] for run in (asks, waits)}
+        assert states == {asks: "person", waits: "element"}
+        for width in (1280, 390):
+            page = watched.page(viewport={"width": width, "height": 800})
+            page.goto(f"{BASE}/runs?name=show.still&phase=active")
+            page.locator("td .s-waiting", has_text="waits for an element").first.wait_for()
+            page.get_by_text("narval runs --state active --name show.still").wait_for()
+            page.goto(f"{BASE}/runs/{waits}")
+            page.locator("h1 .s-waiting").wait_for()
+            page.goto(f"{BASE}/")
+            page.locator("#live_active summary", has_text="at rest").wait_for()
+            page.goto(f"{BASE}/memory?xpath=email")
+            page.get_by_text("Price list? · otto").first.wait_for()
+            page.goto(f"{BASE}/memory/{letter}")
+            assert "Price list? · otto" in page.locator("h1").inner_text()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    def test_M8_a_part_that_is_open_can_be_mailed(self, page: Any, household: Household) -> None:
+        run = household.start("show.still")
+        page.goto(f"{BASE}/runs/{run}")
+        part(page, "never").locator("a").click()
+        page.locator("#panel").get_by_text("never").first.wait_for()
+        assert page.url.endswith("?part=never")
+        page.goto(page.url)
+        page.locator("#panel").get_by_text("never").first.wait_for()
+
+
 class TestGoneAndBack:
     def test_M1_the_program_of_the_pages_is_killed_and_back(self, page: Any, household: Household) -> None:
         run = household.start("show.stages")

@@ -16,6 +16,7 @@ from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of
 from narval.agent.run import Run
 from narval.ask import json_forms
+from narval.ask.element_titles import title_in
 from narval.core.elements.element import Element
 from narval.core.elements.outdated_element import OUTDATED
 from narval.core.errors import UnreadableError
@@ -47,11 +48,17 @@ class Makers:
         element = self._agent.memory.element(eid)
         known = {"eid": eid, "depth": depth, "from": list(begotten), "more": more}
         if element is None:
-            return {**known, "name": None, "added": None, "origin": None, **self.maker(None)}
+            nothing = {"name": None, "title": ""}
+            return {**known, **nothing, "added": None, "origin": None, **self.maker(None)}
         origin = json_forms.origin(element.origin)
         if origin is not None:
             origin.pop("inputs", None)
-        row = {"name": element.name, "added": json_forms.moment(element.added), "origin": origin}
+        row = {
+            "name": element.name,
+            "title": title_in(element),
+            "added": json_forms.moment(element.added),
+            "origin": origin,
+        }
         return {**known, **row, **self.maker(element)}
 
     def maker(self, element: Element | None) -> Node:

@@ -8,6 +8,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.core.elements.changes import MarkScope
 from narval.core.engines.engine import Wait
@@ -34,6 +35,8 @@ def judged(agent: AgentState, now: float, run: Run, wait: Wait) -> list[dict[str
     ]
     if wait.what in _TOGETHER:
         _judge_together(agent, run, wait, conditions)
+    for condition in conditions:
+        condition["title"] = title(agent, condition["nearest"]) if condition["nearest"] else ""
     return conditions
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.ask.element_titles import title
 from narval.ask.lookup import definition_and_state, find_run
 from narval.ask.registry import operation
 from narval.ask.runs.calls import form, tries_and_waits
@@ -79,4 +80,5 @@ def _made_by(agent: AgentState, eid: int) -> tuple[int, str] | None:
 
 def _named(agent: AgentState, eid: int) -> Row:
     element = agent.memory.element(eid)
-    return {"eid": eid, "name": element.name if element is not None else None}
+    name = element.name if element is not None else None
+    return {"eid": eid, "name": name, "title": title(agent, eid)}

@@ -128,6 +128,13 @@ PHASE_TONES: Mapping[str, str] = {
 }  # fmt: skip
 """The tone of each phase of a run."""
 
+WAITS_TONES: Mapping[str, tuple[str, str]] = {
+    "person": ("waits for a person", "person"), "element": ("waits for an element", "waiting"),
+    "moment": ("waits for a moment", "waiting"), "call": ("waits for a call", "waiting"),
+    "nothing": ("working", "active"),
+}  # fmt: skip
+"""The words and the tone of a run under way, by what it waits for."""
+
 WAITED_FOR: Mapping[str, str] = {
     "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
     "again": "its next call", "input": "an input", "join": "other tokens", "signal": "a signal",
@@ -142,7 +149,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     templates = environment("narval.surfaces.web")
     templates.globals |= {
         "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "phase_tones": PHASE_TONES,
-        "waited_for": WAITED_FOR,
+        "waited_for": WAITED_FOR, "waits_tones": WAITS_TONES,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)

@@ -62,11 +62,12 @@ def _part(node: Mapping[str, Any]) -> dict[str, Any]:
         if node.get("run_of")
         else origin.get("file") or origin.get("by") or ""
     )
+    lines = [node["title"][:40]] if node.get("title") else []
     tone, state = ("active", "this one") if not node["depth"] else ("idle", f"{node['depth']} away")
     return {
         "id": str(node["eid"]),
         "kind": "element",
-        "text": [f"{node['eid']} {name}"[:40], *([str(made)[:40]] if made else [])],
+        "text": [f"{node['eid']} {name}"[:40], *lines, *([str(made)[:40]] if made else [])],
         "target": node.get("target"),
         "state": state,
         "tone": tone,

@@ -1,0 +1,38 @@
+"""Titles of the elements of memory, as all surfaces show them: no row has a number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import islice
+
+from narval.agent.agent import AgentState
+from narval.core.elements.element import Element
+from narval.core.elements.titles import title_of
+from narval.core.source.secrets import hide_secrets, without_secrets
+
+BRIEF = 2_000
+"""The bytes of an element, at most, whose text is its title where its attributes give none."""
+
+
+TITLED = 60
+"""The elements of a run that are named with their titles, the newest."""
+
+
+def titles(agent: AgentState, eids: Collection[int]) -> dict[str, str]:
+    """The titles of the newest `TITLED` of these elements, by eid, the newest first."""
+    return {str(eid): title(agent, eid) for eid in islice(reversed(list(eids)), TITLED)}
+
+
+def title(agent: AgentState, eid: int) -> str:
+    """The name of an element and what it is about, for people; "" of one that is not there, and of a run."""
+    element = agent.memory.element(eid) if not agent.memory.is_run(eid) else None
+    return " · ".join(filter(None, (element.name, title_in(element)))) if element is not None else ""
+
+
+def title_in(element: Element) -> str:
+    """The words by which a person knows an element among others of its name; "" where it has none."""
+    attributes = {name: value for name, value in element.attributes.items() if name != "eid"}
+    words = title_of(hide_secrets(attributes))
+    if words or len(element.xml) > BRIEF:
+        return words
+    return title_of({"title": without_secrets(element.text)})
