@@ -20,10 +20,11 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
+from narval.core.kinds import ASKING, KINDS
 from narval.core.memory.labels import WHETHER, endorsement
 from narval.core.memory.memory import Memory
 from narval.core.source.secrets import without_secrets
@@ -98,7 +99,7 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
 PERSON, ELEMENT, MOMENT, CALL, NOTHING = "person", "element", "moment", "call", "nothing"
 """The things that a run can wait for; one that works waits for nothing."""
 
-_CALLS_OF_RUNS = frozenset(("recipe", "process", "automaton", "task", "dataflow", "signal"))
+_ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
 """The kinds of calls that another run answers."""
 
 
@@ -107,9 +108,9 @@ def waits_for(run: Run) -> str | None:
     if not run.active:
         return None
     kinds = {call.kind for call in run.calls.values()}
-    if run.kind == "work" or "work" in kinds:
+    if run.kind in KINDS[ASKING].runs or ASKING in kinds:
         return PERSON
-    if kinds - _CALLS_OF_RUNS:
+    if kinds - _ANSWERED_BY_RUNS:
         return NOTHING
     if run.watches:
         return ELEMENT

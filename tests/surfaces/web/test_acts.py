@@ -296,6 +296,24 @@ def proposed(pages: PagesOfHome) -> str:
     return str(pages.ask("proposal", name="one")["digest"])
 
 
+def outlived(pages: PagesOfHome) -> tuple[list[int], str]:
+    """Three runs whose file is newer, the last of which has moved to it, and the version of the file."""
+    step = '<step id="{}" type="action" target="talk.nothing"/>'
+    condition = "<condition><match>{}</match></condition>"
+    way = f'<transition id="t"><in idref="s"/><out idref="e"/>{condition}</transition>'
+    steps = f"{step.format('s')}{step.format('e')}"
+    file = pages.home.path / "recipes" / "outlived.xml"
+    recipe = f'<recipe group="move" name="wait" start_step="s" end_step="e">{steps}{way}</recipe>'
+    file.write_text(recipe.format("whale"))
+    pages.ask("reload")
+    runs = [pages.start("move.wait") for _ in range(3)]
+    file.write_text(recipe.format("seal"))
+    pages.ask("reload")
+    version = pages.ask("migration_plan", run=runs[0])["planned"]["version"]
+    pages.ask("migrate", runs=[str(runs[2])])
+    return runs, str(version)
+
+
 @pytest.fixture(scope="module")
 def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     """For each act a path and the fields of a form that is done there."""
@@ -307,7 +325,11 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
     job = pages.ask("try_on_past", definition="show.stages", since="1d")["job"]
     digest = proposed(pages)
+    (moves, simulated, moved), version = outlived(pages)
     return {
+        "migrate_run": (f"/runs/{moves}/migrate", {"version": version}),
+        "undo_migration": (f"/runs/{moved}/migrate/undo", {}),
+        "simulate_migration": (f"/runs/{simulated}/migrate/simulate", {"duration": "7d"}),
         "act_on_runs": ("/runs/all/cancel", {"these": str(stages)}),
         "cancel_run": (f"/runs/{await_}/cancel", {"reason": "enough"}),
         "signal_run": (f"/runs/{door}/signal", {"name": "open"}),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from narval.core.elements.element import Element
-from narval.core.elements.titles import title_of
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.http.page import Visit, whole_number
 
@@ -38,13 +36,7 @@ async def offered(visit: Visit, match: list[str], limit: int) -> list[dict[str, 
         page = await visit.ask("elements", **wanted)
     except NarvalError:  # a prefix of the definition's own, or a variable
         return []
-    return [{"eid": row["eid"], "name": row["name"], "title": _title(row)} for row in page["elements"]]
-
-
-def _title(row: Mapping[str, Any]) -> str:
-    element = Element(0, row["xml"].encode())
-    attributes = {name: value for name, value in element.attributes.items() if name != "eid"}
-    return title_of(attributes) or title_of({"title": element.text})
+    return [{"eid": row["eid"], "name": row["name"], "title": row["title"]} for row in page["elements"]]
 
 
 async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]:
