@@ -71,7 +71,7 @@ class TestRun:
         run = household.start("show.stages")
         page.goto(f"{BASE}/runs/{run}")
         follow(page)
-        assert "running" in page.locator("h1").inner_text()
+        assert "waits for an element" in page.locator("h1").inner_text()
         household.add("<go stage='1'/>")
         part(page, "second").and_(page.locator(".s-done")).wait_for()
         household.add("<go stage='2'/>")
