@@ -16,9 +16,10 @@ class CountedCalls:
     def __init__(self, *counts: str) -> None:
         self.number = 0
         self._counts = counts or ("call", "c_call")
-        self._collects = gc.isenabled()
+        self._collects = False
 
     def __enter__(self) -> Self:
+        self._collects = gc.isenabled()
         gc.disable()
         sys.setprofile(self._called)
         return self

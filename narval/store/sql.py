@@ -105,7 +105,11 @@ class Database(ReadTables):
         self._refusal = why
 
     def _work(self, batches: Sequence[Batch]) -> list[tuple[str, Rows]]:
-        """The statements that record the batches, and their rows: slot by slot, of all batches at once."""
+        """The statements that record the batches, and their rows: slot by slot, of all batches at once; where
+        an agent goes batch by batch, for what others say to it afterwards stays.
+        """
+        if len(batches) > 1 and any(batch.removed_agents for batch in batches):
+            return [statement for batch in batches for statement in self._work((batch,))]
         work: list[tuple[str, Rows]] = []
         if len(batches) == 1:
             fields: Iterable[tuple[Any, Sequence[Batch]]] = (
