@@ -5,5 +5,8 @@ if [ "$1" = configure ] && [ -z "${DPKG_ROOT:-}" ]; then
     id narval >/dev/null 2>&1 || useradd --system --user-group --home-dir /var/lib/narval --shell /usr/sbin/nologin narval
     install -d -o narval -g narval -m 0700 /var/lib/narval
     /opt/narval/bin/python -m compileall -q /opt/narval/lib || true
-    [ ! -d /run/systemd/system ] || systemctl daemon-reload
+    if [ -d /run/systemd/system ]; then
+        systemctl daemon-reload
+        systemctl try-restart narval.service narval-web.service || true  # what runs is of the former release
+    fi
 fi

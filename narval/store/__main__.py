@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from contextlib import closing
 
+from narval.core.errors import StoreError
 from narval.store.migrate import keep_before, migrate
 from narval.store.postgresql.drivers import driver_of
 from narval.store.sql import version_of
@@ -27,6 +28,8 @@ def bring(where: str, to: int) -> None:
             migrate(driver, connection, version, to)
     except driver.errors as error:
         raise driver.trouble(error) from error
+    except OSError as error:
+        raise StoreError(f"{where} cannot be kept as it is, so nothing is altered: {error}") from error
     finally:
         driver.close()
 

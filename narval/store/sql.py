@@ -163,9 +163,13 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
         if version != tables.HEAD:
             from narval.store.migrate import keep_before, migrate
 
-            if not is_copy:
-                keep_before(driver, writer, version)
-            migrate(driver, writer, version)
+            backup = None if is_copy else keep_before(driver, writer, version)
+            try:
+                migrate(driver, writer, version)
+            except BaseException:
+                if backup is not None:  # nothing has changed, and the next start keeps another
+                    backup.unlink(missing_ok=True)
+                raise
         driver.shrink(writer)
         _mark_in_use(cursor, driver.statements, lost)
 

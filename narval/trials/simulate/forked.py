@@ -74,7 +74,10 @@ async def play_migration(
         if not isinstance(look, Look):
             raise RequestError("there are no runs yet")
         if agent:
-            look.use_own(next(row.agent for row in look.agents() if row.name == home.settings.name))
+            number = next((row.agent for row in look.agents() if row.name == home.settings.name), None)
+            if number is None:
+                raise RequestError(f"agent {home.settings.name} is not in the store; try again")
+            look.use_own(number)
         for is_moved in (False, True):
             play = Simulation(home, scenario, start, Remembered(), look=look)
             try:
@@ -87,7 +90,7 @@ async def play_migration(
             finally:
                 await play.daemon.close()
             callers = {eid: caller.run for eid, caller in before.items() if caller is not None}
-            families.append(_families(runs, callers, reports[-1].lines))
+            families.append(_families(runs, callers, reports[-1].lines, home.settings.name))
         if not look.is_still():
             raise RequestError("a daemon has started or ended while the store was read; try again")
     names = {row["eid"]: row["name"] for row in reports[0].runs}
@@ -105,13 +108,16 @@ def _raise_if_refused(answer: Mapping[str, Any]) -> None:
             raise RequestError(f"run {row['run']} of {row['name']} has gone on meanwhile: {why}; try again")
 
 
-def _families(runs: Sequence[int], callers: Mapping[int, int], lines: Sequence[Line]) -> dict[int, set[int]]:
-    """Each run with those that it has called, and these have called."""
+def _families(
+    runs: Sequence[int], callers: Mapping[int, int], lines: Sequence[Line], own: str
+) -> dict[int, set[int]]:
+    """Each run of the agent `own` with those that it has called, and these have called."""
     called = dict(callers)
     called |= {
         line["run"]: line["caller"]["run"]
         for line in lines
-        if line["what"] == "started" and line["caller"] and not line["caller"].get("agent")
+        if line["what"] == "started" and line.get("who", own) == own
+        if line["caller"] and not line["caller"].get("agent")
     }
     families = {run: {run} for run in runs}
     for run in called:
