@@ -211,7 +211,7 @@ class McpServers(Coroutines):
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
-            return f"the MCP server {server.name}: {answer.message}{told_last(prints)}"
+            return f"the MCP server {server.name}: {answer.message}{told_last(prints, server)}"
         if answer.kind == LOGIN_WANTED:
             return f"the MCP server {server.name}: {answer.message}"
         return answer.message

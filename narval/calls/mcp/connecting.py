@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -43,10 +44,12 @@ def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -
     variables = {**small_environment(), **marks, **server.variables(home)} if server.command else {}
     token = server.secret_named(server.secret, home) if server.secret else ""
     login = ""
-    if server.url and not server.secret and home is not None:
+    has_word = server.secret or any(name.lower() == "authorization" for name, _ in server.headers)
+    if server.url and not has_word and home is not None:
         login = str(login_file(home, server.name))
     ca = os.path.normpath((home or Path.cwd()) / Path(server.ca).expanduser()) if server.ca else ""
-    return Connect(server.name, server.command, folder, variables, server.url, token, login, ca)
+    headers = {name: server.secret_named(secret, home) for name, secret in server.headers}
+    return Connect(server.name, server.command, folder, variables, server.url, token, login, headers, ca)
 
 
 def quiet_library() -> None:
@@ -77,10 +80,10 @@ def offered_by(server: McpServer, home: Path) -> Offered:
             return asyncio.run(ask())
         except TimeoutError:
             why = f"{server} in etc/narval.toml: it listed no tools within {LONGEST_START:g} s"
-            raise ActionError(f"{why}{_printed(prints)}", LOST) from None
+            raise ActionError(f"{why}{_printed(prints, server)}", LOST) from None
         except Exception as error:
             cause = session_error(error)
-            message = f"{server} in etc/narval.toml: {cause}{_printed(prints)}"
+            message = f"{server} in etc/narval.toml: {cause}{_printed(prints, server)}"
             raise ActionError(message, cause.kind, final=True) from None
 
 
@@ -90,15 +93,37 @@ def last_lines(prints: Iterable[str]) -> str:
     return "\n".join(lines[-LAST_LINES:])
 
 
-def told_last(prints: str) -> str:
-    """The end of a message about a server that is lost: what it printed last; "" if it printed nothing."""
-    return f"; it printed:\n{prints}" if prints else ""
+def told_last(prints: str, server: McpServer) -> str:
+    """The end of a message about a server that is lost: what it printed last, and what to do where it trusts
+    no certificate; "" if it printed nothing.
+    """
+    if not prints:
+        return ""
+    program = Path(server.command[0]).name if server.command else ""
+    variable = _OF_CERTIFICATES.get(program, "") if _UNTRUSTED.search(prints) else ""
+    why = "if a proxy stands before the net, with certificates of its own, let"
+    step = f"\n{why} {program} trust them: environment = {{ {variable} }} in {server}" if variable else ""
+    return f"; it printed:\n{prints}{step}"
 
 
-def _printed(prints: IO[bytes]) -> str:
+_UNTRUSTED = re.compile(
+    "invalid peer certificate|UnknownIssuer|unable to get local issuer|UNABLE_TO_GET_ISSUER|"
+    "unable to verify the first certificate|self.signed.cert",
+    re.IGNORECASE,
+)
+"""The words by which programs say that they do not trust a certificate."""
+
+_OF_CERTIFICATES = {
+    **dict.fromkeys(("uv", "uvx"), 'UV_SYSTEM_CERTS = "true"'),
+    **dict.fromkeys(("npm", "npx", "node"), 'NODE_EXTRA_CA_CERTS = "/etc/ssl/certs/ca-certificates.crt"'),
+}
+"""The variables by which programs trust what the system does."""
+
+
+def _printed(prints: IO[bytes], server: McpServer) -> str:
     """The last lines that a server has printed into a file, as a message ends with them."""
     prints.seek(max(0, prints.seek(0, os.SEEK_END) - _MOST_PRINTS))
-    return told_last(last_lines(prints.read().decode("utf-8", "replace").splitlines()))
+    return told_last(last_lines(prints.read().decode("utf-8", "replace").splitlines()), server)
 
 
 _MOST_PRINTS = 8192

@@ -26,6 +26,8 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
     token: str
     login: str = ""
     """The file of the login, whose tokens a server of a `url` gets."""
+    headers: dict[str, str] = {}
+    """The headers that each request to a server of a `url` has besides."""
     ca: str = ""
     """The file with the certificates that may sign those of the server; "": those of this machine."""
 

@@ -193,6 +193,9 @@ async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIter
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
+    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
+    headers |= server.headers
+
     class Bounded(httpx2.AsyncByteStream):
         """The bytes of an answer that is one message, as long as they are not too many."""
 
@@ -214,7 +217,7 @@ async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIter
         async def handle_async_request(self, request: Any) -> Any:
             response = await super().handle_async_request(request)
             if response.status_code in (401, 403):
-                wants = "it wants another secret" if server.token else "it refuses what it is asked"
+                wants = "it wants another secret" if headers else "it refuses what it is asked"
                 end.refuse(LOST, f"it answers {response.status_code}: {wants}")
             elif response.is_server_error and "json" not in response.headers.get("content-type", ""):
                 end.refuse(LOST, f"it answers {response.status_code}")
@@ -224,7 +227,6 @@ async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIter
                 response.stream = Bounded(response.stream)
             return response
 
-    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
     timeout = httpx2.Timeout(30.0, read=300.0)
     transport = BoundedTransport(verify=certificates(server.ca))
     auth = None if login is None else login(end)

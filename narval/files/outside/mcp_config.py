@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,22 +16,32 @@ from narval.files.outside.mcp_servers import MCP, NAME
 from narval.files.settings import FILE, parse_settings
 from narval.system.whole_file import write_whole
 
-TABLES = ("mcpServers", "servers")
+TABLES = ("mcpServers", "servers", "context_servers")
 """The names that programs give to the table of servers."""
 
 MOST_BYTES = 1024 * 1024
 """The most bytes of a text of servers."""
 
-_FOLLOWED = ("command", "args", "env", "cwd", "url", "serverUrl", "headers")
+_URLS = ("url", "serverUrl", "httpUrl")
+_FOLLOWED = ("command", "args", "env", "cwd", *_URLS, "headers", "type", "transport", "source")
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_ASKED = re.compile(r"\$\{input:[^{}]*\}")
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}")
+_STRING = r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)'
+_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
+_OVER_HTTP = ("http", "streamable-http", "streamablehttp", "streamable_http")
 
 
 class AddedServer(NamedTuple):
-    """A server to be added: its name, its table in TOML, and its secrets by the names of their files."""
+    """A server to be added: its name, its table in TOML, its secrets by the names of their files, those that
+    the other program asks its user for, and what is passed over.
+    """
 
     name: str
     table: str
     secrets: Mapping[str, str]
+    asked: tuple[str, ...]
     ignored: tuple[str, ...]
 
 
@@ -39,15 +50,43 @@ def read_config(text: str) -> list[AddedServer]:
     if len(text) > MOST_BYTES:
         raise RequestError(f"expected at most {MOST_BYTES:,} characters, got {len(text):,}")
     try:
-        value = json.loads(text)
+        value = json.loads(_without_comments(text.removeprefix("\ufeff")))
     except (ValueError, RecursionError) as error:
         raise RequestError(f"expected JSON with mcpServers: {error}") from None
-    tables = [value[name] for name in TABLES if isinstance(value, dict) and isinstance(value.get(name), dict)]
-    if not tables or not tables[0]:
-        raise RequestError(
-            'expected {"mcpServers": {"NAME": {"command": …, "args": […]}}}, got no such server'
-        )
-    return [_server(name, entry) for name, entry in tables[0].items()]
+    servers, written = list[AddedServer](), dict[str, str]()
+    for name, entry in _table_in(value).items():
+        server = _server(name, entry)
+        if (before := written.setdefault(server.name, name)) != name:
+            both = f"{before!r:.80} and {name!r:.80} would both be [{MCP}.{server.name}]"
+            raise RequestError(f"{both}: name one of them otherwise")
+        servers.append(server)
+    return servers
+
+
+def _without_comments(text: str) -> str:
+    """JSON as editors have it, as JSON: its comments and last commas are blanks."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+    return _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
+
+
+def _table_in(value: Any) -> dict[str, Any]:
+    """The table of servers in a value of JSON, or that which it is. Raises RequestError."""
+    holders = (value, value.get(MCP)) if isinstance(value, dict) else ()
+    for holder in holders:
+        for name in TABLES:
+            table = holder.get(name) if isinstance(holder, dict) else None
+            if isinstance(table, dict) and table:
+                return table
+    if isinstance(value, dict) and value and all(map(_is_server, value.values())):
+        return value
+    raise RequestError('expected {"mcpServers": {"NAME": {"command": …, "args": […]}}}, got no such server')
+
+
+def _is_server(entry: Any) -> bool:
+    return isinstance(entry, dict) and any(isinstance(entry.get(key), str) for key in ("command", *_URLS))
 
 
 def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
@@ -92,25 +131,81 @@ def _server(written: str, entry: Any) -> AddedServer:
         raise RequestError(f"{written!r:.80}: expected a name that begins with a letter")
     if not isinstance(entry, dict):
         raise RequestError(f"{name}: expected an object with a command or a url")
-    lines, secrets = [f"[{MCP}.{name}]"], dict[str, str]()
-    url = entry.get("url", entry.get("serverUrl"))
-    if isinstance(url, str):
-        lines.append(f"url = {_quoted(url)}")
-        lines += _token(name, entry.get("headers"), secrets)
+    lines, secrets = [f"[{MCP}.{name}]"], _Secrets(name)
+    url = next((entry[key] for key in _URLS if isinstance(entry.get(key), str)), None)
+    _check_transport(name, str(entry.get("type", entry.get("transport", ""))), url)
+    if url is not None:
+        lines.append(f"url = {_quoted(_whole(name, 'url', url))}")
+        lines += _headers(name, entry.get("headers"), secrets)
     elif isinstance(entry.get("command"), str):
-        words = [entry["command"], *_texts(name, "args", entry.get("args", []))]
-        lines.append(f"command = [{', '.join(map(_quoted, words))}]")
+        lines.append(f"command = [{', '.join(map(_quoted, _words(name, entry)))}]")
         if isinstance(entry.get("cwd"), str):
-            lines.append(f"folder = {_quoted(entry['cwd'])}")
+            lines.append(f"folder = {_quoted(_whole(name, 'cwd', entry['cwd']))}")
         lines += _variables(name, entry.get("env"), secrets)
     else:
         raise RequestError(f"{name}: expected a command or a url, got {', '.join(entry) or 'nothing'}")
-    ignored = tuple(sorted(set(entry) - {*_FOLLOWED, "type", "transport"}))
-    return AddedServer(name, "\n".join(lines) + "\n", secrets, ignored)
+    ignored = tuple(sorted(set(entry) - {*_FOLLOWED}))
+    return AddedServer(name, "\n".join(lines) + "\n", secrets.values, tuple(secrets.asked), ignored)
 
 
-def _variables(name: str, variables: Any, secrets: dict[str, str]) -> list[str]:
-    """The line of the variables of a program: each is a secret, for nobody can tell which of them is none."""
+class _Secrets:
+    """The secrets of a server, as they are found: each is a file, since nobody can tell which are none."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.values: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def named(self, key: str, of: str, value: str) -> str:
+        """The name of the secret that has a value, which the key of the server has under a name."""
+        if (reference := _REFERENCE.fullmatch(value)) is not None:
+            return reference[1]
+        name = f"mcp-{self._server}-{_plain(of)}"
+        if _ASKED.fullmatch(value):
+            self.asked.append(name)
+        else:
+            self.values[name] = _whole(self._server, f"{key}: {of}", value)
+        return name
+
+
+def _check_transport(name: str, kind: str, url: str | None) -> None:
+    """Raise RequestError for a server that is reached in a way that is not spoken here."""
+    kind = kind.lower()
+    if url is not None and kind == "sse":
+        raise RequestError(
+            f"{name}: type: expected http (streamable HTTP), got sse, which the protocol has given up: most "
+            'servers have an address for http too, often …/mcp: write that, and "type": "http"; else start a '
+            f'program that speaks both: "command": "npx", "args": ["-y", "mcp-remote", {_quoted(url)}]'
+        )
+    if kind and url is not None and kind not in _OVER_HTTP:
+        raise RequestError(f"{name}: type: expected http beside a url, got {kind:.80}")
+    if kind and url is None and kind != "stdio":
+        raise RequestError(f"{name}: type: expected stdio beside a command, or a url, got {kind:.80}")
+
+
+def _words(name: str, entry: Mapping[str, Any]) -> list[str]:
+    """The words that start a program."""
+    program, words = entry["command"], _texts(name, "args", entry.get("args", []))
+    if not words and " " in program and not Path(program).exists():  # all of it in one text
+        try:
+            program, *words = shlex.split(program)
+        except ValueError as error:
+            raise RequestError(f"{name}: command: expected the words of a program: {error}") from None
+    if program.lower() in ("cmd", "cmd.exe") and words[:1] and words[0].lower() == "/c" and words[1:]:
+        program, words = words[1], words[2:]  # for Windows
+    return [_whole(name, "args", word) for word in (os.path.expanduser(program), *words)]
+
+
+def _whole(name: str, key: str, text: str) -> str:
+    """A text without what the other program alone puts in. Raises RequestError."""
+    if found := _PLACEHOLDER.search(text):
+        why = f"expected a text that is whole, found {found[0]:.80}, which the other program puts in"
+        raise RequestError(f"{name}: {key}: {why}: write what it stands for")
+    return text
+
+
+def _variables(name: str, variables: Any, secrets: _Secrets) -> list[str]:
+    """The line of the variables of a program."""
     if not variables:
         return []
     if not isinstance(variables, dict):
@@ -119,28 +214,25 @@ def _variables(name: str, variables: Any, secrets: dict[str, str]) -> list[str]:
     for variable, value in variables.items():
         if not isinstance(value, str | int | float | bool):
             raise RequestError(f"{name}: env: {variable!r:.80}: expected a text")
-        reference = _REFERENCE.fullmatch(str(value))
-        secret = reference[1] if reference is not None else f"mcp-{name}-{_plain(variable)}"
-        if reference is None:
-            secrets[secret] = value if isinstance(value, str) else json.dumps(value)
-        pairs.append(f"{_quoted(variable)} = {_quoted(secret)}")
+        text = value if isinstance(value, str) else json.dumps(value)
+        pairs.append(f"{_quoted(variable)} = {_quoted(secrets.named('env', variable, text))}")
     return [f"secrets = {{ {', '.join(pairs)} }}"]
 
 
-def _token(name: str, headers: Any, secrets: dict[str, str]) -> list[str]:
-    """The line of the secret of a server that is reached by an address."""
+def _headers(name: str, headers: Any, secrets: _Secrets) -> list[str]:
+    """The lines of the secrets of a server that is reached by an address."""
     if not headers:
         return []
-    if not isinstance(headers, dict) or {str(key).lower() for key in headers} != {"authorization"}:
-        raise RequestError(f'{name}: headers: expected {{"Authorization": "Bearer …"}} and no other header')
-    scheme, _, token = str(next(iter(headers.values()))).partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise RequestError(f'{name}: headers: expected "Authorization": "Bearer …"')
-    reference = _REFERENCE.fullmatch(token.strip())
-    secret = reference[1] if reference is not None else f"mcp-{name}-token"
-    if reference is None:
-        secrets[secret] = token.strip()
-    return [f"secret = {_quoted(secret)}"]
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise RequestError(f"{name}: headers: expected an object of texts")
+    lines, pairs = list[str](), list[str]()
+    for header, value in headers.items():
+        scheme, _, token = value.partition(" ")
+        if header.lower() == "authorization" and scheme.lower() == "bearer" and token.strip():
+            lines.append(f"secret = {_quoted(secrets.named('headers', 'token', token.strip()))}")
+        else:
+            pairs.append(f"{_quoted(header)} = {_quoted(secrets.named('headers', header, value))}")
+    return [*lines, *([f"headers = {{ {', '.join(pairs)} }}"] if pairs else [])]
 
 
 def _texts(name: str, key: str, value: Any) -> list[str]:

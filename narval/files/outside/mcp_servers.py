@@ -49,6 +49,23 @@ def _secrets(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
+def _headers(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or not all(
+        isinstance(secret, str) and re.fullmatch(r"[A-Za-z0-9_][\w.-]*", secret)
+        and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", name) and not _OF_PROTOCOL.fullmatch(name)
+        for name, secret in value.items()
+    ):  # fmt: skip
+        raise ValueError('headers and the names of secrets, such as { X-API-Key = "tracker-key" }')
+    return tuple(value.items())
+
+
+_OF_PROTOCOL = re.compile(
+    "accept|connection|content-.*|cookie|host|last-event-id|mcp-.*|te|transfer-encoding|upgrade",
+    re.IGNORECASE,
+)
+"""The headers that a request has of itself."""
+
+
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server of the Model Context Protocol, as `[mcp.NAME]` of the settings says it."""
 
@@ -60,6 +77,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """The address of one that speaks HTTP."""
     secret: Annotated[str, text] = ""
     """The name of the secret that it gets as a bearer token."""
+    headers: Annotated[tuple[tuple[str, str], ...], _headers] = ()
+    """The headers that hold secrets, each with the name of the secret."""
     client_id: Annotated[str, text] = ""
     """The client as which somebody has registered narval there for logins; "": narval registers itself."""
     client_secret: Annotated[str, text] = ""
@@ -103,7 +122,7 @@ MCP_READERS: Mapping[str, Reader] = readers_of(McpServer)
 """The readers of a server."""
 
 _OF_PROGRAMS = ("folder", "environment", "secrets")
-_OF_ADDRESSES = ("client_id", "client_secret", "ca")
+_OF_ADDRESSES = ("headers", "client_id", "client_secret", "ca")
 
 
 def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
@@ -132,6 +151,8 @@ def _lacking(values: Mapping[str, Any]) -> str:
         return "either secret, which is its token, or client_id, by which one logs in"
     if "client_secret" in values and "client_id" not in values:
         return "client_id, whose secret client_secret is"
-    if "secret" in values and is_in_the_clear(values["url"]):
+    if "secret" in values and any(name.lower() == "authorization" for name, _ in values.get("headers", ())):
+        return "either secret, which is sent as Authorization: Bearer, or headers with Authorization"
+    if ("secret" in values or "headers" in values) and is_in_the_clear(values["url"]):
         return "https, since it is asked with a secret, which would go through the net in the clear"
     return ""

@@ -120,9 +120,11 @@ def add(session: Session, file: Any, offline: bool) -> None:
     add_servers(home, added)
     rows = []
     for server in added:
-        why = "" if offline else _first_tools(session, server.name)
+        why = "" if offline or server.asked else _first_tools(session, server.name)
         files = [f"etc/{name}" for name in server.secrets]
-        rows.append({"server": server.name, "files": files, "ignored": [*server.ignored], "not_asked": why})
+        asked = [f"etc/{name}" for name in server.asked]
+        row = {"server": server.name, "files": files, "to_write": asked, "ignored": [*server.ignored]}
+        rows.append({**row, "not_asked": why})
     session.give(rows, _print_added)
 
 
@@ -145,6 +147,8 @@ def _print_added(rows: list[Row]) -> None:
         click.echo(clean(f"added [mcp.{row['server']}]"))
         for path in row["files"]:
             click.echo(f"  wrote {clean(path)}")
+        for path in row["to_write"]:
+            click.echo(f"  write its secret into {clean(path)}, with mode 600: the other program asks for it")
         if row["ignored"]:
             click.echo(f"  passed over: {clean(', '.join(row['ignored']))}")
         if row["not_asked"]:

@@ -78,6 +78,12 @@ def test_over_http_with_a_token(tmp_path: Path, url: str) -> None:
     with narval.open(tmp_path) as agent:
         assert called(agent, "add", ARGUMENTS).startswith('<add-result sum="42"')
         assert 'result="up"' in called(agent, "climb")
+    file = tmp_path / "etc/narval.toml"
+    by_token = file.read_text()
+    file.write_text(by_token.replace("secret =", "headers.Authorization ="))
+    (tmp_path / "etc/mcp-sums-token").write_text("Bearer sesame")
+    well(tmp_path, "mcp", "tools", "sums", "--refresh")  # a header of any kind may be the secret
+    file.write_text(by_token)
     (tmp_path / "etc/mcp-sums-token").write_text("wrong")
     refused = command(tmp_path, "mcp", "tools", "sums", "--refresh")
     assert refused.exit_code == 1

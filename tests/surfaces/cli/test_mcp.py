@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,25 @@ def test_what_a_server_changed_is_told_and_accepted(home: Path) -> None:
         ("no", "expected JSON with mcpServers"),
         ("{}", 'expected {"mcpServers"'),
         ('{"mcpServers": {"a": {}}}', "a: expected a command or a url, got nothing"),
-        ('{"mcpServers": {"a": {"url": "http://x.example.org", "headers": {"X": "y"}}}}', "no other header"),
+        (
+            '{"mcpServers": {"a": {"url": "http://x.example.org", "headers": {"X": "y"}}}}',
+            "mcp.a: expected https",
+        ),
+        ('{"mcpServers": {"a": {"url": "https://x.org", "headers": {"Host": "y"}}}}', "expected headers"),
+        (
+            '{"mcpServers": {"a": {"type": "sse", "url": "https://x.org/sse"}}}',
+            '"args": ["-y", "mcp-remote", ',
+        ),
+        (
+            '{"mcpServers": {"a": {"type": "ws", "url": "https://x.org/a"}}}',
+            "expected http beside a url, got ws",
+        ),
+        (
+            '{"servers": {"a": {"command": "b", "args": ["${workspaceFolder}/c"]}}}',
+            "found ${workspaceFolder}",
+        ),
+        ('{"mcpServers": {"A b": {"command": "c"}, "a-b": {"command": "c"}}}', "would both be [mcp.a-b]"),
+        ('{"command": "uvx", "args": []}', 'expected {"mcpServers"'),
         (
             '{"mcpServers": {"a": {"url": "http://x.org", "headers": {"Authorization": "Bearer y"}}}}',
             "mcp.a: expected https",
@@ -81,6 +100,53 @@ def test_what_is_no_config_is_told_and_nothing_is_written(home: Path, text: str,
     assert ended.exit_code == 1
     assert message in ended.stderr
     assert [*(home / "etc").iterdir()] == []
+
+
+FORMS = """\ufeff{
+  // as editors have it
+  "inputs": [{"type": "promptString", "id": "key", "password": true}],
+  "servers": {
+    "Whole Line": {"type": "stdio", "command": "uvx mcp-server-time --local-timezone='Etc/UTC'"},
+    "asked": {"command": "npx", "args": ["-y", "a // b"], "env": {
+      "KEY": "${input:key}", "ID": "${env:MY_ID}"}},
+    "windows": {"command": "cmd", "args": ["/c", "npx", "-y", "a"], "cwd": "/tmp"}, /* of a PC */
+    "http": {"type": "http", "url": "https://a.org/mcp", "headers": {
+      "Authorization": "Bearer ${input:key}", "X-Key": "two"}},
+    "gemini": {"httpUrl": "https://b.org/mcp", "headers": {"Authorization": "Basic abc"}, "trust": true},
+  },
+}"""
+
+
+@pytest.mark.parametrize("wrap", ["{}", '{{"mcp": {}}}'])
+def test_the_forms_that_programs_have_become_tables(home: Path, wrap: str) -> None:
+    (home.parent / "mcp.json").write_text(
+        wrap.format(FORMS.removeprefix("\ufeff")) if wrap != "{}" else FORMS
+    )
+    rows = json.loads(well(home, "mcp", "add", str(home.parent / "mcp.json"), "--offline", "--json"))
+    tables = tomllib.loads((home / "etc/narval.toml").read_text())["mcp"]
+    assert tables == {
+        "whole-line": {"command": ["uvx", "mcp-server-time", "--local-timezone=Etc/UTC"]},
+        "asked": {"command": ["npx", "-y", "a // b"], "secrets": {"KEY": "mcp-asked-key", "ID": "MY_ID"}},
+        "windows": {"command": ["npx", "-y", "a"], "folder": "/tmp"},
+        "http": {
+            "url": "https://a.org/mcp",
+            "secret": "mcp-http-token",
+            "headers": {"X-Key": "mcp-http-x-key"},
+        },
+        "gemini": {"url": "https://b.org/mcp", "headers": {"Authorization": "mcp-gemini-authorization"}},
+    }
+    assert {row["server"]: row["to_write"] for row in rows if row["to_write"]} == {
+        "asked": ["etc/mcp-asked-key"],
+        "http": ["etc/mcp-http-token"],
+    }
+    assert (home / "etc/mcp-http-x-key").read_text() == "two\n"
+    assert not (home / "etc/mcp-asked-key").exists()
+    assert "no faults" in narval(home, "check").output
+
+
+def test_servers_without_a_table_around_them_are_added(home: Path) -> None:
+    (home.parent / "mcp.json").write_text('{"time": {"command": "uvx", "args": ["mcp-server-time"]}}')
+    assert well(home, "mcp", "add", str(home.parent / "mcp.json"), "--offline") == "added [mcp.time]\n"
 
 
 def test_a_server_that_is_not_there_is_told_with_the_one_that_was_meant(home: Path) -> None:
@@ -113,6 +179,11 @@ def test_a_program_that_many_servers_are_started_by_is_told_with_what_has_it(
         "uvx: No such file or directory; it comes with uv (https://docs.astral.sh/uv/): install that" in said
     )
     assert "its tools are not known yet: narval mcp tools time" in said
+    script = home / "uvx"
+    script.write_text("#!/bin/sh\necho 'invalid peer certificate: UnknownIssuer' >&2\nexit 2\n")
+    script.chmod(0o755)
+    said = narval(home, "mcp", "tools", "time").stderr
+    assert 'let uvx trust them: environment = { UV_SYSTEM_CERTS = "true" } in [mcp.time]' in said
 
 
 def test_faults_of_tables_and_of_files_of_tools_have_their_places(home: Path) -> None:
