@@ -16,14 +16,20 @@ LENGTH = struct.Struct("!I")
 
 
 class Connect(msgspec.Struct, frozen=True, tag=True):
-    """To a bridge, first: the server it is to speak with. `variables` are all that its program sees."""
+    """To a bridge, first: the server it is to speak with."""
 
     name: str
+    """The name of the server in the settings."""
     command: tuple[str, ...]
+    """The words that start its program; () for one of a `url`."""
     folder: str
+    """The folder in which its program is started."""
     variables: dict[str, str]
+    """The variables that its program sees: no others."""
     url: str
+    """The address of a server that runs elsewhere; "" for a program."""
     token: str
+    """The secret that is sent as `Authorization: Bearer`; "" for none."""
     login: str = ""
     """The file of the login, whose tokens a server of a `url` gets."""
     headers: dict[str, str] = {}
