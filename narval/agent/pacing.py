@@ -127,12 +127,12 @@ def _chain(memory: Memory, runs: RunTable, run: Run, most: int) -> tuple[int, tu
             for eid in _used_by(memory, each):
                 element = memory.element(eid)
                 maker = runs.get(element.origin.run) if element is not None and element.origin else None
-                if maker is None or maker.eid == each.eid:
+                if maker is None:
                     return length, tuple(circle)
-                has_begun = False
                 while maker.caller is not None and (caller := runs.get(maker.caller.run)) is not None:
                     maker = caller
-                makers[maker.eid] = maker
+                if maker.eid != each.eid:  # what it made itself, on its way, did not wake it
+                    makers[maker.eid], has_begun = maker, False
             if has_begun:
                 return length, tuple(circle)
         circle.update(dict.fromkeys(reversed([maker.name for maker in makers.values()])))

@@ -347,7 +347,8 @@ async def fetch(
 
     current = _current.get(None)
     home, allow = (None, ()) if current is None else (current.home, current.fetch_allow)
-    if current is not None and (traceparent := current.traceparent):
+    traceparent = current.traceparent if current is not None else ""
+    if traceparent and "traceparent" not in map(str.lower, headers or ()):  # an author's own counts
         headers = {"traceparent": traceparent, **(headers or {})}
     known = None
     if service is not None:

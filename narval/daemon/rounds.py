@@ -143,7 +143,7 @@ class Rounds:
         """Let an agent take part from now on."""
         self.participants[participant] = None
         if self._traces is not None:
-            self._traces.begin(participant.loop.agent, self.clock.now())
+            self._traces.begin(participant.loop.agent, participant.dispatcher.identity, self.clock.now())
         if self._stop.requested:
             participant.dispatcher.stop()
         self.has_work(participant)
@@ -152,11 +152,13 @@ class Rounds:
         """Let traces be made of all turns that are recorded from now on."""
         self._traces = traces
         for participant in self.participants:
-            traces.begin(participant.loop.agent, self.clock.now())
+            traces.begin(participant.loop.agent, participant.dispatcher.identity, self.clock.now())
 
     def remove(self, participant: Participant) -> None:
         """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
         self.participants.pop(participant, None)
+        if self._traces is not None:
+            self._traces.end(participant.loop.agent, participant.dispatcher.identity)
         self._shares.remove(participant)
         self._deadlines.put(participant, None)
 

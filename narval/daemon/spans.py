@@ -118,6 +118,10 @@ class SpanMaker:
             for call in beginning.calls.get(row.eid, ()):
                 run.calls[call.call] = _OpenCall(call, beginning.at)
 
+    def end(self, agent: int) -> None:
+        """Forget an agent, by its number in the store."""
+        self._agents.pop(agent, None)
+
     def spans(self, recorded: Recorded) -> Iterator[Span]:
         """The spans of all that has ended by a turn."""
         agent = self._agents.get(recorded.agent)

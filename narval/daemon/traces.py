@@ -20,7 +20,7 @@ from narval.agent.agent import AgentState
 from narval.agent.recovery import row_of
 from narval.agent.trace_ids import asked_in
 from narval.daemon.spans import Beginning, Recorded, Span, SpanMaker
-from narval.store.batch import Batch
+from narval.store.batch import AgentRow, Batch
 
 log = logging.getLogger("narval.traces")
 
@@ -51,29 +51,36 @@ class Traces:
 
     def __init__(self, exporter: Any = None) -> None:
         self._sdk = _Sdk(exporter)
-        self._waiting: deque[Beginning | Recorded] = deque()
+        self._waiting: deque[Beginning | Recorded | int] = deque()
+        """What is recorded, and the agents that come and go: those that go by their numbers."""
         self._noted = self._taken = 0
         """The advances that were put there, by the loop alone, and taken from there, by the thread alone."""
         self._lost = 0
         """The advances that found no room since it was last told."""
         self._is_broken = False
         """True once the thread has lost what it knew of runs under way."""
-        self._agents: dict[int, AgentState] = {}
+        self._agents: dict[int, tuple[AgentState, AgentRow]] = {}
         self._wake, self._closed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="narval-traces", daemon=True)
         self._thread.start()
 
     # --- in the loop ----------------------------------------------------------------------------------
 
-    def begin(self, agent: AgentState, now: float) -> None:
+    def begin(self, agent: AgentState, row: AgentRow, now: float) -> None:
         """Trace an agent from now on, with what it has under way."""
-        row, active = agent.store.identity(), agent.runs.active.values()
+        active = agent.runs.active.values()
         agent.trace_by(self._sdk.samples)
-        self._agents[row.agent] = agent
+        self._agents[row.agent] = agent, row
         traces = {run.eid: trace for run in active if (trace := asked_in(run))}
         calls = {run.eid: tuple(run.calls.values()) for run in active if run.calls}
         rows = tuple(map(row_of, active))
         self._waiting.append(Beginning(row.agent, row.id, row.name, now, rows, traces, calls))
+
+    def end(self, agent: AgentState, row: AgentRow) -> None:
+        """Let go of an agent that is here no more."""
+        if self._agents.get(row.agent, (None,))[0] is agent:
+            del self._agents[row.agent]
+            self._waiting.append(row.agent)
 
     def note(self, batch: Batch) -> None:
         """Take note of a turn that is recorded."""
@@ -94,8 +101,8 @@ class Traces:
         if self._lost:
             log.warning("%d advances have no spans: more is done than traces may cost", self._lost)
         self._lost, self._is_broken = 0, False
-        for agent in self._agents.values():
-            self.begin(agent, now)
+        for agent, row in list(self._agents.values()):
+            self.begin(agent, row, now)
 
     async def close(self) -> None:
         """Export what waits, and end."""
@@ -104,8 +111,11 @@ class Traces:
         await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
+        until = time.monotonic() + PATIENCE
         self._thread.join(PATIENCE)
-        self._sdk.close()
+        last = threading.Thread(target=self._sdk.close, name="narval-traces-end", daemon=True)
+        last.start()
+        last.join(max(0.0, until - time.monotonic()))
 
     # --- in the thread --------------------------------------------------------------------------------
 
@@ -129,6 +139,9 @@ class Traces:
             recorded = self._waiting.popleft()
             if isinstance(recorded, Beginning):
                 maker.begin(recorded)
+                continue
+            if isinstance(recorded, int):
+                maker.end(recorded)
                 continue
             self._taken += len(recorded.journal)
             for span in maker.spans(recorded):

@@ -134,3 +134,25 @@ async def test_so_are_runs_that_start_their_own_definition(tmp_path: Path) -> No
     [told] = await slowed(daemon)
     assert "start one another" in told
     await scene.end()
+
+
+HANDED_ON = """<recipe group="w" name="a" start_step="s" end_step="m" restart="yes">
+  <step id="s" type="action" target="w.nothing"/><step id="y" type="action" target="w.make_y"/>
+  <step id="m" type="action" target="w.make_x"/>
+  <transition id="t"><in idref="s"/><out idref="y"/>
+    <condition use="yes"><match>x</match></condition></transition>
+  <transition id="u"><in idref="y"/><out idref="m"/>
+    <condition use="yes"><match>y</match></condition></transition>
+</recipe>"""
+
+
+@in_a_loop
+async def test_what_a_run_hands_on_within_itself_does_not_feed_it(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, HANDED_ON)
+    daemon = await scene.open()
+    await start(daemon, "w.a")
+    await add(daemon, [b"<x/>"])
+    await daemon.main_loop.elapse(200)
+    assert runs_of(daemon)["w.a"] <= 20
+    assert len(await slowed(daemon)) == 1
+    await scene.end()

@@ -6,7 +6,8 @@ import asyncio
 import gzip
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import narval
@@ -304,6 +306,29 @@ async def test_after_a_fault_of_its_own_what_begins_later_has_spans(
     await daemon.main_loop.until_idle()
     await scene.end()
     assert len(named(exporter)["w.inner"]) == 1
+
+
+@in_a_loop
+async def test_a_daemon_ends_though_its_collector_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    class Hanging(InMemorySpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            answers.wait()
+            return super().export(spans)
+
+    monkeypatch.setattr("narval.daemon.traces.PATIENCE", 0.2)
+    scene = scene_in(tmp_path)
+    daemon = await scene.open()
+    traces = Traces(Hanging())
+    daemon.rounds.trace(traces)
+    daemon.end_with(traces.close)
+    await start(daemon, "w.inner")
+    await daemon.main_loop.until_idle()
+    await scene.end()  # which comes back before anybody answers
+    answers.set()
 
 
 def test_nothing_of_it_is_imported_without_it(tmp_path: Path) -> None:

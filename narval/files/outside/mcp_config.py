@@ -66,8 +66,8 @@ def read_config(text: str) -> list[AddedServer]:
 def _without_comments(text: str) -> str:
     """JSON as editors have it, as JSON: its comments and last commas are blanks."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+    def blank(piece: re.Match[str]) -> str:
+        return piece[0] if piece[0].startswith('"') else re.sub(r"[^\n]", " ", piece[0])
 
     return _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
 
@@ -198,8 +198,8 @@ def _words(name: str, entry: Mapping[str, Any]) -> list[str]:
 
 def _whole(name: str, key: str, text: str) -> str:
     """A text without what the other program alone puts in. Raises RequestError."""
-    if found := _PLACEHOLDER.search(text):
-        why = f"expected a text that is whole, found {found[0]:.80}, which the other program puts in"
+    if placeholder := _PLACEHOLDER.search(text):
+        why = f"expected a text that is whole, found {placeholder[0]:.80}, which the other program puts in"
         raise RequestError(f"{name}: {key}: {why}: write what it stands for")
     return text
 
