@@ -124,10 +124,8 @@ class Rounds:
         """The turns that were recorded and performed since the start."""
         self.gone: NarvalError | None = None
         """The reason why there will be no more rounds."""
-        self._clock_watch, self._committer = ClockWatch(clock), committer
-        self._stop, self._bell = stop, bell
-        self._shares: Shares[Participant] = Shares()
-        self._deadlines: Deadlines[Participant | Alarm] = Deadlines()
+        self._clock_watch, self._committer, self._stop, self._bell = ClockWatch(clock), committer, stop, bell
+        self._shares, self._deadlines = Shares[Participant](), Deadlines[Participant | Alarm]()
         self._gate: WorkGate | None = None
         self._traces: Traces | None = None
         self._held_back: Turns = []
@@ -150,9 +148,9 @@ class Rounds:
 
     def trace(self, traces: Traces) -> None:
         """Let traces be made of all turns that are recorded from now on."""
-        self._traces = traces
-        for participant in self.participants:
-            traces.begin(participant.loop.agent, participant.dispatcher.identity, self.clock.now())
+        self._traces, now = traces, self.clock.now()
+        for one in self.participants:
+            traces.begin(one.loop.agent, one.dispatcher.identity, now)
 
     def remove(self, participant: Participant) -> None:
         """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
