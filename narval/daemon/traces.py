@@ -52,7 +52,7 @@ class Traces:
     def __init__(self, exporter: Any = None) -> None:
         self._sdk = _Sdk(exporter)
         self._waiting: deque[Beginning | Recorded | int] = deque()
-        """What is recorded, and the agents that come and go: those that go by their numbers."""
+        """Turns that are recorded, and agents that come and go: those that go by their numbers."""
         self._noted = self._taken = 0
         """The advances that were put there, by the loop alone, and taken from there, by the thread alone."""
         self._lost = 0
