@@ -89,7 +89,7 @@ RECIPES = f"""<cookbook>
 {_recipe("stubborn", "w.stubborn", AGAIN)}
 {_recipe("hopeless", "w.hopeless", AGAIN)}
 {_recipe("thread", "w.in_a_thread", 'timeout="0.1" retries="1" backoff="0"')}
-{_recipe("worker", "w.in_a_worker", 'timeout="0.2" retries="1" backoff="0"')}
+{_recipe("worker", "w.in_a_worker", 'timeout="0.6" retries="1" backoff="0"')}
 {_recipe("loop", "w.in_the_loop", 'timeout="0.1" retries="1" backoff="0"')}
 {_recipe("dies", "w.dies", 'retries="1" backoff="0"')}
 {_recipe("ticks", "w.ticks", 'retries="1" backoff="100"')}

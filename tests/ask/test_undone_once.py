@@ -387,6 +387,7 @@ def test_F14_code_that_does_not_end_is_not_waited_for_longer_than_its_time_limit
         until(agent, log.exists)
         assert listed(agent.ask("undo", run=run, why="x"))[0][2] == "slow.refund"
         until(agent, lambda: "refunded" in log.read_text())
+        until(agent, lambda: bool(agent.memory("error[@type='not-undone']")))
         (error,) = agent.memory("error[@type='not-undone']")
         assert f"slow.thread, which run {run} called in step a, has not ended 0.3 s after" in error.text
         go.touch()

@@ -219,6 +219,7 @@ def test_N11_why_names_the_nearest_element_and_what_failed_there(place: Path) ->
         "nearest": letter,
         "failed": "@urgent='yes'",
         "value": condition["value"],
+        "title": "letter · to ann · urgent no",
     }
     assert "no" in condition["value"]
     shown = well(place, "why", run)
