@@ -39,7 +39,9 @@ def in_a_thread():
 
 @action(outputs=[Output("note", "note")], runs="worker")
 def in_a_worker():
-    return once_slow()
+    if narval.call().attempt == 1:
+        time.sleep(60)
+    return f"<note try='{narval.call().attempt}'/>"
 
 def once_slow():
     if narval.call().attempt == 1:
@@ -89,7 +91,7 @@ RECIPES = f"""<cookbook>
 {_recipe("stubborn", "w.stubborn", AGAIN)}
 {_recipe("hopeless", "w.hopeless", AGAIN)}
 {_recipe("thread", "w.in_a_thread", 'timeout="0.1" retries="1" backoff="0"')}
-{_recipe("worker", "w.in_a_worker", 'timeout="0.6" retries="1" backoff="0"')}
+{_recipe("worker", "w.in_a_worker", 'timeout="1" retries="1" backoff="0"')}
 {_recipe("loop", "w.in_the_loop", 'timeout="0.1" retries="1" backoff="0"')}
 {_recipe("dies", "w.dies", 'retries="1" backoff="0"')}
 {_recipe("ticks", "w.ticks", 'retries="1" backoff="100"')}
