@@ -96,8 +96,10 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
     }
 
 
-PERSON, ELEMENT, MOMENT, CALL, NOTHING = "person", "element", "moment", "call", "nothing"
-"""The things that a run can wait for; one that works waits for nothing."""
+PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
+"""The things that a run can wait for: an act is a signal, or a token to complete; one that works waits for
+nothing.
+"""
 
 _ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
 """The kinds of calls that another run answers."""
@@ -116,7 +118,7 @@ def waits_for(run: Run) -> str | None:
         return ELEMENT
     if run.wakes:
         return MOMENT
-    return CALL if kinds else PERSON
+    return CALL if kinds else ACT
 
 
 def newer(agent: AgentState, run: Run) -> Form:

@@ -255,7 +255,7 @@ def _restart(agent: AgentState, run: Run) -> str:
     late; "" if it is not.
     """
     for id, start in agent.clockwork.starts.items():
-        if start.slowed and start.name == run.name and run.phase in ("done", "active"):
+        if start.slowed and start.name == run.name and _is_newest(agent, run):
             due = agent.clockwork.timers.due((0, id))
             return f"{run.name} begins again at {moment(due)}: {slowed_text(start)}"
     if run.phase != "failed":
@@ -265,6 +265,11 @@ def _restart(agent: AgentState, run: Run) -> str:
             failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
             return f"{run.name} begins again at {moment(at)}, after {failures}"
     return ""
+
+
+def _is_newest(agent: AgentState, run: Run) -> bool:
+    """True of a run after which none of its definition has begun."""
+    return not any(other.name == run.name and other.eid > run.eid for other in agent.runs.values())
 
 
 def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:

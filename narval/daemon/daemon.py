@@ -127,7 +127,8 @@ class Daemon:
         _collect_output(self, self._closing)
         if goes_on:
             resume_fork(self.host, self.files, self.rounds.clock.now())
-        self.files.use()
+        else:
+            self.files.use()
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
         self.agents.start(self.rounds)
 

@@ -16,6 +16,7 @@ from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import SIGNAL, Call, Finish
 from narval.core.engines.events import Returned, Started
+from narval.core.engines.registry import is_standing
 from narval.store.batch import Advance, RunRow
 
 ABANDONED = "abandoned"
@@ -147,6 +148,8 @@ class SpanMaker:
     def _begun(self, agent: _Agent, row: RunRow, asked_in: str) -> _Run:
         trace, parent = asked_in or trace_id(agent.id, row.eid), ""
         caller = agent.runs.get(row.parent_run) if row.parent_run else None
+        if caller is not None and is_standing(caller.row.kind):  # which hardly ends
+            caller = None
         if row.parent_run == 0:
             parent = span_id("call", row.parent_call) if asked_in else ""
         elif caller is not None:

@@ -21,11 +21,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import narval
 from bench.steps import MODULE as STEPS
 from bench.steps import recipe
+from narval.agent.trace_ids import trace_id
 from narval.ask.runs.acts import cancel, start
+from narval.core.engines.commands import Finish
+from narval.core.engines.events import Started
 from narval.daemon import main_loop
 from narval.daemon.daemon import Daemon
-from narval.daemon.spans import Recorded, Span, SpanMaker
+from narval.daemon.spans import Beginning, Recorded, Span, SpanMaker
 from narval.daemon.traces import Traces
+from narval.store.batch import Advance, RunRow
 from tests.counting import CountedCalls
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.local_site import local_site
@@ -280,6 +284,19 @@ async def test_where_more_is_done_than_traces_may_cost_there_is_a_gap_and_no_mor
     await scene.end()
     assert len(named(exporter)["w.inner"]) == 1
     assert "have no spans" in scene.home.log.read_text()
+
+
+def test_what_a_server_of_tasks_calls_is_a_trace_of_its_own() -> None:
+    """As services are told: the server hardly ends, and its span with it."""
+    server = RunRow(1, "task-server", "w.desk", "d", "running", "active", 0.0)
+    case = RunRow(2, "task-case", "w.desk", "d", "running", "active", 0.0, None, 1, "s", "1-1")
+    plan = RunRow(3, "plan", "w.inner", "d", "running", "active", 0.0, None, 2, "s", "2-1")
+    maker = SpanMaker()
+    maker.begin(Beginning(1, "home", "home", 0.0, (server, case, plan)))
+    ends = [Advance(run, 9, Started(9, 1.0), (), (Finish("done", "done"),)) for run in (3, 2)]
+    spans = {span.name: span for span in maker.spans(Recorded(1, (), ends))}
+    assert spans["w.inner"].trace == spans["w.desk"].trace == trace_id("home", 2)
+    assert (spans["w.desk"].parent, spans["w.inner"].parent != "") == ("", True)
 
 
 @in_a_loop

@@ -50,6 +50,7 @@ async def migrate(
     names: dict[str, str] | None = None,
     undo: bool = False,
     dry: bool = False,
+    version: str = "",
     *,
     asker: Asker = PROGRAM,
 ) -> Row:
@@ -59,6 +60,7 @@ async def migrate(
     `runs` are numbers, or patterns of the names of definitions, of which all active runs are meant. `names`
     are those of parts that were renamed, old to new. With `undo` each run goes back to the version and the
     state that it had before it was migrated, as long as nothing came to it since. With `dry` nothing is done.
+    With `version`, a digest, a run for which another version counts now is refused.
 
     The answer is `{"runs", "differences"}`. A run has `version`, the one that it follows then, `before`, the
     one until now, and `outcome`: "migrated", "would migrate", "same version", "refused", or "failed" if it
@@ -72,7 +74,7 @@ async def migrate(
     if text is None and not undo and daemon.follows_files:
         await daemon.files.reload()  # its file may have been saved a moment ago
     meant = list(_meant(daemon, runs))
-    versions = Versions(daemon, text, path, names or {})
+    versions = Versions(daemon, text, path, names or {}, version)
     rows: list[Row] = []
     for first in range(0, len(meant), AT_ONCE):
         some = meant[first : first + AT_ONCE]
@@ -114,8 +116,10 @@ class Target(NamedTuple):
 class Versions:
     """The versions to go on with: those of a file, or those that are loaded."""
 
-    def __init__(self, daemon: Daemon, text: str | None, path: str, names: Mapping[str, str]) -> None:
-        self._daemon, self.names = daemon, names
+    def __init__(
+        self, daemon: Daemon, text: str | None, path: str, names: Mapping[str, str], expected: str = ""
+    ) -> None:
+        self._daemon, self.names, self._expected = daemon, names, expected
         self.path = path
         self._of_file = None if text is None else _loaded(daemon, text, path)
         self._told: dict[tuple[str, str], list[Row]] = {}
@@ -136,6 +140,8 @@ class Versions:
                 raise RequestError(f"expected {run.name} in {self.path}, which has {has}")
             if faults := self._faults_of(definition):
                 raise DefinitionError(faults)
+        if self._expected and definition.digest != self._expected:
+            raise RequestError("another version was loaded meanwhile: look at it first")
         if is_withheld(definition):
             grant = command(self._daemon, f"grant {run.name}")
             raise RequestError(f"nobody has granted what {run.name} needs in this version; `{grant}` does")

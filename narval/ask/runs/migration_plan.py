@@ -26,11 +26,13 @@ async def migration_plan(
     or cannot migrate: `refusal` says why. `differences` are the sentences in which the versions differ.
     `before` is the graph of the run as it is, `after` that of the version in the state that the run would
     have; with nothing begun if it is refused. `undo` is the version that `migrate` with `undo` would go back
-    to, and the moment since when it is left, or null. With `brief` there are no graphs and no sentences.
+    to, and the moment since when it is left, or null; with `brief` it alone is looked for.
     """
     subject, agent = find_run(daemon, run), daemon.agent
     answer: Row = {"run": run, "name": subject.name, "planned": None, "refusal": None, "differences": []}
     answer |= {"before": None, "after": None, "undo": _undo(daemon, run)}
+    if brief:
+        return answer
     versions = Versions(daemon, None, "", names or {})
     try:
         target = target_of(agent, subject, versions)
@@ -40,8 +42,6 @@ async def migration_plan(
     if target.definition.digest == subject.digest:
         return answer
     answer["planned"] = planned(subject, before, target)
-    if brief:
-        return answer
     versions.note(before, target.definition)
     engine, is_refused = subject.engine, bool(target.migration.refused)
     state = engine.begin(0, target.definition) if is_refused else target.migration.state

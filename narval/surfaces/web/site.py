@@ -131,7 +131,7 @@ PHASE_TONES: Mapping[str, str] = {
 WAITS_TONES: Mapping[str, tuple[str, str]] = {
     "person": ("waits for a person", "person"), "element": ("waits for an element", "waiting"),
     "moment": ("waits for a moment", "waiting"), "call": ("waits for a call", "waiting"),
-    "nothing": ("working", "active"),
+    "act": ("waits for an act", "person"), "nothing": ("working", "active"),
 }  # fmt: skip
 """The words and the tone of a run under way, by what it waits for."""
 

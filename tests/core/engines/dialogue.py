@@ -41,6 +41,7 @@ from narval.core.engines.events import (
     Event,
     Failure,
     Matched,
+    Migrated,
     OutputElement,
     Produced,
     Resume,
@@ -49,6 +50,7 @@ from narval.core.engines.events import (
     Started,
     TimerFired,
 )
+from narval.core.engines.migration import Migration
 from narval.core.engines.registry import engine_of
 from narval.core.engines.view import FileTimes, verdict_of
 from narval.core.errors import ActionError
@@ -288,6 +290,18 @@ class Dialogue:
     def cancel(self, run: int) -> None:
         """Someone asks the run to end."""
         self.tell(run, Cancelled(self._next(), self.now, "enough"))
+
+    def migrate(self, run: int, new: Any, names: dict[str, str] | None = None) -> Migration:
+        """A run goes on with another version of its definition, if it has a place there."""
+        old: Any = self.definitions[run]
+        engine: Any = engine_of(old.kind)
+        plan: Migration = engine.migrated(old, new, self.states[run], names or {})
+        event = self._next()
+        if not plan.refused:
+            self.definitions[run] = new
+            state = msgspec.msgpack.encode(plan.state)
+            self.tell(run, Migrated(event, self.now, "before", "after", state=state))
+        return plan
 
     def wakes_up(self, wake: str) -> None:
         """A moment is there that a run has asked for, or is told early."""

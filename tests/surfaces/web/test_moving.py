@@ -75,7 +75,6 @@ def test_both_versions_are_simulated_on_the_page(pages: PagesOfHome, lent: int) 
 def test_another_version_than_the_one_that_was_shown_is_not_taken(pages: PagesOfHome, lent: int) -> None:
     page = pages.get(f"/runs/{lent}/migrate", **{"name lent": "out"}).text
     (pages.home.path / "recipes" / "move.xml").write_text(SECOND.replace("14d", "15d"))
-    pages.ask("reload")
     answer = pages.post(f"/runs/{lent}/migrate", **{**fields_of(page), "names": "lent=out"})
     assert answer.status_code == 400
     assert "another version was loaded meanwhile" in answer.text

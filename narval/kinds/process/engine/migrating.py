@@ -84,7 +84,9 @@ def _lost(state: ProcessState, after: ProcessState) -> dict[int, str]:
 
 
 def _decide(decision: ProcessDecision, number: int, guard: str) -> None:
-    """Decide anew what a token waits for. Raises NodeFault."""
+    """Decide anew what a token waits for, unless one before it has ended that. Raises NodeFault."""
+    if decision.state.status != "executing" or number not in decision.state.active_nodes:
+        return
     token = decision.state.nodes[number]
     if guard == ACCEPTED:
         decision.change(NodeTokenAccepted(number))

@@ -32,7 +32,7 @@ def fates_told(simulated: Row) -> Iterator[str]:
 
 def _of_run(row: Row) -> Iterator[str]:
     named = f"run {row['run']} of {clean(row['name'])}"
-    if is_same(row):
+    if row["is_same"]:
         what = f"{counted(row['same'], 'event')} either way" if row["same"] else "nothing either way"
         yield f"  {named}: the same happens, {what}"
         return
@@ -46,15 +46,6 @@ def _of_run(row: Row) -> Iterator[str]:
 
 def _other(way: str) -> str:
     return WAYS[1][0] if way == WAYS[0][0] else WAYS[0][0]
-
-
-def is_same(row: Row) -> bool:
-    """True if the same becomes of a run either way."""
-    as_it_is, migrated = (row[way] for way, _ in WAYS)
-    return bool(
-        not (as_it_is["happens"] or migrated["happens"])
-        and (as_it_is["phase"], as_it_is["waits"]) == (migrated["phase"], migrated["waits"])
-    )
 
 
 def _phase(way: Row) -> str:

@@ -52,8 +52,10 @@ def simulated(
 
 
 def _fate(fate: Fate, zone: tzinfo | None) -> Row:
-    ways = {"as_it_is": _way(fate.as_it_is, zone), "migrated": _way(fate.migrated, zone)}
-    return {"run": fate.run, "name": fate.name, **ways, "same": fate.same}
+    stays, moves = (_way(way, zone) for way in (fate.as_it_is, fate.migrated))
+    is_same = stays == moves and not stays["happens"]
+    ways = {"as_it_is": stays, "migrated": moves, "same": fate.same, "is_same": is_same}
+    return {"run": fate.run, "name": fate.name, **ways}
 
 
 def _way(way: Way, zone: tzinfo | None) -> Row:

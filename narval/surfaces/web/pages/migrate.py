@@ -98,14 +98,13 @@ def _names(visit: Visit) -> dict[str, str]:
 async def migrate_run(visit: Visit) -> Redirect | Shown:
     """Have a run go on with the version that was shown."""
     eid, names = visit.path["run"], _names(visit)
-    preview = await visit.ask("migration_plan", run=eid, names=names, brief=True)
-    if preview["planned"] is None or preview["planned"]["version"] != visit.fields.get("version"):
-        why = "another version was loaded meanwhile, or the run has moved: this is what would happen now"
-        return await _plan(visit, names, why)
-    answer = await visit.act("migrate", runs=[str(eid)], names=names)
+    if not (version := visit.fields.get("version")):
+        raise RequestError("expected the version that was shown")
+    answer = await visit.act("migrate", runs=[str(eid)], names=names, version=version)
     (row,) = answer["runs"]
-    if row["outcome"] == "refused":
-        return await _plan(visit, names, "it has gone on meanwhile, and has no place in the version any more")
+    if row["outcome"] not in ("migrated", "failed"):
+        why = "; ".join(place["why"] for place in row.get("refused", ())) or "the run has moved meanwhile"
+        return await _plan(visit, names, f"{why}; this is what would happen now")
     return Redirect(visit.url(f"/runs/{eid}"))
 
 

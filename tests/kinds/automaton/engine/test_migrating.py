@@ -5,15 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any, NamedTuple
 
-import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narval.core.definitions.parsing import parse
-from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration
 from narval.core.source.text import Source
-from narval.kinds.automaton.engine import engine
 from narval.kinds.automaton.language.definition import Automaton
 from tests.core.engines.dialogue import Dialogue, recipes
 from tests.examples import examples
@@ -70,17 +66,6 @@ def read(xml: str) -> Automaton:
     return definition  # type: ignore[no-any-return]
 
 
-def migrate(said: Dialogue, run: int, new: Automaton) -> Migration:
-    """The run goes on with another version, if it can."""
-    plan = engine.migrated(said.definitions[run], new, said.states[run], {})
-    event = said._next()
-    if not plan.refused:
-        said.definitions[run] = new
-        state = msgspec.msgpack.encode(plan.state)
-        said.tell(run, Migrated(event, said.now, "before", "after", state=state))
-    return plan
-
-
 def ends(said: Dialogue, random: Random) -> tuple[str, int] | None:
     """A program ends, well or not: its state, and its status; None where none runs."""
     if not said.calls:
@@ -100,7 +85,7 @@ def test_a_run_that_goes_on_with_its_own_text_behaves_as_if_it_never_was(seed: i
     run, same = (said.start("g.u", kind="automaton") for said in (stays, moves))
     for _ in range(8):
         if moves.state(same) == "running":
-            plan = migrate(moves, same, read(xml))
+            plan = moves.migrate(same, read(xml))
             assert not plan.refused
             assert (plan.gone, plan.new) == ((), ())
             stays._next()
@@ -120,7 +105,7 @@ def test_a_run_in_another_text_is_where_a_run_of_that_text_can_be(seed: int) -> 
     for _ in range(random.randint(0, 4)):
         if (end := ends(said, random)) is not None:
             ended.append(end)
-    if said.state(run) != "running" or migrate(said, run, read(other)).refused:
+    if said.state(run) != "running" or said.migrate(run, read(other)).refused:
         return
     for _ in range(5):
         again = Dialogue(other)

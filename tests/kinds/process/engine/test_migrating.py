@@ -6,13 +6,9 @@ from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
-import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration
-from narval.kinds.process.engine import engine
 from narval.kinds.process.language.definition import Process
 from tests.core.engines.dialogue import Dialogue
 from tests.examples import examples
@@ -74,17 +70,6 @@ def read(xml: str) -> Process:
     return definition
 
 
-def migrate(said: Dialogue, run: int, new: Process, names: dict[str, str] | None = None) -> Migration:
-    """The run goes on with another version, if it can."""
-    plan = engine.migrated(said.definitions[run], new, said.states[run], names or {})
-    event = said._next()
-    if not plan.refused:
-        said.definitions[run] = new
-        state = msgspec.msgpack.encode(plan.state)
-        said.tell(run, Migrated(event, said.now, "before", "after", state=state))
-    return plan
-
-
 def happens(said: Dialogue, run: int, random: Random, *, back: bool = False) -> None:
     """A token is completed, an element arrives, or, with `back`, the process goes back to a token."""
     state = said.states[run]
@@ -109,7 +94,7 @@ def test_a_process_that_goes_on_with_its_own_text_behaves_as_if_it_never_was(see
     runs = [one.start("p", kind="process") for one in (stays, moves)]
     for _ in range(12):
         if moves.states[runs[1]].status == "executing":
-            plan = migrate(moves, runs[1], read(xml))
+            plan = moves.migrate(runs[1], read(xml))
             assert not plan.refused
             assert (plan.gone, plan.new) == ((), ())
             stays._next()
@@ -129,7 +114,7 @@ def test_a_process_in_another_text_is_where_a_process_of_that_text_can_be(seed: 
     run = said.start("p", kind="process")
     for _ in range(random.randint(0, 4)):
         happens(said, run, random)
-    if said.states[run].status != "executing" or migrate(said, run, new).refused:
+    if said.states[run].status != "executing" or said.migrate(run, new).refused:
         return
     for _ in range(6):
         assert where(said.states[run]) == where(led_there(other, said.states[run]))
@@ -174,14 +159,14 @@ def test_tokens_of_sets_and_calls_under_way_are_there_by_new_names() -> None:
     run = said.start("p", kind="process")
     new = read(SETS.replace('"a"', '"first"').replace('"s"', '"make"').replace('"c"', '"both"'))
     names = {"a": "first", "s": "make", "c": "both"}
-    plan = migrate(said, run, new, names)
+    plan = said.migrate(run, new, names)
     assert [(part.part, part.name, part.state) for part in plan.keeps] == [("s", "make", "active")]
     made = {"do": "complete-with-new-token-set", "arcs": [""], "name": "set", "count": 2}
     said.answer(next(call for _, call in said.calls.values()), value={"effects": [made]})
     for token in (*said.states[run].standing["b"],):
         said.says(run, "complete", token=token)
     older = read(SETS.replace('<node name="d"', '<node name="e" type="wait"/><node name="d"'))
-    assert migrate(said, run, older, {new: old for old, new in names.items()}).new == ("e",)
+    assert said.migrate(run, older, {new: old for old, new in names.items()}).new == ("e",)
     for token in (*said.states[run].standing["a"],):
         said.says(run, "complete", token=token)
     assert said.state(run) == "completed"
@@ -199,14 +184,14 @@ def test_what_waits_and_has_changed_is_decided_anew() -> None:
     said = dialogue(BEFORE.format(later.format(1)))
     run = said.start("p", kind="process")
     (before,) = said.wakes
-    migrate(said, run, read(BEFORE.format(later.format(2))))
+    said.migrate(run, read(BEFORE.format(later.format(2))))
     assert [wake.at for _, wake in said.wakes.values()] == [2 * 86_400.0]
     assert before not in said.wakes
-    migrate(said, run, read(BEFORE.format("")))
+    said.migrate(run, read(BEFORE.format("")))
     assert not said.wakes
-    migrate(said, run, read(BEFORE.format(INSIDE[0])))
+    said.migrate(run, read(BEFORE.format(INSIDE[0])))
     assert len(said.watches) == 1
-    migrate(said, run, read(BEFORE.format(INSIDE[1])))
+    said.migrate(run, read(BEFORE.format(INSIDE[1])))
     said.arrives("<red/>")
     assert said.state(run) == "executing"
     said.arrives("<green/>")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration
-from narval.kinds.recipe.engine import engine
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.language.definition import Recipe
 from tests.core.engines.dialogue import Dialogue, recipe, recipes, step, transition
@@ -48,17 +44,6 @@ def dialogue(text: str) -> Dialogue:
     return Dialogue(text, *(action for action in ACTIONS.values() if action is not None))
 
 
-def migrate(said: Dialogue, run: int, new: Recipe) -> Migration:
-    """The run goes on with another version, if it can."""
-    plan = engine.migrated(said.definitions[run], new, said.states[run], {})
-    event = said._next()
-    if not plan.refused:
-        said.definitions[run] = new
-        state = msgspec.msgpack.encode(plan.state)
-        said.tell(run, Migrated(event, said.now, "before", "after", state=state))
-    return plan
-
-
 @settings(max_examples=examples(120), deadline=None)
 @given(plans(), st.data())
 def test_a_plan_that_goes_on_with_its_own_text_behaves_as_if_it_never_was(
@@ -73,7 +58,7 @@ def test_a_plan_that_goes_on_with_its_own_text_behaves_as_if_it_never_was(
             [again] = recipes(text)
             for run in same_runs:
                 if moves.states[run].status == "running":
-                    plan = migrate(moves, run, again)
+                    plan = moves.migrate(run, again)
                     assert not plan.refused
                     assert (plan.gone, plan.new, plan.begins) == ((), (), ())
                     stays._next()
@@ -135,7 +120,7 @@ def test_a_plan_in_another_text_is_where_a_plan_of_that_text_can_be(
     run = said.start("g.r")
     for _ in range(data.draw(st.integers(0, 6))):
         goes_on(said, data)
-    if said.states[run].status != "running" or migrate(said, run, new).refused:
+    if said.states[run].status != "running" or said.migrate(run, new).refused:
         return
     for _ in range(6):
         state = said.states[run]
