@@ -97,9 +97,7 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
 
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
-"""The things that a run can wait for: an act is a signal, or a token to complete; one that works waits for
-nothing.
-"""
+"""The things that a run waits for: an act is a signal, or a token to complete; nothing, while it works."""
 
 _ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
 """The kinds of calls that another run answers."""

@@ -127,8 +127,7 @@ class Daemon:
         _collect_output(self, self._closing)
         if goes_on:
             resume_fork(self.host, self.files, self.rounds.clock.now())
-        else:
-            self.files.use()
+        self.files.use()
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
         self.agents.start(self.rounds)
 

@@ -76,6 +76,7 @@ async def test_what_uses_nothing_begins_later_and_later_and_says_so(tmp_path: Pa
     assert 'write use="yes"' in told
     last = max(daemon.agent.runs)
     assert "begins later and later" in str(await why(daemon, last))
+    assert "begins again" not in str(await why(daemon, min(daemon.agent.runs))), "another came after it"
     await scene.end()
     assert scene.home.log.read_text().count("begins later and later now") == 1
     daemon = await scene.open()  # another daemon goes on where that one was

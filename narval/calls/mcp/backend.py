@@ -156,14 +156,10 @@ class McpServers(Coroutines):
         structured = json.loads(answer.structured) if answer.structured else None
         content = json.loads(answer.content)
         if any(map(has_bytes, content)):
-            return await asyncio.to_thread(self._with_files, tool, structured, content, call.home)
+            if call.home is not None:
+                self._files.sweep_beside(call.home)
+            return await asyncio.to_thread(result_of, tool.result, structured, content, call.home)
         return result_of(tool.result, structured, content)
-
-    def _with_files(self, tool: Tool, structured: Any, content: Any, home: Path | None) -> bytes:
-        """The element of a result with files; those that nothing names any more make room for it."""
-        if home is not None:
-            self._files.sweep(home)
-        return result_of(tool.result, structured, content, home)
 
     def _server(self, name: str, tool: Tool) -> McpServer:
         """The server of a tool, as the settings have it now. Raises ActionError."""

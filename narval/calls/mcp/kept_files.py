@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from narval.core.errors import StoreError
@@ -57,32 +58,40 @@ class KeptFiles:
         self._mentions = mentions
         self._swept = -SWEEP_EVERY
 
-    def sweep(self, home: Path) -> None:
-        """Remove the files that nothing names any more, once an hour at most."""
+    def sweep_beside(self, home: Path) -> None:
+        """Remove the files that nothing names any more, once an hour at most, in a thread for which nobody
+        waits: a large store takes long to be looked through.
+        """
         if self._mentions is None or time.monotonic() < self._swept + SWEEP_EVERY:
             return
         self._swept = time.monotonic()
+        work = partial(self._sweep, home / FILES, self._mentions)
+        threading.Thread(target=work, name="narval-mcp-files", daemon=True).start()
+
+    def _sweep(self, files: Path, mentions: Mentions) -> None:
         try:
-            self._sweep(home / FILES, self._mentions)
+            _remove_unnamed(files, mentions)
         except (OSError, StoreError) as error:
             log.warning("files that nothing names could not be removed from %s: %s", FILES, error)
 
-    def _sweep(self, files: Path, mentions: Mentions) -> None:
-        old = {folder.name: folder for folder in files.glob("??/*") if _is_old(folder)}
-        found = mentions(f"{FILES}/") if old else None
-        if found is None:
-            return
-        for value in found:
-            for digest in _NAMED.findall(value):
-                old.pop(digest.decode(), None)
-        for folder in old.values():
-            with _ALONE:
-                if _is_old(folder):  # no server has sent it again meanwhile
-                    for file in folder.iterdir():
-                        file.unlink()
-                    with contextlib.suppress(OSError):  # others are beside it
-                        folder.rmdir()
-                        folder.parent.rmdir()
+
+def _remove_unnamed(files: Path, mentions: Mentions) -> None:
+    """Remove the old files that nothing names. Raises OSError, StoreError."""
+    old = {folder.name: folder for folder in files.glob("??/*") if _is_old(folder)}
+    found = mentions(f"{FILES}/") if old else None
+    if found is None:
+        return
+    for value in found:
+        for digest in _NAMED.findall(value):
+            old.pop(digest.decode(), None)
+    for folder in old.values():
+        with _ALONE:
+            if _is_old(folder):  # no server has sent it again meanwhile
+                for file in folder.iterdir():
+                    file.unlink()
+                with contextlib.suppress(OSError):  # others are beside it
+                    folder.rmdir()
+                    folder.parent.rmdir()
 
 
 def _is_old(folder: Path) -> bool:
