@@ -54,8 +54,10 @@ def samples(household: Household) -> Samples:
         "kind": "recipe", "name": "show.still", "incident": str(incident),
         "trial": trial, "job": job, "what": "cancel",
     }  # fmt: skip
-    many = {"?": f"?run={run}&run={process}&handled=1&done={failed}"}
-    others = {"many_runs": many, "tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}
+    many = {"?": f"?run={run}&run={process}"}
+    gone = {"act": "0123", "?": f"?these={run}+{process}&begins=2026-01-01T00:00:00Z"}
+    others = {"many_runs": many, "bulk_page": gone, "retry_page": {"run": str(failed)}}
+    others["tokens_page"] = {"run": str(process)}
     others["proposal_page"] = {"name": "mine"}
     others["migrate_page"] = {"run": str(moved)}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}

@@ -167,6 +167,24 @@ class TestEveryPage:
         page.get_by_role("link", name="Memory").click()
         assert page.locator("h1").inner_text()
 
+    def test_M28_runs_are_cancelled_together_and_that_is_undone_at_both_widths_and_without_scripts(
+        self, watched: Watched, household: Household
+    ) -> None:
+        run = household.start("show.still")
+        wide, narrow = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+        for viewport, scripts in ((wide, True), (narrow, True), (narrow, False)):
+            page = watched.page(viewport=viewport, java_script_enabled=scripts)
+            page.goto(f"{BASE}/runs")
+            page.get_by_label(f"choose run {run}").check()
+            page.get_by_role("button", name="Cancel…").click()
+            page.get_by_role("button", name="Cancel 1 run").click()
+            page.get_by_text("Nothing is done before that").wait_for()
+            assert page.get_by_role("link", name="Look again").count() == (not scripts)
+            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+            page.get_by_role("button", name="Undo").click()
+            page.get_by_role("heading", name="Undone: nothing was done").wait_for()
+        assert household.data("show", str(run))["phase"] == "active"
+
     def test_M92_a_telephone_scrolls_no_page_sideways(self, watched: Watched, household: Household) -> None:
         run = household.start("show.still")
         page = watched.page(viewport={"width": 320, "height": 640}, has_touch=True, is_mobile=True)

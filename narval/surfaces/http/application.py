@@ -20,6 +20,7 @@ from starlette.routing import Route as Mounted
 from narval.ask.text import json_bytes
 from narval.core.errors import DaemonGoneError, NarvalError, RequestError, WorkRefusedError
 from narval.surfaces.control.async_client import AsyncClient
+from narval.surfaces.http.bulk import BulkActs
 from narval.surfaces.http.page import (
     FIELDS,
     VISITOR,
@@ -76,6 +77,7 @@ class Site:
         self.reading, self.writing, self.templates = reading, writing, templates
         self._frame, self.static, self._layouts = frame, static, layouts
         self.follow = follow
+        self._bulk = BulkActs()
 
     def visit(
         self,
@@ -95,7 +97,16 @@ class Site:
         do = partial(self.writing.ask, **named) if fields is not None else look
         query, more = dict(asked), Fields(asked)
         return Visit(
-            visitor, look, do, path, query, layouts=self._layouts, asked=more, fields=fields, live=live
+            visitor,
+            look,
+            do,
+            path,
+            query,
+            layouts=self._layouts,
+            bulk=self._bulk,
+            asked=more,
+            fields=fields,
+            live=live,
         )
 
     async def values(self, visit: Visit, route: PageRoute | None, page: Shown) -> dict[str, Any]:

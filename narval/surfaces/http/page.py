@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
+from narval.surfaces.http.bulk import BulkActs
+
 Role = Literal["reader", "person", "operator"]
 """The right of a visitor: to look at everything, to do their own work, to do everything."""
 
@@ -57,7 +59,8 @@ class Patch(msgspec.Struct, frozen=True, array_like=True):
 class Shown(msgspec.Struct):
     """The answer to a look: a template and its values; `answer` is what `.json` gives, `links` its headers.
 
-    `follows` says which news concern it, `parts` are patched one by one, and `over` ends its stream.
+    `follows` says which news concern it, `again` after how many seconds it is made anew without any, `parts`
+    are patched one by one, and `over` ends its stream.
     """
 
     template: str
@@ -68,6 +71,7 @@ class Shown(msgspec.Struct):
     follows: Follows | None = None
     parts: Sequence[Patch] = ()
     over: bool = False
+    again: float | None = None
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -111,7 +115,7 @@ class Visit:
     and `asked` has those that come several times too; `fields` are those of the form. `live` is True where a
     page that is open is made anew: what cannot change may be left out. `ask` asks a reading operation; `act`
     any, and only while a form is answered.
-    `layouts` places the parts of graphs.
+    `layouts` places the parts of graphs, `bulk` holds the acts on many that wait or go on.
     """
 
     def __init__(
@@ -123,13 +127,14 @@ class Visit:
         query: Mapping[str, str],
         *,
         layouts: Placing,
+        bulk: BulkActs | None = None,
         asked: Fields | None = None,
         fields: Fields | None = None,
         live: bool = False,
     ) -> None:
         self.visitor, self.ask, self.act, self.layouts = visitor, ask, act, layouts
         self.path, self.query, self.fields = path, query, fields or Fields()
-        self.asked, self.live = asked or Fields(), live
+        self.asked, self.live, self.bulk = asked or Fields(), live, bulk or BulkActs()
 
     @property
     def agent(self) -> str:

@@ -73,13 +73,16 @@ class PlayedPage:
         self.parts: list[Patch] = []
         self.run, self.error = run, None
         self.takes = 0.0
+        self.in_seconds: float | None = None
 
     async def again(self) -> tuple[Shown, dict[str, Any]]:
         self.made += 1
         await asyncio.sleep(self.takes)
         if self.error is not None:
             raise self.error
-        shown = Shown("page", {}, follows=Follows(run=self.run), parts=list(self.parts), over=self.over)
+        follows = Follows(run=self.run)
+        parts, again = list(self.parts), self.in_seconds
+        shown = Shown("page", {}, follows=follows, parts=parts, over=self.over, again=again)
         return shown, {"state": self.state, "token": "token-of-s1"}
 
 

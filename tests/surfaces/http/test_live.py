@@ -131,6 +131,24 @@ class TestPages:
 
         played(dialogue)
 
+    def test_M28_a_page_that_changes_by_itself_is_made_in_time_and_told_anew_to_who_is_back(
+        self,
+    ) -> None:
+        async def dialogue(pages: Pages, page: PlayedPage) -> None:
+            page.in_seconds = 10.0
+            browser = await pages.open(page)
+            page.state, page.in_seconds, made = "going on", None, page.made
+            await asyncio.sleep(8)
+            assert page.made == made
+            await asyncio.sleep(2)
+            assert browser.events[-1] == ("regions", {"live_state": "going on"})
+            await asyncio.sleep(100)
+            assert page.made == made + 1
+            back = await pages.open(page, last=pages.daemon.turn)  # its turn says nothing of what it has seen
+            assert ("live_state", "going on") in back.events[-1][1].items()
+
+        played(dialogue)
+
     def test_M61_who_takes_nothing_for_30_seconds_is_closed(self) -> None:
         async def dialogue(pages: Pages, page: PlayedPage) -> None:
             browser = await pages.open(page)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
+import time
+from datetime import datetime
 
 import pytest
 
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
-from narval.surfaces.http.page import PageRoute
-from narval.surfaces.web.pages import runs
+from narval.surfaces.http import bulk
+from narval.surfaces.http.page import PageRoute, Visit
+from narval.surfaces.web.pages import many_runs
 from narval.surfaces.web.site import PAGES
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import narval
-from tests.surfaces.web.household import BASE, PagesOfHome
+from tests.surfaces.web.household import BASE, PagesOfHome, browsing
 
 
 def refused(pages: PagesOfHome, *command: object) -> str:
@@ -34,6 +39,21 @@ def text_of(html: str) -> str:
     for name, sign in (("&#39;", "'"), ("&#34;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         bare = bare.replace(name, sign)
     return bare
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acts on many begin at once."""
+    monkeypatch.setattr(bulk, "WAIT", 0.0)
+
+
+def ended(pages: PagesOfHome, leads: str) -> str:
+    """The page of an act on many, once it is over."""
+    for _ in range(1_000):
+        if pages.get(leads.replace("?", ".json?", 1)).json()["state"] not in ("waiting", "going on"):
+            return pages.shows(leads)
+        time.sleep(0.01)
+    raise AssertionError(pages.shows(leads))
 
 
 class TestMemory:
@@ -125,31 +145,36 @@ class TestRuns:
         assert bad.status_code == 400
         assert refused(pages, "retry", run, "--dry", "--from", "nowhere") in text_of(bad.text)
 
-    def test_M28_many_are_shown_first_and_each_result_is_told(self, pages: PagesOfHome) -> None:
+    def test_M28_many_are_shown_first_and_each_result_is_told(
+        self, pages: PagesOfHome, at_once: None
+    ) -> None:
         waiting = [pages.start("demo.await") for _ in range(3)]
         over = pages.over("demo.fail")
         chosen = "&".join(f"run={run}" for run in (*waiting, over))
         asked = pages.shows(f"/runs/all/cancel?which=chosen&{chosen}", "Cancel 4 runs?", "it is over: failed")
         assert all(pages.ask("show", run=run)["phase"] == "active" for run in waiting)
-        leads = pages.does("/runs/all/cancel", **fields_of(asked))
-        told = pages.shows(leads, "Cancel: 4 of 4 runs", "Nothing remains")
-        assert told.count(">cancelled</span>") == 3
+        pages.ask("cancel", run=waiting[0])  # after it was shown
+        told = ended(pages, pages.does("/runs/all/cancel", **fields_of(asked)))
+        assert all(word in told for word in ("Cancelled: 2 of 3 runs", "Nothing remains", "Refused"))
+        assert f"run {waiting[0]} is not active" in told or "it is over" in told
         assert {pages.ask("show", run=run)["state"] for run in waiting} == {"cancelled"}
 
+    @pytest.mark.usefixtures("at_once")
     def test_M28_all_that_the_filter_shows_are_retried(self, pages: PagesOfHome) -> None:
         first, second = pages.over("demo.fail"), pages.start("demo.await")
         pages.shows("/runs", 'name="phase" value="failed"', phase="failed")
         query = {"which": "all", "phase": "failed", "name": "demo.fail"}
         asked = pages.shows("/runs/all/retry", "begins again from break", **query)
         assert f'{BASE}/runs/{second}"' not in asked
-        leads = pages.does("/runs/all/retry", **fields_of(asked))
-        pages.shows(leads, f">break of run {first}", "Nothing remains")
+        told = ended(pages, pages.does("/runs/all/retry", **fields_of(asked)))
+        assert f">break of run {first}" in told
         pages.shows("/runs/all/retry", "No run was chosen.", which="chosen")
 
+    @pytest.mark.usefixtures("at_once")
     def test_M28_M53_so_many_are_acted_on_by_one_form_and_nothing_is_done_again(
         self, pages: PagesOfHome, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(runs, "AT_ONCE", 2)
+        monkeypatch.setattr(many_runs, "AT_ONCE", 2)
         failed = sorted((pages.over("demo.fail") for _ in range(5)), reverse=True)
         (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
         others = pages.ask("incidents", incident=incident)[0]["count"] - len(failed)
@@ -164,24 +189,83 @@ class TestRuns:
             form = fields_of(asked)
             assert form["these"] == " ".join(map(str, failed[handled - 2 : handled]))
             leads = pages.does("/runs/all/retry", **form)
+            told = ended(pages, leads)
             retried = [run for run in pages.ask("runs", name="demo.fail") if run["retry_of"]]
             for run in retried:
                 pages.ask("wait", run=run["eid"], timeout=60)
             turns = pages.ask("status")["turns"]
-            for _ in range(2):  # looked at again
-                asked = pages.shows(leads, f"Retry: {handled} of {others + 5} runs")
-            assert pages.does("/runs/all/retry", **form).count("done") == 0  # and sent again
+            assert ended(pages, leads).count("break of run") == 2  # looked at again
+            assert "Begun again: 0 of 2" in ended(pages, pages.does("/runs/all/retry", **form))  # sent again
             assert pages.ask("status")["turns"] == turns
+            (after,) = re.findall(rf'href="{BASE}(/runs/all/[^"]*)">Go on…', told)
+            asked = pages.shows(after.replace("&amp;", "&"))
         wrong = pages.post("/runs/all/retry", these="1 2 3")
         assert (wrong.status_code, "expected 2 runs at a time at most" in wrong.text) == (400, True)
 
+    def test_M28_an_act_on_many_waits_ten_seconds_and_is_undone(self, pages: PagesOfHome) -> None:
+        run, before = pages.start("demo.await"), time.time()
+        leads = pages.does("/runs/all/cancel", these=run)
+        assert pages.does("/runs/all/cancel", these=run) == leads  # a form that is sent twice is one act
+        text = pages.shows(leads, "Cancel 1 run at ", "Undo", "Asked for by ann", f'{BASE}/runs/{run}"')
+        act = pages.get(leads.replace("?", ".json?")).json()
+        assert (act["state"], act["left"][0]["eid"]) == ("waiting", run)
+        assert 9 < datetime.fromisoformat(act["begins"]).timestamp() - before < 15
+        (stop,) = re.findall(rf'action="{BASE}(/runs/all/[^"]*/stop)"', text)
+        assert pages.post(stop, "reader").status_code == 403
+        assert pages.does(stop) == leads
+        pages.shows(leads, "Undone: nothing was done")
+        assert pages.ask("show", run=run)["phase"] == "active"
+        assert pages.does(stop) == leads  # nothing is left to undo
+
+    @pytest.mark.usefixtures("at_once")
+    def test_M28_one_that_goes_on_is_stopped_and_says_what_was_done(
+        self, pages: PagesOfHome, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs = [pages.start("demo.await") for _ in range(3)]
+        reached, goes_on = threading.Event(), threading.Event()
+        do = many_runs._do
+
+        async def slowly(visit: Visit, what: str, eid: int) -> int:
+            became = await do(visit, what, eid)
+            reached.set()
+            while not goes_on.is_set():
+                await asyncio.sleep(0.01)
+            return became
+
+        monkeypatch.setattr(many_runs, "_do", slowly)
+        leads = pages.does("/runs/all/cancel", these=" ".join(map(str, runs)))
+        assert reached.wait(60)
+        text = pages.shows(leads, "Cancel: 0 of 3 runs", ">Stop</button>")
+        (stop,) = re.findall(rf'action="{BASE}(/runs/all/[^"]*/stop)"', text)
+        pages.does(stop)
+        goes_on.set()
+        assert "Cancelled: 1 of 3 runs</h1>\n<p>It was stopped." in ended(pages, leads)
+        act = pages.get(leads.replace("?", ".json?")).json()
+        assert [row["eid"] for row in act["done"]] == runs[:1]
+        assert [row["eid"] for row in act["left"]] == runs[1:]
+        states = [pages.ask("show", run=run)["phase"] for run in runs]
+        assert states == ["cancelled", "active", "active"]
+
+    def test_M28_an_act_whose_program_died_has_done_nothing_and_says_so(self, pages: PagesOfHome) -> None:
+        run = pages.start("demo.await")
+        leads = pages.does("/runs/all/cancel", these=run)
+        (begins,) = re.findall("begins=([^&]*)", leads)
+        with browsing(pages.home) as anew:  # another program, which begins before that moment
+            anew.shows(leads, "Nothing was done", "narval web was started anew before", f'{BASE}/runs/{run}"')
+            assert anew.post("/runs/all/cancel/0123/stop").status_code == 404
+            for other in (leads.replace(begins, "2026-01-01T00%3A00%3A00Z"), leads.replace(begins, "soon")):
+                anew.shows(other, "it may have begun", "Each run is listed as it is now")
+        pages.does(f"{leads.partition('?')[0]}/stop")
+        assert pages.ask("show", run=run)["phase"] == "active"
+
 
 class TestErrors:
+    @pytest.mark.usefixtures("at_once")
     def test_M52_an_incident_is_acknowledged_and_M53_retried(self, pages: PagesOfHome) -> None:
         run = pages.over("demo.fail")
         row = next(row for row in pages.ask("incidents") if row["definition"] == "demo.fail")
         asked = pages.shows("/runs/all/retry", f'{BASE}/runs/{run}"', incident=row["incident"])
-        told = pages.shows(pages.does("/runs/all/retry", **fields_of(asked)), "Begun again")
+        told = ended(pages, pages.does("/runs/all/retry", **fields_of(asked)))
         (again,) = re.findall(rf"runs/(\d+)\">(?:(?!</tr>).)*>break of run {run}<", told)
         pages.ask("wait", run=int(again), timeout=60)
         assert pages.does(f"/errors/{row['incident']}/acknowledge", reason="nobody is at home") == "/errors"
@@ -325,12 +409,14 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
     job = pages.ask("try_on_past", definition="show.stages", since="1d")["job"]
     digest = proposed(pages)
+    bulk_act = pages.does("/runs/all/cancel", these=door)
     (moves, simulated, moved), version = outlived(pages)
     return {
         "migrate_run": (f"/runs/{moves}/migrate", {"version": version}),
         "undo_migration": (f"/runs/{moved}/migrate/undo", {}),
         "simulate_migration": (f"/runs/{simulated}/migrate/simulate", {"duration": "7d"}),
         "act_on_runs": ("/runs/all/cancel", {"these": str(stages)}),
+        "stop_bulk": (f"{bulk_act.partition('?')[0]}/stop", {}),
         "cancel_run": (f"/runs/{await_}/cancel", {"reason": "enough"}),
         "signal_run": (f"/runs/{door}/signal", {"name": "open"}),
         "retry_run": (f"/runs/{failed}/retry", {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from narval.core.errors import DaemonGoneError, NarvalError
@@ -67,10 +68,14 @@ class FollowedPage:
         self._trouble: StreamEvent | None = None
         self._is_stale = asyncio.Event()
         self._is_over = False
+        self._again_in: float | None = None
+        self._changes_by_itself = False
+        """True if it has become another one without news, so that their turn does not tell what was seen."""
 
     def join(self, last: int | None) -> PageStream:
         """A stream for one more page, whose script has seen the picture of a turn, if any."""
         has_all = self._picture is not None and last is not None and last >= self._changed_at
+        has_all = has_all and not self._changes_by_itself
         stream = PageStream(self._everything, has_all=has_all)
         self.streams.add(stream)
         if self._is_over:
@@ -93,7 +98,8 @@ class FollowedPage:
         """Keep the page up to date until nothing of it will change any more."""
         loop = asyncio.get_running_loop()
         while not self._is_over:
-            await self._is_stale.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_stale.wait(), self._again_in)
             self._is_stale.clear()
             begun = loop.time()
             await self._make()
@@ -116,6 +122,8 @@ class FollowedPage:
             self.trouble("This page broke down as it was made anew; the log of narval web says where.")
             return
         before, self._follows = self._picture, page.follows
+        self._again_in = page.again
+        self._changes_by_itself |= page.again is not None
         self._picture = picture(regions, page.parts)
         events = differences(before or NOTHING, self._picture, turn)
         if events:

@@ -1,0 +1,158 @@
+"""Acts on many things at once: each waits until it may begin, and can be ended before and while it goes on.
+
+They are held by the program that serves the pages, and by nothing else: what has not begun when that ends is
+never done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from narval.core.errors import DaemonGoneError, NarvalError, RequestError
+
+log = logging.getLogger("narval.web")
+
+WAIT = 10.0
+"""Seconds before the first is done, in which the act can be taken back."""
+
+AT_A_TIME = 20
+"""So many acts may wait or go on."""
+
+REMEMBERED = 200
+"""So many acts are remembered, the newest."""
+
+WAITING, GOING_ON, ENDED, UNDONE, STOPPED = "waiting", "going on", "ended", "undone", "stopped"
+"""The states of an act: it was undone before its first, stopped after some, or did what it was for."""
+
+
+class BulkResult(msgspec.Struct, frozen=True):
+    """The result for one of many: its number, the number that it has now, or why it was refused."""
+
+    number: int
+    became: int | None
+    why: str = ""
+
+
+class BulkAct:
+    """One act on many: what is done to which numbers of an agent, by whom, when it begins, and how far it is.
+
+    `begin` tells as it begins which of the numbers are still to be acted on; `do` acts on one. Both may raise
+    NarvalError.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        what: str,
+        numbers: Sequence[int],
+        by: str,
+        begin: Callable[[Sequence[int]], Awaitable[Sequence[int]]],
+        do: Callable[[int], Awaitable[int]],
+    ) -> None:
+        self.agent, self.what, self.numbers, self.by = agent, what, tuple(numbers), by
+        self.name = secrets.token_hex(8)
+        self.begins = time.time() + WAIT
+        self.state = WAITING
+        self.results: list[BulkResult] = []
+        self._begin, self._do, self._end = begin, do, asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """True once nothing more is done."""
+        return self.state not in (WAITING, GOING_ON)
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until it begins."""
+        return max(0.0, self.begins - time.time())
+
+    @property
+    def left(self) -> list[int]:
+        """The numbers to which nothing was done."""
+        done = {result.number for result in self.results}
+        return [number for number in self.numbers if number not in done]
+
+    def end(self) -> None:
+        """End it before its next: one that waits is undone, one that goes on is stopped."""
+        self._end.set()
+
+    async def run(self) -> None:
+        """Wait, then act on one after the other."""
+        try:
+            await asyncio.wait_for(self._end.wait(), self.seconds_left)
+        except TimeoutError:
+            await self._go_on()
+        else:
+            self.state = UNDONE
+
+    async def _go_on(self) -> None:
+        self.state, after = GOING_ON, STOPPED
+        try:
+            still = await self._begin(self.numbers)
+            gone = [number for number in self.numbers if number not in set(still)]
+            self.results += [BulkResult(number, None, "it was dealt with meanwhile") for number in gone]
+            for number in still:
+                if self._end.is_set():
+                    break
+                await self._act_on(number)
+            else:
+                after = ENDED
+        except NarvalError as error:  # what is left cannot even be looked at
+            self.results += [BulkResult(number, None, str(error)) for number in self.left]
+        except Exception:
+            log.exception("%s of %d by %s broke", self.what, len(self.numbers), self.by)
+        finally:
+            self.state = after
+        log.info("%s of %d by %s %s", self.what, len(self.numbers), self.by, after)
+
+    async def _act_on(self, number: int) -> None:
+        try:
+            self.results.append(BulkResult(number, await self._do(number)))
+        except DaemonGoneError as error:
+            self.results.append(BulkResult(number, None, str(error)))
+            self.end()
+        except NarvalError as error:
+            self.results.append(BulkResult(number, None, str(error)))
+
+
+class BulkActs:
+    """The acts on many of one program, those that are over too, as far as they are remembered."""
+
+    def __init__(self) -> None:
+        self._acts: dict[str, BulkAct] = {}
+        self._tasks = set[asyncio.Task[None]]()
+        self._known_since = time.time()
+        """What was to begin after this moment is known here, or was never begun."""
+
+    def add(self, act: BulkAct) -> BulkAct:
+        """Have an act begin after its wait; of the same that is not over the earlier one, as a form may be
+        sent twice. Raises RequestError where too many wait or go on.
+        """
+        under_way = [one for one in self._acts.values() if not one.is_over]
+        for one in under_way:
+            if (one.agent, one.what, one.numbers) == (act.agent, act.what, act.numbers):
+                return one
+        if len(under_way) >= AT_A_TIME:
+            raise RequestError(f"{AT_A_TIME} acts on many wait or go on already; wait for one of them")
+        self._acts[act.name] = act
+        task = asyncio.create_task(act.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        for name in [name for name, one in self._acts.items() if one.is_over][: len(self._acts) - REMEMBERED]:
+            self._known_since = max(self._known_since, self._acts.pop(name).begins)
+        return act
+
+    def find(self, agent: str, name: str) -> BulkAct | None:
+        """The act of a name; None where this program has none, or remembers it no more."""
+        act = self._acts.get(name)
+        return act if act is not None and act.agent == agent else None
+
+    def was_never_begun(self, begins: float) -> bool:
+        """True of a moment if an act that was to begin then, and is not found, has done nothing."""
+        return begins > self._known_since
