@@ -128,7 +128,7 @@ class BulkActs:
         self._acts: dict[str, BulkAct] = {}
         self._tasks = set[asyncio.Task[None]]()
         self._known_since = time.time()
-        """What was to begin after this moment is known here, or was never begun."""
+        """The moment after which what was to begin is known here, or was never begun."""
 
     def add(self, act: BulkAct) -> BulkAct:
         """Have an act begin after its wait; of the same that is not over the earlier one, as a form may be

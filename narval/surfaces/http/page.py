@@ -57,21 +57,26 @@ class Patch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Shown(msgspec.Struct):
-    """The answer to a look: a template and its values; `answer` is what `.json` gives, `links` its headers.
-
-    `follows` says which news concern it, `again` after how many seconds it is made anew without any, `parts`
-    are patched one by one, and `over` ends its stream.
-    """
+    """The answer to a look: a template and its values."""
 
     template: str
+    """The name of the template."""
     values: dict[str, Any]
+    """The values of the template, but for those of the frame."""
     answer: Any = None
+    """The answer that `.json` gives."""
     status: int = 200
+    """The status of HTTP."""
     links: dict[str, str] = {}
+    """The links in the header of `.json`, by their relation."""
     follows: Follows | None = None
+    """The news that concern it; None of one that does not change."""
     parts: Sequence[Patch] = ()
+    """The parts of its graph, which are patched one by one."""
     over: bool = False
+    """True if nothing of it will change any more, which ends its stream."""
     again: float | None = None
+    """The seconds after which it is made anew without any news."""
 
 
 class Redirect(msgspec.Struct, frozen=True):

@@ -218,7 +218,7 @@ async def _tried_again(visit: Visit) -> dict[int, int]:
 
 
 async def _still(visit: Visit, what: str, choice: Mapping[str, str], eids: Sequence[int]) -> list[int]:
-    """Those of some runs that nobody has dealt with since they were shown."""
+    """The runs, of some, that nobody has dealt with since they were shown."""
     if choice:
         chosen = set(await _of_choice(visit, choice, max(eids) + 1))
         eids = [eid for eid in eids if eid in chosen]
