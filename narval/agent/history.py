@@ -9,13 +9,11 @@ its snapshot is where it can be shown from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
-from narval.agent.replay import definition_of
+from narval.agent.replay import definition_before, former_version, migration_in, version_of
 from narval.agent.run import Run
-from narval.core.definitions.parsing import read_definition
 from narval.core.elements.element import Element
 from narval.core.engines.events import Migrated, Reusable
 from narval.core.errors import DefinitionError, RequestError, UnreadableError
@@ -72,7 +70,7 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     rows = list(agent.store.journal(run.eid))
     if not rows:
         raise _no_history(run)
-    definition = definition_at(agent, run, rows, seq)
+    definition = definition_before(agent, run, (row for row in rows if row.seq > seq))
     lines = [line for row in rows for line in _lines(agent, run, row)]
     state, after = _basis(agent, run, definition, lines, seq)
     reached, finish, ended = lines[0], None, None
@@ -107,10 +105,10 @@ class LastMigration(NamedTuple):
 def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
     """The migration of a run after which nothing has come to it; None where there is none."""
     row = next(agent.store.journal(run.eid, before=_LAST, most=1), None)
-    event = _migration_in(row) if row is not None else None
+    event = migration_in(row) if row is not None else None
     if row is None or event is None or not _is_all_there_is(row):
         return None
-    return LastMigration(row.seq, row.at, _former(run, event), event.get("undoes", 0))
+    return LastMigration(row.seq, row.at, former_version(run, event), event.get("undoes", 0))
 
 
 def state_before(agent: AgentState, run: Run, seq: int) -> Any:
@@ -127,33 +125,6 @@ def _is_all_there_is(row: JournalRow) -> bool:
     _, asked = codec.read_entry(row.data)
     return all(command["type"] in _QUIET for command in asked)
 
-
-def _migration_in(row: JournalRow) -> dict[str, Any] | None:
-    """The event of an entry, as plain data, if it is a migration."""
-    if Migrated.__name__.encode() not in row.data:
-        return None
-    event, _ = codec.read_entry(row.data)
-    return event if event["type"] == Migrated.__name__ else None
-
-
-def _former(run: Run, event: dict[str, Any]) -> Any:
-    """The version that a run followed before a migration. Raises UnreadableError."""
-    try:
-        return _read(run.engine.definition_kind, event["path"], event["former"])
-    except DefinitionError as error:
-        raise UnreadableError(f"the version before line {event['id']} cannot be read: {error}") from error
-
-
-def definition_at(agent: AgentState, run: Run, rows: Iterable[JournalRow], seq: int) -> Any:
-    """The version that a run followed after line `seq` of its entries."""
-    for row in rows:
-        if row.seq > seq and (event := _migration_in(row)) is not None:
-            return _former(run, event)
-    return definition_of(agent, run)
-
-
-_read = lru_cache(maxsize=64)(read_definition)
-"""Reads a version once for all runs that followed it: a thousand go back together."""
 
 _LAST = 2**62
 """A line behind all lines of history."""
@@ -176,25 +147,29 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
     first entries are no longer kept, that of its snapshot. Raises RequestError where there is nothing to go
     by, UnreadableError.
     """
-    definition, oldest = definition_of(agent, run), next(agent.store.journal(run.eid, most=1), None)
+    oldest = next(agent.store.journal(run.eid, most=1), None)
     if oldest is None:
         raise _no_history(run)
     lines = list(_lines(agent, run, oldest))
-    state, reached = _basis(agent, run, definition, lines, None)
-    first, is_whole = reached or lines[0].seq, not reached
-    saved = agent.store.snapshot(run.eid) if is_whole and after > first else None
+    first = lines[0].seq
+    saved = agent.store.snapshot(run.eid) if lines[0].what == "Started" and after > first else None
     if saved is not None and saved.seq <= after:
-        state, reached = _saved(agent, run, saved), saved.seq
-    return RunSnapshot(definition, state, first, is_whole, reached)
+        definition = definition_before(agent, run, agent.store.journal(run.eid, saved.seq))
+        return RunSnapshot(definition, _saved(agent, run, saved), first, True, saved.seq)
+    definition = definition_before(agent, run, agent.store.journal(run.eid))
+    state, reached = _basis(agent, run, definition, lines, None)
+    return RunSnapshot(definition, state, reached or first, not reached, reached)
 
 
 class ReplayedEntry(NamedTuple):
-    """One entry of the history of a run: its lines as fields, the first of them the event, and its changes;
-    of one that is not told there are no lines.
+    """One entry of the history of a run: its lines as fields, the first of them the event, its changes, and
+    the version that the run follows from then on, where that is another; of one that is not told there are no
+    lines.
     """
 
     lines: list[dict[str, Any]]
     changes: list[Any]
+    definition: Any
 
 
 def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> Iterator[ReplayedEntry]:
@@ -204,7 +179,10 @@ def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> I
     for row in agent.store.journal(run.eid, reached):
         entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
         is_told = row.seq + entry.lines - 1 > after
-        yield ReplayedEntry(codec.describe_entry(row.data, None, row.seq) if is_told else [], entry.changes)
+        lines = codec.describe_entry(row.data, None, row.seq) if is_told else []
+        migration = migration_in(row)
+        definition = version_of(agent, run, migration["version"]) if migration is not None else None
+        yield ReplayedEntry(lines, entry.changes, definition)
 
 
 def _basis(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -12,10 +13,10 @@ from narval.core.elements.element import Element
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS, InForce
 from narval.core.engines.engine import resumed_from
-from narval.core.engines.events import Event
-from narval.core.errors import NarvalError, StoreError, UnreadableError
+from narval.core.engines.events import Event, Migrated
+from narval.core.errors import DefinitionError, NarvalError, StoreError, UnreadableError
 from narval.store import codec
-from narval.store.batch import Advance
+from narval.store.batch import Advance, JournalRow
 from narval.store.store import AgentStore, RunHistory
 
 
@@ -74,23 +75,57 @@ def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
 
 
 def definition_of(agent: AgentState, run: Run) -> Any:
-    """The version of the definition that a run began with."""
-    if run.definition is not None:
-        return run.definition
+    """The version of its definition that a run follows. Raises UnreadableError."""
+    return run.definition if run.definition is not None else version_of(agent, run, run.digest)
+
+
+def version_of(agent: AgentState, run: Run, digest: str) -> Any:
+    """The version with this digest of the definition of a run. Raises UnreadableError."""
     current = agent.library.get(run.engine.definition_kind, run.name)
-    if current is not None and current.digest == run.digest:
+    if current is not None and current.digest == digest:
         return current
-    stored = agent.store.definition(run.digest)
+    stored = agent.store.definition(digest)
     if stored is None:
         raise UnreadableError(
-            f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows"
+            f"the store lacks version {digest[:12]} of {run.name}, which run {run.eid} follows"
         )
     try:
         return read_definition(stored.kind, stored.path, stored.source)
     except NarvalError as error:
         raise UnreadableError(
-            f"version {run.digest[:12]} of {run.name}, which run {run.eid} follows, cannot be read: {error}"
+            f"version {digest[:12]} of {run.name}, which run {run.eid} follows, cannot be read: {error}"
         ) from error
+
+
+def migration_in(row: JournalRow) -> dict[str, Any] | None:
+    """The event of an entry, as plain data, if it is a migration."""
+    if Migrated.__name__.encode() not in row.data:
+        return None
+    event, _ = codec.read_entry(row.data)
+    return event if event["type"] == Migrated.__name__ else None
+
+
+def former_version(run: Run, event: dict[str, Any]) -> Any:
+    """The version that a run followed before a migration. Raises UnreadableError."""
+    try:
+        return _read(run.engine.definition_kind, event["path"], event["former"])
+    except DefinitionError as error:
+        raise UnreadableError(f"the version before line {event['id']} cannot be read: {error}") from error
+
+
+def definition_before(agent: AgentState, run: Run, rows: Iterable[JournalRow]) -> Any:
+    """The version that a run followed before these entries, which are all that came after some point.
+
+    Raises UnreadableError.
+    """
+    for row in rows:
+        if (event := migration_in(row)) is not None:
+            return former_version(run, event)
+    return definition_of(agent, run)
+
+
+_read = lru_cache(maxsize=64)(read_definition)
+"""Reads a version once for all runs that followed it: a thousand go back together."""
 
 
 class _Replay:
@@ -120,6 +155,9 @@ class _Replay:
         if snapshot is not None:
             self.state, commands = codec.decode_snapshot(snapshot.data, run.engine.state_type, self._element)
             self._give(commands)
+        else:
+            rows = store.journal(run.eid) if history is None else history.entries
+            self.state = self.engine.begin(run.eid, definition_before(self.agent, run, rows))
         after = snapshot.seq if snapshot is not None else 0
         for row in store.journal(run.eid, after) if history is None else history.entries:
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)

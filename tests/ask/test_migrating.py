@@ -135,6 +135,46 @@ def test_what_was_migrated_is_so_after_a_restart_and_its_past_is_shown_by_its_pa
         assert agent.run(run)["phase"] == "done"
 
 
+def test_runs_of_an_older_version_are_listed_until_they_migrate(home: Home, agent: Agent) -> None:
+    run = started(agent)
+    assert agent.runs(older=True) == []
+    home.write(OTHER)
+    agent.ask("reload")
+    other = started(agent)
+    assert [row["eid"] for row in agent.runs(older=True)] == [run]
+    assert [row["eid"] for row in agent.runs(older=True, limit=5)] == [run]
+    assert agent.runs(older=True, state="failed") == []
+    assert {row["outcome"] for row in agent.migrate("r.*", dry=True)["runs"]} == {
+        "would migrate", "same version"
+    }  # fmt: skip
+    outcomes = {row["run"]: row["outcome"] for row in agent.migrate("r.*")["runs"]}
+    assert outcomes == {run: "migrated", other: "same version"}
+    assert agent.runs(older=True) == []
+    assert agent.migrate(run, undo=True)["runs"][0]["outcome"] == "migrated"
+    assert [row["eid"] for row in agent.runs(older=True)] == [run]
+
+
+def test_a_file_is_no_version_where_definitions_are_held_against_grants(home: Home) -> None:
+    (home.path / "etc").mkdir()
+    (home.path / "etc" / "narval.toml").write_text('grants = "ask"\n')
+    module = MODULE.replace("action()", 'action(needs=Needs(hosts=["x.org:443"]))')
+    module = module.replace('runs="inline"', 'runs="inline", needs=Needs()').replace(
+        "Output", "Needs, Output", 1
+    )
+    (home.path / "modules" / "m.py").write_text(module)
+    with narval.open(home.path) as agent:
+        agent.ask("grant", name="r.ask")
+        run = started(agent)
+        with pytest.raises(RequestError, match=r"put the file into it, grant what it needs"):
+            agent.ask("migrate", runs=[str(run)], text=OTHER, path="other.xml")
+        home.write(OTHER.replace("m.note", "m.slow"))
+        agent.ask("reload")
+        [row] = agent.migrate(run)["runs"]
+        assert row["refused"][0]["why"].startswith("nobody has granted what r.ask needs in this version")
+        agent.ask("grant", name="r.ask")
+        assert agent.migrate(run)["runs"][0]["outcome"] == "migrated"
+
+
 def test_a_migration_is_taken_back_until_the_run_went_on(home: Home) -> None:
     with narval.open(home.path) as agent:
         run = started(agent)
@@ -253,6 +293,39 @@ def test_an_automaton_goes_on_from_the_state_that_it_waits_in(home: Home, agent:
     shown = agent.run(run)
     assert shown["phase"] == "done"
     assert [(state["id"], state["visits"]) for state in shown["states"]] == [("start", 1), ("more", 1)]
+
+
+JOIN = """<AUTOMATON group="r" name="joins">
+<state name="start" command="true"/><state name="a" command="true"/>
+<state name="b" command="true"><wait signal="go"/></state>
+<state name="c" command="true"><wait signal="go"/></state><state name="{0}" command="true"/>
+<TRANSITION from="start" to="a" label="0"/><TRANSITION from="start" to="b" label="0"/>
+<TRANSITION from="start" to="c" label="0"/><TRANSITION from="c" signal="anew" to="a"/>
+<TRANSITION from="a" to="{0}" label="0"/><TRANSITION from="b" to="{0}" label="0"/></AUTOMATON>"""
+
+
+def test_what_a_join_had_before_it_has_another_name_is_read_again_and_drawn(home: Home) -> None:
+    file = home.path / "recipes" / "a.xml"
+    file.write_text(JOIN.format("join"))
+    with narval.open(home.path) as agent:
+        run = agent.start("r.joins")
+        agent.until_idle()
+        agent.signal(run, "anew")  # what ended before does not count for the join any more
+        agent.until_idle()
+        file.write_text(JOIN.format("both"))
+        agent.ask("reload")
+        [row] = agent.migrate(run, names={"join": "both"})["runs"]
+        assert row["outcome"] == "migrated"
+    with narval.open(home.path) as agent:
+        agent.signal(run, "go")
+        agent.until_idle()
+        assert agent.run(run)["phase"] == "done"
+        told = agent.ask("replay", run=run)
+        assert {part[0] for part in told["parts"]} == {"start", "a", "b", "c", "join"}
+        [moved] = [entry for entry in told["entries"] if "version" in entry]
+        assert moved["version"] == row["version"]
+        rest = agent.ask("replay", run=run, after=moved["seq"])
+        assert {part[0] for part in rest["parts"]} == {"start", "a", "b", "c", "both"}
 
 
 PROCESS = """<process-definition group="r" name="sale">

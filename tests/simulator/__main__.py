@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.simulator.boundaries import Boundary, every_boundary
-from tests.simulator.kinds import of
+from tests.simulator.kinds import KINDS, of
 from tests.simulator.many_agents import AgentsBoundary
 from tests.simulator.people import PeopledBoundary
 from tests.simulator.simulation import OFTEN, BrokenError, Report, run
@@ -26,32 +26,9 @@ def main() -> int:
     parser.add_argument(
         "--often", type=float, default=OFTEN, help="how many of the turns are compared (0 to 1)"
     )
-    parser.add_argument(
-        "--wide",
-        action="store_const",
-        const="wide",
-        dest="kind",
-        help="with hot files, in nights of summer time",
-    )
-    parser.add_argument(
-        "--in-memory", action="store_const", const="in-memory", dest="kind", help="wide, and without a disk"
-    )
-    parser.add_argument(
-        "--agents", action="store_const", const="agents", dest="kind", help="several agents in one daemon"
-    )
-    parser.add_argument(
-        "--daemons", action="store_const", const="daemons", dest="kind", help="several daemons, one server"
-    )
-    parser.add_argument(
-        "--people", action="store_const", const="people", dest="kind", help="steps that ask people, who act"
-    )
-    parser.add_argument(
-        "--tasks",
-        action="store_const",
-        const="tasks",
-        dest="kind",
-        help="task types, objects on their way",
-    )
+    for word, kind in KINDS.items():
+        about = (kind.__doc__ or "").splitlines()[0]
+        parser.add_argument(f"--{word}", action="store_const", const=word, dest="kind", help=about)
     parser.add_argument(
         "--every-commit",
         action="store_true",

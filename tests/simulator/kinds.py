@@ -7,11 +7,12 @@ from tests.simulator.many_agents import ManyAgents
 from tests.simulator.people import Peopled
 from tests.simulator.simulation import Simulation
 from tests.simulator.tasks import Tasked
-from tests.simulator.wide import InMemory, Wide
+from tests.simulator.wide import InMemory, Migrating, Wide
 
 KINDS = {
     "wide": Wide,
     "in-memory": InMemory,
+    "migrating": Migrating,
     "agents": ManyAgents,
     "daemons": Daemons,
     "people": Peopled,

@@ -267,16 +267,18 @@ class Simulation:
             await self._ask(daemon, name, run=self.chance.choice(runs))
         await self._ask(daemon, "status")
 
-    async def _ask(self, daemon: Daemon, operation: str, /, **arguments: Any) -> None:
-        """An operation, as a surface asks it; what it refuses is refused."""
+    async def _ask(self, daemon: Daemon, operation: str, /, **arguments: Any) -> Any:
+        """The answer to an operation, as a surface asks it; None where it is refused."""
         self._note(f"{operation} {arguments}")
         try:
             answer = await invoke(daemon, PROGRAM.asking(self._asked), operation, arguments)
             assert list(wire.answer(1, answer))
+            return answer
         except RequestError as error:
             self._note(f"refused: {error}")
         except DaemonGoneError:
             assert self.scene.alive is None or self.scene.alive.rounds.gone is not None
+        return None
 
     async def _stop(self, daemon: Daemon) -> None:
         if self.chance.random() < 0.3:

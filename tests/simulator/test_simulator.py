@@ -16,7 +16,7 @@ from narval.store.memory import VolatileAgent
 from tests.simulator.boundaries import every_boundary
 from tests.simulator.kinds import of
 from tests.simulator.simulation import BrokenError, Simulation, run
-from tests.simulator.wide import InMemory, Wide
+from tests.simulator.wide import InMemory, Migrating, Wide
 
 KEPT = [
     (int(words[0]), *words[1:])
@@ -48,10 +48,16 @@ def test_N35_what_must_hold_holds_for_thousands_of_seeds() -> None:
         run(seed)
 
 
-@pytest.mark.parametrize("first", range(20_000, 20_000 + FRESH // 2, AT_ONCE))
+@pytest.mark.parametrize("first", range(20_000, 20_000 + FRESH // 4, AT_ONCE // 2))
 def test_N25_N31_files_are_saved_and_clocks_are_set_for_summer_meanwhile(first: int) -> None:
-    for seed in range(first, first + AT_ONCE):
+    for seed in range(first, first + AT_ONCE // 2):
         run(seed, Wide)
+
+
+@pytest.mark.parametrize("first", range(40_000, 40_000 + FRESH // 4, AT_ONCE // 2))
+def test_what_must_hold_holds_while_runs_go_on_with_other_versions(first: int) -> None:
+    for seed in range(first, first + AT_ONCE // 2):
+        run(seed, Migrating)
 
 
 @pytest.mark.parametrize("first", range(30_000, 30_000 + FRESH // 4, AT_ONCE // 2))
@@ -68,7 +74,7 @@ def test_N35_a_daemon_may_be_killed_before_and_after_each_commit(seed: int) -> N
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", [Wide, InMemory])
+@pytest.mark.parametrize("kind", [Wide, InMemory, Migrating])
 def test_what_must_hold_holds_for_thousands_of_wide_seeds(kind: type[Simulation]) -> None:
     first = SystemRandom().randrange(10**6, 10**9)
     for seed in range(first, first + SOAK // 2):

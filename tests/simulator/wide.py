@@ -18,7 +18,7 @@ from narval.system.clock import SimulatedClock
 from tests.simulator import invariants
 from tests.simulator.invariants import VolatileLedger
 from tests.simulator.simulation import Simulation
-from tests.simulator.world import FIELDS, MODULE, MORE, World
+from tests.simulator.world import FIELDS, MODULE, MORE, PATTERNS, World
 
 NIGHTS = (
     ("Europe/Paris", "2026-03-28T22:00:00Z"),
@@ -119,6 +119,42 @@ class Wide(Simulation):
             invariants.check_dates(daemon)
 
 
+class Migrating(Wide):
+    """Runs under way go on with other versions, most of which differ in one pattern, and back."""
+
+    option = "--migrating "
+
+    def __init__(self, seed: int, *rest: Any) -> None:
+        self._text = ""
+        super().__init__(seed, *rest)
+        self.migrated = 0
+
+    def _ways(self) -> dict[Callable[[Daemon], Any], int]:
+        return super()._ways() | {self._migrate: 8}
+
+    async def _migrate(self, daemon: Daemon) -> None:
+        """All runs of some recipes go on with the newest version, or back; some have no place there."""
+        how: dict[str, Any] = {"undo": True} if self.chance.random() < 0.3 else {}
+        if not how:
+            await self._save_recipes(daemon)
+        if self.chance.random() < 0.1:
+            how = {"names": {"s0": "s1"}}
+        answer = await self._ask(daemon, "migrate", runs=["w.*"], **how)
+        if answer is not None:
+            self.migrated += sum(row["outcome"] == "migrated" for row in answer["runs"])
+            await self._rest(daemon)
+
+    def _write_recipes(self) -> None:
+        waited = [pattern for pattern in PATTERNS if f"<match>{pattern}</match>" in self._text]
+        if waited and self.chance.random() < 0.8:
+            old, new = self.chance.choice(waited), self.chance.choice(PATTERNS)
+            self._text = self._text.replace(f"<match>{old}</match>", f"<match>{new}</match>", 1)
+        else:
+            self._text = self.world.cookbook()
+        self.scene.write("recipes/w.xml", self._text)
+        self._is_faulty = False
+
+
 class InMemory(Wide):
     """The same without a disk: who ends leaves nothing, and the next one begins anew."""
 
@@ -167,4 +203,4 @@ class InMemory(Wide):
         invariants.check_rebuilt(agent)
 
 
-__all__ = ["InMemory", "Wide"]
+__all__ = ["InMemory", "Migrating", "Wide"]

@@ -15,13 +15,13 @@ from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
 
-_NARROWING = frozenset({"definition", "since", "error", "text"})
+_NARROWING = frozenset({"definition", "since", "error", "text", "older"})
 """The arguments that a row of the store cannot answer."""
 
 
 def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
     """The page of runs that is asked for; None for a listing of all."""
-    if _NARROWING & {name for name, value in arguments.items() if value is not None}:
+    if _NARROWING & {name for name, value in arguments.items() if value not in (None, False)}:
         return None
     query = _query(**{name: value for name, value in arguments.items() if name not in _NARROWING})
     return query if query.limit is not None and query.limit > 0 else None
@@ -43,15 +43,18 @@ async def runs(
     since: str | None = None,
     error: str | None = None,
     text: str | None = None,
+    older: bool = False,
 ) -> list[dict[str, Any]]:
     """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
 
     `definition` is the digest of a version or its beginning, `since` leaves out those that began before that
     moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
+    With `older`, only those under way that keep an older version of their definition than its file has.
 
     Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
     with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
+    state = "active" if older and state is None else state
     agent, query, start = daemon.agent, _query(kind, state=state, name=name), moment_from(since)
 
     def form(eid: int) -> dict[str, Any] | None:
@@ -60,10 +63,10 @@ async def runs(
             return None
         if (definition and not run.digest.startswith(definition)) or (start and run.started < start):
             return None
-        if (error is None and text is None) or run.error is not None:
-            row = json_forms.run(agent, run)
-            return row if _erred(row["error"], error, text) else None
-        return None
+        if (error is not None or text is not None) and run.error is None:
+            return None
+        row = json_forms.run(agent, run)
+        return row if _erred(row["error"], error, text) and (not older or "newer" in row) else None
 
     sets = _sets(agent, query, erred=error is not None or text is not None)
     eids = eids_of(limit, before, lambda: snapshot(sets), partial(descending, sets))

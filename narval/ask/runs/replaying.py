@@ -28,7 +28,7 @@ Parts = tuple[GraphNode | GraphEdge, ...]
 async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
     """The entries of a run's journal after line `after`, at most `limit` and 1,000. Of each: its last
     line, its moment, what happened in words, a mark for errors and signals, and the parts and arcs that
-    changed, with what they are then.
+    changed, with what they are then; where the run migrated, also the `version` that it follows then.
 
     `parts` and `arcs` have all of them before the first entry that is told. The run can be shown from line
     `first` on, which is its beginning where it is `whole`; `more` says that entries follow, `fault` why none
@@ -55,7 +55,9 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
             pictures.apply(entry)
             if entry.lines:
                 then = await pictures.taken() if entry.changes else before
-                entries.append(_summary(entry.lines) | _differences(before, then))
+                row = _summary(entry.lines) | _differences(before, then)
+                version = {} if entry.definition is None else {"version": entry.definition.digest}
+                entries.append(row | version)
         if base is None:
             base = await pictures.taken()
     except UnreadableError as error:
@@ -65,23 +67,25 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
 
 class _Pictures:
     """The graphs of a run as its entries are applied, one after another; `last` are the parts of the one that
-    was taken last. Between two of them the loop does something else where that is due.
+    was taken last. Each is of the version that the run followed then. Between two of them the loop does
+    something else where that is due.
     """
 
     def __init__(self, engine: Engine, begun: RunSnapshot) -> None:
-        self._engine, self._begun = engine, begun
+        self._engine, self._state, self._definition = engine, begun.state, begun.definition
         self.time_slice = TimeSlice()
         self.last: Parts = ()
 
     def apply(self, entry: ReplayedEntry) -> None:
         """Let the state be what it was after an entry."""
         for change in entry.changes:
-            change.apply(self._begun.state)
+            change.apply(self._state)
+        self._definition = entry.definition or self._definition
 
     async def taken(self) -> Parts:
         """The parts and arcs as the state shows them now."""
         await self.time_slice.yield_if_due()
-        self.last = graph_of(self._engine, self._begun.definition, self._begun.state).parts
+        self.last = graph_of(self._engine, self._definition, self._state).parts
         return self.last
 
 

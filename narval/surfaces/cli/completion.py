@@ -198,6 +198,10 @@ def _versions(context: click.Context, _: str) -> Choices:
         yield row["digest"], row["path"]
 
 
+def _loaded_version(_: click.Context, __: str) -> Choices:
+    yield "current", "the version that is loaded"
+
+
 def _dead_letters(context: click.Context, _: str) -> Choices:
     for row in asked(context, "letters", dead=True):
         yield str(row["letter"]), f"{row['element'] or row['kind']} for {row['to']}: {row['reason']}"
@@ -215,6 +219,7 @@ trusted = source(_trusted)
 labels = source(_labels)
 incidents = source(_incidents)
 versions = source(_versions)
+version_or_file = source(_loaded_version, or_file=True)
 runs = source(of_runs)
 active_runs = source(of_runs, state="active")
 active_names = source(_active_names)

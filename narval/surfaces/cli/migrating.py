@@ -37,7 +37,12 @@ narval migrate 12 --undo"""
 @command("migrate", example=_EXAMPLE, alters=True)
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=completion.active_runs)
 @click.option(
-    "--to", "to", metavar="FILE|current", default=CURRENT, help="The version: of a file, or the loaded one."
+    "--to",
+    "to",
+    metavar="FILE|current",
+    default=CURRENT,
+    shell_complete=completion.version_or_file,
+    help="The version: of a file, or the loaded one.",
 )
 @click.option(
     "--names", type=Pair("OLD=NEW"), multiple=True, help="A part that was renamed; may be repeated."

@@ -61,8 +61,9 @@ at_option = click.option(
 @click.option("--since", metavar="MOMENT", help="Only those that began from this moment on.")
 @click.option("--error", metavar="TYPE", help="Only those with an error of this type.")
 @click.option("--text", metavar="WORDS", help="Only those whose error has these words.")
+@click.option("--older", is_flag=True, help="Only those under way whose file has a newer version.")
 @paged
-def runs(session: Session, page: Page, state: str | None, **query: str | None) -> None:
+def runs(session: Session, page: Page, state: str | None, **query: str | bool | None) -> None:
     """List the runs there are, newest first."""
     answer = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
     if state not in (None, *STATES) and not (answer or session.ask("runs", state=state, limit=1)):

@@ -2,7 +2,8 @@
 //
 // <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
 // made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
-// arcs ([id, state]) as they were at first, and of each entry {seq, at, what, mark} and those that changed.
+// arcs ([id, state]) as they were at first, and of each entry {seq, at, what, mark} and those that changed; an entry
+// after which the run follows another version has its digest as version.
 
 const PAGE = 1000;
 const PACE = 250;          // milliseconds between two entries that are played
@@ -158,6 +159,13 @@ const begin = () => {
 
   let asked = 0;
   const show = (index) => {
+    const passed = film.entries.slice(Math.min(at, index) + 1, Math.max(at, index) + 1);
+    if (passed.some((entry) => entry.version)) {  // another version has another graph: the server draws it
+      const url = new URL(location.href);
+      url.searchParams.set("at", String(film.entries[index].seq));
+      location.assign(url);
+      return;
+    }
     const rows = film.between(at, index);
     at = index;
     following = false;
