@@ -308,8 +308,8 @@ FOUND = {**BASE, "entries": ENTRIES, "more": False}
 REPLAY = '<div id="replay" data-replay="/replay.json" data-at="AT"><a href="/?at=10">first</a></div>'
 
 
-def with_replay(stage: Stage, at: str = "", attributes: str = "") -> Any:
-    stage.answers["/replay.json"] = json.dumps(FOUND), "application/json"
+def with_replay(stage: Stage, at: str = "", attributes: str = "", found: dict[str, Any] = FOUND) -> Any:
+    stage.answers["/replay.json"] = json.dumps(found), "application/json"
     body = GRAPH.replace("REPLAY", REPLAY.replace("AT", at))
     stage.show(body, attributes, f"/?at={at}" if at else "/")
     return stage.page
@@ -350,6 +350,17 @@ class TestReplay:
         page.locator("body[data-stream=over]").wait_for()
         page.get_by_role("button", name="Now").click()
         page.locator("#p2.s-active").wait_for()
+
+    def test_M34_a_moment_of_another_version_is_drawn_by_the_server(self, stage: Stage) -> None:
+        moved = [*ENTRIES[:2], entry(14, "goes on with version 2", [], version="2"), ENTRIES[2]]
+        page = with_replay(stage, found={**FOUND, "entries": moved})
+        page.get_by_role("slider").focus()
+        page.locator(".told", has_text="15 · b failed").wait_for()
+        page.get_by_role("button", name="Back").click()
+        page.locator("#p1.s-active").wait_for()
+        page.get_by_role("button", name="First").click()
+        page.wait_for_url("**/?at=10")
+        assert len([url for url in stage.asked if url == "/?at=10"]) == 1, "it is another page"
 
     def test_M34_a_move_takes_at_most_50_ms_with_300_parts(self, stage: Stage) -> None:
         parts = "".join(

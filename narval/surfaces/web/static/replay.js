@@ -158,14 +158,19 @@ const begin = () => {
   };
 
   let asked = 0;
+  // Another version has another graph, which the server draws.
+  const isRedrawn = (index) =>
+    film.entries.slice(Math.min(at, index) + 1, Math.max(at, index) + 1).some((entry) => entry.version);
+
+  const visit = (seq) => {
+    const url = new URL(location.href);
+    if (seq === undefined) url.searchParams.delete("at");
+    else url.searchParams.set("at", String(seq));
+    location.assign(url);
+  };
+
   const show = (index) => {
-    const passed = film.entries.slice(Math.min(at, index) + 1, Math.max(at, index) + 1);
-    if (passed.some((entry) => entry.version)) {  // another version has another graph: the server draws it
-      const url = new URL(location.href);
-      url.searchParams.set("at", String(film.entries[index].seq));
-      location.assign(url);
-      return;
-    }
+    if (isRedrawn(index)) { visit(film.entries[index].seq); return; }
     const rows = film.between(at, index);
     at = index;
     following = false;
@@ -191,13 +196,12 @@ const begin = () => {
   const present = async () => {
     stop();
     if (Number.isInteger(wanted) && !document.body.dataset.live) {  // the page shows a moment: the present is another one
-      const url = new URL(location.href);
-      url.searchParams.delete("at");
-      location.assign(url);
+      visit();
       return;
     }
     await load();
     if (!film.entries.length) return;
+    if (isRedrawn(film.entries.length - 1)) { visit(); return; }
     show(film.entries.length - 1);
     following = true;
     document.dispatchEvent(new CustomEvent("narval:now"));
