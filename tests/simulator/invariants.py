@@ -174,12 +174,16 @@ class Ledger:
             self.kept_by = {eid: owner for eid, owner in self.kept_by.items() if owner != run}
 
     def _resumes(self, run: int, other: int) -> bool:
-        """Whether a run goes on from another, and may take again what that had taken."""
+        """Whether a run may take again what another had taken: it goes on from that one, or both from one."""
+        return not self._line(run).isdisjoint(self._line(other))
+
+    def _line(self, run: int) -> set[int]:
+        """A run, and those from which it goes on."""
+        line = {run}
         while run in self.resumed:
             run = self.resumed[run]
-            if run == other:
-                return True
-        return False
+            line.add(run)
+        return line
 
     def _let_go(self, run: int, where: str, eids: Iterable[int]) -> None:
         for eid in eids:
