@@ -8,15 +8,15 @@ its snapshot is where it can be shown from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
 from narval.agent.replay import definition_before, former_version, migration_in, version_of
 from narval.agent.run import Run
 from narval.core.elements.element import Element
-from narval.core.engines.events import Migrated, Reusable
-from narval.core.errors import DefinitionError, RequestError, UnreadableError
+from narval.core.engines.events import Reusable
+from narval.core.errors import RequestError
 from narval.store import codec
 from narval.store.batch import JournalRow, SnapshotRow
 
