@@ -144,13 +144,13 @@ def test_runs_of_an_older_version_are_listed_until_they_migrate(home: Home, agen
     assert [row["eid"] for row in agent.runs(older=True)] == [run]
     assert [row["eid"] for row in agent.runs(older=True, limit=5)] == [run]
     assert agent.runs(older=True, state="failed") == []
-    assert {row["outcome"] for row in agent.migrate("r.*", dry=True)["runs"]} == {
+    assert {row["outcome"] for row in migrate(agent, "r.*", dry=True)} == {
         "would migrate", "same version"
     }  # fmt: skip
-    outcomes = {row["run"]: row["outcome"] for row in agent.migrate("r.*")["runs"]}
+    outcomes = {row["run"]: row["outcome"] for row in migrate(agent, "r.*")}
     assert outcomes == {run: "migrated", other: "same version"}
     assert agent.runs(older=True) == []
-    assert agent.migrate(run, undo=True)["runs"][0]["outcome"] == "migrated"
+    assert migrate(agent, run, undo=True)[0]["outcome"] == "migrated"
     assert [row["eid"] for row in agent.runs(older=True)] == [run]
 
 
@@ -169,10 +169,10 @@ def test_a_file_is_no_version_where_definitions_are_held_against_grants(home: Ho
             agent.ask("migrate", runs=[str(run)], text=OTHER, path="other.xml")
         home.write(OTHER.replace("m.note", "m.slow"))
         agent.ask("reload")
-        [row] = agent.migrate(run)["runs"]
+        [row] = migrate(agent, run)
         assert row["refused"][0]["why"].startswith("nobody has granted what r.ask needs in this version")
         agent.ask("grant", name="r.ask")
-        assert agent.migrate(run)["runs"][0]["outcome"] == "migrated"
+        assert migrate(agent, run)[0]["outcome"] == "migrated"
 
 
 def test_a_migration_is_taken_back_until_the_run_went_on(home: Home) -> None:
@@ -314,7 +314,7 @@ def test_what_a_join_had_before_it_has_another_name_is_read_again_and_drawn(home
         agent.until_idle()
         file.write_text(JOIN.format("both"))
         agent.ask("reload")
-        [row] = agent.migrate(run, names={"join": "both"})["runs"]
+        [row] = migrate(agent, run, names={"join": "both"})
         assert row["outcome"] == "migrated"
     with narval.open(home.path) as agent:
         agent.signal(run, "go")

@@ -238,18 +238,6 @@ class Agent(OfMessages, OfKinds):
         """Begin a run again from a step, or from that which failed; the eid of the new run."""
         return int(ask(self, acts.retry, run, step)["eid"])
 
-    def migrate(
-        self, *runs: int | str, names: dict[str, str] | None = None, undo: bool = False, dry: bool = False
-    ) -> dict[str, Any]:
-        """Let runs go on with the version of their definition that is loaded; what became of each, as
-        `narval migrate --json` tells it. `runs` are numbers, or patterns of names ('shop.*').
-
-        `names` are those of parts that were renamed, old to new. With `undo` they go back, with `dry` nothing
-        is done. Raises RequestError where there is no such run.
-        """
-        meant = [str(run) for run in runs]
-        return dict(self.ask("migrate", runs=meant, names=names, undo=undo, dry=dry))
-
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Tell a run something under a name, with elements and attributes; its answer."""
         xml = [_bytes(element) for element in elements]
