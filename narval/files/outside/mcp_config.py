@@ -22,15 +22,17 @@ TABLES = ("mcpServers", "servers", "context_servers")
 MOST_BYTES = 1024 * 1024
 """The most bytes of a text of servers."""
 
+_SWITCHES = ("disabled", "enabled")
 _URLS = ("url", "serverUrl", "httpUrl")
-_FOLLOWED = ("command", "args", "env", "cwd", *_URLS, "headers", "type", "transport", "source")
+_FOLLOWED = ("command", "args", "env", "cwd", *_URLS, "headers", "type", "transport", "source", *_SWITCHES)
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _ASKED = re.compile(r"\$\{input:[^{}]*\}")
 _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}")
 _STRING = r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)'
 _COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
-_OVER_HTTP = ("http", "streamable-http", "streamablehttp", "streamable_http")
+_OVER_HTTP = ("http", "streamable-http", "streamablehttp", "streamable_http", "remote")
+_OVER_PIPES = ("stdio", "local")
 
 
 class AddedServer(NamedTuple):
@@ -45,7 +47,14 @@ class AddedServer(NamedTuple):
     ignored: tuple[str, ...]
 
 
-def read_config(text: str) -> list[AddedServer]:
+class Config(NamedTuple):
+    """The servers of a text: those to be added, and the names of those that are switched off there."""
+
+    servers: list[AddedServer]
+    disabled: list[str]
+
+
+def read_config(text: str) -> Config:
     """The servers in a text of JSON. Raises RequestError with what was expected."""
     if len(text) > MOST_BYTES:
         raise RequestError(f"expected at most {MOST_BYTES:,} characters, got {len(text):,}")
@@ -53,14 +62,17 @@ def read_config(text: str) -> list[AddedServer]:
         value = json.loads(_without_comments(text.removeprefix("\ufeff")))
     except (ValueError, RecursionError) as error:
         raise RequestError(f"expected JSON with mcpServers: {error}") from None
-    servers, written = list[AddedServer](), dict[str, str]()
+    servers, disabled, written = list[AddedServer](), list[str](), dict[str, str]()
     for name, entry in _table_in(value).items():
-        server = _server(name, entry)
+        if isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False):
+            disabled.append(name)
+            continue
+        server = _server(name, _usual(entry))
         if (before := written.setdefault(server.name, name)) != name:
             both = f"{before!r:.80} and {name!r:.80} would both be [{MCP}.{server.name}]"
             raise RequestError(f"{both}: name one of them otherwise")
         servers.append(server)
-    return servers
+    return Config(servers, disabled)
 
 
 def _without_comments(text: str) -> str:
@@ -78,15 +90,42 @@ def _table_in(value: Any) -> dict[str, Any]:
     for holder in holders:
         for name in TABLES:
             table = holder.get(name) if isinstance(holder, dict) else None
+            if isinstance(table, list) and all(_is_named(entry) for entry in table):
+                table = {entry["name"]: entry for entry in table}
             if isinstance(table, dict) and table:
                 return table
-    if isinstance(value, dict) and value and all(map(_is_server, value.values())):
-        return value
+    for holder in holders:
+        if isinstance(holder, dict) and holder and all(map(_is_server, holder.values())):
+            return holder
     raise RequestError('expected {"mcpServers": {"NAME": {"command": …, "args": […]}}}, got no such server')
 
 
 def _is_server(entry: Any) -> bool:
-    return isinstance(entry, dict) and any(isinstance(entry.get(key), str) for key in ("command", *_URLS))
+    if not isinstance(entry, dict):
+        return False
+    return isinstance(entry.get("command"), list) or any(
+        isinstance(entry.get(key), str) for key in ("command", *_URLS)
+    )
+
+
+def _is_named(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("name"), str)
+
+
+def _usual(entry: Any) -> Any:
+    """An entry in the form that most programs have: in some, `command` is all words, or an object."""
+    if not isinstance(entry, dict):
+        return entry
+    usual = {key: value for key, value in entry.items() if key not in ("environment", "name")}
+    if "environment" in entry:
+        usual["env"] = entry["environment"]
+    command = entry.get("command")
+    if isinstance(command, list) and command:
+        usual |= {"command": command[0], "args": command[1:]}
+    elif isinstance(command, dict):
+        usual |= {key: command[key] for key in ("args", "env") if key in command}
+        usual["command"] = command.get("path")
+    return usual
 
 
 def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
@@ -179,7 +218,7 @@ def _check_transport(name: str, kind: str, url: str | None) -> None:
         )
     if kind and url is not None and kind not in _OVER_HTTP:
         raise RequestError(f"{name}: type: expected http beside a url, got {kind:.80}")
-    if kind and url is None and kind != "stdio":
+    if kind and url is None and kind not in _OVER_PIPES:
         raise RequestError(f"{name}: type: expected stdio beside a command, or a url, got {kind:.80}")
 
 

@@ -73,7 +73,9 @@ def servers_to_add(home: Path, paths: Iterable[str], servers: Iterable[McpServer
     for path in paths:
         source = read_file(home / path, path) if path.endswith(".json") else None
         try:
-            added = read_config(source.text) if source is not None and not isinstance(source, Fault) else []
+            if source is None or isinstance(source, Fault):
+                continue
+            added = read_config(source.text).servers
         except RequestError:  # it is of something else
             continue
         files.update({server.name: path for server in added if server.name not in there})

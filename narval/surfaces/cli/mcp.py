@@ -112,20 +112,23 @@ def add(session: Session, file: Any, offline: bool) -> None:
     """Add the MCP servers of a JSON file that another program has.
 
     Its mcpServers become tables of etc/narval.toml. Variables and tokens become files of etc/ that you alone
-    may read, since nobody can tell which of them are secret. Each server is asked for its tools.
+    may read, since nobody can tell which of them are secret. Each server is asked for its tools. Servers that
+    are switched off in the file are left out.
     """
     from narval.files.outside.mcp_config import MOST_BYTES, add_servers, read_config
 
-    added, home = read_config(file.read(MOST_BYTES + 1)), session.home.path
-    add_servers(home, added)
+    config, home = read_config(file.read(MOST_BYTES + 1)), session.home.path
+    add_servers(home, config.servers)
     rows = []
-    for server in added:
+    for server in config.servers:
         why = "" if offline or server.asked else _first_tools(session, server.name)
         files = [f"etc/{name}" for name in server.secrets]
         asked = [f"etc/{name}" for name in server.asked]
         row = {"server": server.name, "files": files, "to_write": asked, "ignored": [*server.ignored]}
         rows.append({**row, "not_asked": why})
     session.give(rows, _print_added)
+    for name in config.disabled:
+        click.echo(clean(f"left out {name}, which is switched off in the file"), err=True)
 
 
 def _first_tools(session: Session, name: str) -> str:

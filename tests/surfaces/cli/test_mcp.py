@@ -30,11 +30,11 @@ def config(home: Path, **more: object) -> Path:
 
 
 def test_a_server_is_added_with_its_secrets_and_its_tools_are_actions(home: Path) -> None:
-    said = well(home, "mcp", "add", str(config(home, env={"TOKEN": "s3same"}, disabled=True)))
+    said = well(home, "mcp", "add", str(config(home, env={"TOKEN": "s3same"}, alwaysAllow=[])))
     assert said.splitlines() == [
         "added [mcp.test-one]",
         "  wrote etc/mcp-test-one-token",
-        "  passed over: disabled",
+        "  passed over: alwaysAllow",
     ]
     secret = home / "etc/mcp-test-one-token"
     assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode)) == ("s3same\n", 0o600)
@@ -147,6 +147,31 @@ def test_the_forms_that_programs_have_become_tables(home: Path, wrap: str) -> No
 def test_servers_without_a_table_around_them_are_added(home: Path) -> None:
     (home.parent / "mcp.json").write_text('{"time": {"command": "uvx", "args": ["mcp-server-time"]}}')
     assert well(home, "mcp", "add", str(home.parent / "mcp.json"), "--offline") == "added [mcp.time]\n"
+
+
+OTHER_FORMS = (
+    '{"mcp": {"t": {"type": "local", "command": ["uvx", "t"], "environment": {"A": "${B}"}}}}',
+    '{"context_servers": {"t": {"command": {"path": "uvx", "args": ["t"], "env": {"A": "${B}"}}}}}',
+    '{"mcpServers": [{"name": "t", "command": "uvx", "args": ["t"], "env": {"A": "${B}"}}]}',
+)
+
+
+@pytest.mark.parametrize("text", OTHER_FORMS)
+def test_other_forms_of_a_program_become_the_same_table(home: Path, text: str) -> None:
+    (home.parent / "mcp.json").write_text(text)
+    assert well(home, "mcp", "add", str(home.parent / "mcp.json"), "--offline") == "added [mcp.t]\n"
+    tables = tomllib.loads((home / "etc/narval.toml").read_text())["mcp"]
+    assert tables == {"t": {"command": ["uvx", "t"], "secrets": {"A": "B"}}}
+
+
+def test_servers_that_are_switched_off_are_left_out_and_told(home: Path) -> None:
+    off = '{"mcp": {"o": {"type": "remote", "url": "https://o.org/mcp", "enabled": false}}}'
+    on = '{"mcpServers": {"a": {"command": "b", "disabled": false}, "c": {"command": "d", "disabled": true}}}'
+    for text, added, left_out in ((off, "", "o"), (on, "added [mcp.a]\n", "c")):
+        (home.parent / "mcp.json").write_text(text)
+        ended = narval(home, "mcp", "add", str(home.parent / "mcp.json"), "--offline")
+        assert (ended.exit_code, ended.stdout) == (0, added)
+        assert ended.stderr == f"left out {left_out}, which is switched off in the file\n"
 
 
 def test_a_server_that_is_not_there_is_told_with_the_one_that_was_meant(home: Path) -> None:
