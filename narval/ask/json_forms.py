@@ -13,6 +13,7 @@ from narval.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.agent.run import Run
 from narval.ask.element_titles import title_in, titles
 from narval.ask.places import place_of
+from narval.ask.runs.waiting import waits_for
 from narval.calls.record import LiveParts
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Output, Prototype
@@ -20,11 +21,10 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
-from narval.core.engines.commands import SIGNAL, Call
+from narval.core.engines.commands import Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
-from narval.core.kinds import ASKING, KINDS
 from narval.core.memory.labels import WHETHER, endorsement
 from narval.core.memory.memory import Memory
 from narval.core.source.secrets import without_secrets
@@ -94,29 +94,6 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
         "retry_of": {"run": again} if again else None,
         **newer(agent, run),
     }
-
-
-PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
-"""The things that a run waits for: an act is a signal, or a token to complete; nothing, while it works."""
-
-_ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
-"""The kinds of calls that another run answers."""
-
-
-def waits_for(run: Run) -> str | None:
-    """The sort of thing that a run waits for, by what it has in force; None for one that is over."""
-    if not run.active:
-        return None
-    kinds = {call.kind for call in run.calls.values()}
-    if run.kind in KINDS[ASKING].runs or ASKING in kinds:
-        return PERSON
-    if kinds - _ANSWERED_BY_RUNS:
-        return NOTHING
-    if run.watches:
-        return ELEMENT
-    if run.wakes:
-        return MOMENT
-    return CALL if kinds else ACT
 
 
 def newer(agent: AgentState, run: Run) -> Form:

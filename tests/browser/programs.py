@@ -30,6 +30,9 @@ STAGES = """\
     <transition id="never"><in idref="first"/><out idref="last"/>
       <condition use="yes"><match>never[@so='yes']</match></condition></transition>
   </recipe>
+  <recipe group="show" name="asks" start_step="judge" end_step="judge">
+    <step id="judge" type="work" target="show.judge"/>
+  </recipe>
   <work group="show" name="judge">
     <title>Is this to be answered?</title>
     <for roles="operator"/>

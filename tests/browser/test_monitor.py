@@ -231,7 +231,7 @@ class TestWhatIsSeen:
         self, watched: Watched, household: Household
     ) -> None:
         letter = household.add("<email subject='Price list?' from='otto' n='7'>Hello</email>")
-        asks, waits = household.start("show.judge"), household.start("show.still")
+        asks, waits = household.start("show.asks"), household.start("show.still")
         with household.client() as client:
             states = {run: client.ask("show", run=run)["waits_for"] for run in (asks, waits)}
         assert states == {asks: "person", waits: "element"}
@@ -244,6 +244,9 @@ class TestWhatIsSeen:
             page.locator("h1 .s-waiting").wait_for()
             page.goto(f"{BASE}/")
             page.locator("#live_active summary", has_text="at rest").wait_for()
+            page.locator("#live_active .s-person", has_text="for a person").first.click()
+            page.get_by_text("narval runs --waiting-for person").wait_for()
+            page.locator("td .s-person", has_text="waits for a person").first.wait_for()
             page.goto(f"{BASE}/memory?xpath=email")
             page.get_by_text("Price list? · otto").first.wait_for()
             page.goto(f"{BASE}/memory/{letter}")

@@ -10,12 +10,13 @@ from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
+from narval.ask.runs.waiting import check_sort, waiting_runs, waits_for
 from narval.core.engines.registry import listed_kinds
 from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
 
-_NARROWING = frozenset({"definition", "since", "error", "text", "older"})
+_NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for"})
 """The arguments that a row of the store cannot answer."""
 
 
@@ -44,12 +45,15 @@ async def runs(
     error: str | None = None,
     text: str | None = None,
     older: bool = False,
+    waiting_for: str | None = None,
 ) -> list[dict[str, Any]]:
     """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
 
     `definition` is the digest of a version or its beginning, `since` leaves out those that began before that
     moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
-    With `older`, only those under way that keep an older version of their definition than its file has.
+    With `older`, only those under way that keep an older version of their definition than its file has; with
+    `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
+    `element`, a `moment`, a `call`, or for `nothing`, as they work.
 
     Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
     with `limit` the newest so many, newest first; with `before` only those of lower eids.
@@ -63,12 +67,19 @@ async def runs(
             return None
         if (definition and not run.digest.startswith(definition)) or (start and run.started < start):
             return None
+        if waiting_for is not None and waits_for(run) != waiting_for:
+            return None
         if (error is not None or text is not None) and run.error is None:
             return None
         row = json_forms.run(agent, run)
         return row if _erred(row["error"], error, text) and (not older or "newer" in row) else None
 
-    sets = _sets(agent, query, erred=error is not None or text is not None)
+    if waiting_for is not None:
+        check_sort(waiting_for)
+        waiting = await waiting_runs(daemon)
+        sets: Sequence[SortedInts | Span] = [SortedInts(waiting.of(waiting_for, query.kinds))]
+    else:
+        sets = _sets(agent, query, erred=error is not None or text is not None)
     eids = eids_of(limit, before, lambda: snapshot(sets), partial(descending, sets))
     return await gathered(map(form, eids), limit)
 

@@ -81,6 +81,20 @@ Pairs = tuple[tuple[str, str], ...]
 """The values of an option that is a `Pair` and may be repeated."""
 
 
+class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argument here
+    """A kind of runs; the table of kinds is imported when one is given, or when help is asked for."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The kinds of runs."""
+        from narval.core.engines.registry import run_kinds
+
+        return tuple(run_kinds())
+
+
 class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
     """A name and a text, written NAME=TEXT; `name` is how help shows it."""
 

@@ -8,7 +8,7 @@ import click
 
 from narval.ask.text import Row, clean, counted, xml_text
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Number, Pair, Pairs, asking, command
+from narval.surfaces.cli.command import Number, Pair, Pairs, RunKind, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import PAGE, Page, paged
 from narval.surfaces.cli.render import answers
@@ -24,19 +24,8 @@ STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "f
 """Phases, then the states of plans that are no phase."""
 
 
-class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """A kind of runs; the table of kinds is imported when one is given, or when help is asked for."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The kinds of runs."""
-        from narval.core.engines.registry import run_kinds
-
-        return tuple(run_kinds())
-
+SORTS = ("person", "act", "nothing", "element", "moment", "call")
+"""The things that a run under way waits for; nothing, while it works."""
 
 run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.runs)
 active_run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.active_runs)
@@ -46,13 +35,20 @@ at_option = click.option(
 )
 
 
-@command("runs", example="narval runs --state failed\nnarval runs --name mail.triage --limit all --json")
+_RUNS = """\
+narval runs --state failed
+narval runs --waiting-for person
+narval runs --name mail.triage --limit all --json"""
+
+
+@command("runs", example=_RUNS)
 @click.option(
     "--state",
     metavar="S",
     shell_complete=lambda _context, _parameter, begun: [word for word in STATES if word.startswith(begun)],
     help="Only those in this state or phase: running, failed, done, …",
 )
+@click.option("--waiting-for", type=click.Choice(SORTS), help="Only those under way that wait for this.")
 @click.option("--kind", type=RunKind(), help="Only those of this kind.")
 @click.option(
     "--name", metavar="N", shell_complete=completion.definitions, help="Only those of this definition."

@@ -132,11 +132,11 @@ PHASE_TONES: Mapping[str, str] = {
 """The tone of each phase of a run."""
 
 WAITS_TONES: Mapping[str, tuple[str, str]] = {
-    "person": ("waits for a person", "person"), "element": ("waits for an element", "waiting"),
+    "person": ("waits for a person", "person"), "act": ("waits for an act", "person"),
+    "nothing": ("working", "active"), "element": ("waits for an element", "waiting"),
     "moment": ("waits for a moment", "waiting"), "call": ("waits for a call", "waiting"),
-    "act": ("waits for an act", "person"), "nothing": ("working", "active"),
 }  # fmt: skip
-"""The words and the tone of a run under way, by what it waits for."""
+"""The words and the tone of a run under way, by what it waits for; first what somebody has to see to."""
 
 WAITED_FOR: Mapping[str, str] = {
     "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",

@@ -86,6 +86,10 @@ def test_runs_are_chosen_by_state_kind_and_name(place: Path) -> None:
     assert len(data(place, "runs", "--kind", "plan")) == 3
     assert data(place, "runs", "--kind", "automaton") == []
     assert narval(place, "runs", "--kind", "recipe").exit_code == 2
+    assert [run["name"] for run in data(place, "runs", "--waiting-for", "element")] == ["demo.await"]
+    assert data(place, "runs", "--waiting-for", "person") == []
+    heading, row = well(place, "runs", "--waiting-for", "element").splitlines()
+    assert ("waits for" in heading, "element" in row) == (True, True)
 
 
 def test_N21_the_states_one_may_ask_for_are_the_phases_and_those_of_plans(place: Path) -> None:
@@ -110,7 +114,8 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
 
 def test_runs_are_a_table_for_people(place: Path) -> None:
     lines = well(place, "runs").splitlines()
-    assert lines[0].split() == ["run", "name", "kind", "state", "started", f"({zone()})", "took", "error"]
+    titles = f"run name kind state waits for started ({zone()}) took error"
+    assert lines[0].split() == titles.split()
     assert len(lines) == 4
     assert "there is nobody to talk to" in lines[2]
     assert lines[3].index("demo.greet") == lines[2].index("demo.fail") == lines[0].index("name")
@@ -349,6 +354,7 @@ def test_colours_are_for_terminals_and_can_be_declined(place: Path) -> None:
         (("memory", "letter["), 2, "'letter['"),
         (("memory", "$say"), 2, "$say is known only in a recipe"),
         (("memory", "letter[. = $say]", "--count"), 2, "$say is known only in a recipe"),
+        (("runs", "--waiting-for", "rain"), 2, "'rain' is not one of 'person', 'act', 'nothing', 'element',"),
         (("runs", "--state", "bogus"), 2, "'bogus' is not one of active, done, failed, cancelled, ready,"),
         (("runs", "--home", ""), 2, "expected the path of a folder, got an empty one"),
         (("init", ""), 2, "expected the path of a folder, got an empty one"),

@@ -130,6 +130,7 @@ def test_definitions_that_can_be_started_are_chosen_by_name(served: Path) -> Non
 
 def test_states_and_kinds_are_chosen(served: Path) -> None:
     assert choices(served, "runs", "--state", "f") == ["failed", "failed-end"]
+    assert choices(served, "runs", "--waiting-for", "p") == ["person"]
     assert choices(served, "runs", "--kind", "pl") == ["plan", "plan-undo"]
 
 

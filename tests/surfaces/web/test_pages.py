@@ -33,7 +33,10 @@ def test_M13_what_needs_attention_comes_first_and_leads_there(pages: PagesOfHome
 
 def test_M14_status_has_runs_calls_and_figures(pages: PagesOfHome, waiting: int) -> None:
     slow = pages.start("demo.slow")
-    pages.shows("/", f"{BASE}/runs/{waiting}", "talk.slow", f"{BASE}/runs/{slow}", "elements", "turns")
+    text = pages.shows("/", f"{BASE}/runs/{waiting}", "talk.slow", f"{BASE}/runs/{slow}", "elements", "turns")
+    count = pages.ask("status")["waits_for"]["element"]
+    (words,) = re.findall(rf'href="{BASE}/runs\?waiting_for=element">(.*?)</a>', text)
+    assert words == ("1 waits for an element" if count == 1 else f"{count} wait for an element")
     pages.ask("cancel", run=slow)
 
 
@@ -138,7 +141,9 @@ def test_M27_filters_of_runs(pages: PagesOfHome, failed: int, waiting: int) -> N
     for query in ({"phase": "failed"}, {"error": "ValueError"}, {"text": "talk to"}, {"name": "demo.fail"}):
         found = data(pages.get("/runs.json", **query))
         assert {run["name"] for run in found} == {"demo.fail"}, query
-    assert waiting in [run["eid"] for run in data(pages.get("/runs.json", phase="active"))]
+    for query in ({"phase": "active"}, {"waiting_for": "element"}):
+        assert waiting in [run["eid"] for run in data(pages.get("/runs.json", **query))]
+    assert waiting not in [run["eid"] for run in data(pages.get("/runs.json", waiting_for="person"))]
     digest = pages.ask("versions", name="demo.fail", kind="recipe")[0]["digest"]
     assert failed in [run["eid"] for run in data(pages.get("/runs.json", definition=digest[:10]))]
 

@@ -42,6 +42,7 @@ SAME = {
     "/": "status",
     "/runs": "runs --limit 50",
     "/runs?phase=failed&name=demo.fail": "runs --limit 50 --state failed --name demo.fail",
+    "/runs?waiting_for=element": "runs --limit 50 --waiting-for element",
     "/runs?error=ValueError&text=nobody": "runs --limit 50 --error ValueError --text nobody",
     "/runs/{fail}": "show {fail}",
     "/runs/{door}": "show {door}",

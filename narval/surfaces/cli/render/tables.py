@@ -145,6 +145,7 @@ RUNS = (
     Column("run", of("eid"), right=True),
     *plain("name", "kind"),
     Column("state", of("state"), style=_phase),
+    Column("waits for", lambda row: "" if row.get("waits_for") == "nothing" else row.get("waits_for") or ""),
     Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("took", took, right=True),
     Column("error", _error, most=200),

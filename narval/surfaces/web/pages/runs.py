@@ -15,7 +15,7 @@ LISTED = 50
 
 PHASES = ("active", "done", "failed", "cancelled")
 
-FILTERS = ("phase", "state", "kind", "name", "definition", "since", "error", "text")
+FILTERS = ("phase", "waiting_for", "state", "kind", "name", "definition", "since", "error", "text")
 """The filters, in the order of the form."""
 
 
@@ -34,7 +34,7 @@ def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
 
 RUN_OPTIONS = {
     "phase": "--state", "before": "--before",
-    **{name: f"--{name}" for name in FILTERS if name != "phase"},
+    **{name: f"--{name.replace('_', '-')}" for name in FILTERS if name != "phase"},
 }  # fmt: skip
 """The options of the command for the parameters of the list."""
 
@@ -49,7 +49,7 @@ async def run_list(visit: Visit) -> Shown:
     active: list[dict[str, Any]] = []
     try:
         found = await visit.ask("runs", limit=LISTED + 1, before=before, **query)
-        if before is None and "state" not in query:
+        if before is None and not {"state", "waiting_for"} & query.keys():
             active = await visit.ask("runs", limit=LISTED + 1, **query, state="active")
     except RequestError as error:
         if str(error).startswith("there is no agent"):
@@ -70,7 +70,7 @@ async def run_list(visit: Visit) -> Shown:
         "phases": [(phase, url(**{**chosen, "phase": phase})) for phase in PHASES],
         "lifted": await _lifted(visit, chosen) if is_empty else [],
         "problem": problem,
-        "only_active": chosen.get("phase") == "active",
+        "only_active": chosen.get("phase") == "active" or "waiting_for" in chosen,
         "older": older,
         "newest": url(**chosen) if before is not None else "",
         "here": "/runs",
@@ -92,7 +92,7 @@ async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any
     counts = [len(rows) for rows in await asyncio.gather(*asked)]
     return [
         {
-            "filter": f"{name} {chosen[name]}",
+            "filter": f"{name.replace('_', ' ')} {chosen[name]}",
             "count": f"more than {LISTED}" if count > LISTED else str(count),
             "url": visit.url("/runs", **others),
         }

@@ -13,6 +13,9 @@ LISTED = 12
 PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
 """The pages of what operations link to; of anything else the page of its own name."""
 
+AT_REST = ("element", "moment", "call")
+"""The things for which a run waits that come by themselves."""
+
 GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
 """The looks of what needs attention."""
 
@@ -31,6 +34,7 @@ async def status_page(visit: Visit) -> Shown:
         "status": status,
         "active": active[:LISTED],
         "more_active": len(active) > LISTED,
+        "at_rest": sum(status["waits_for"][sort] for sort in AT_REST),
         "ended": ended,
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
         "grave_groups": GRAVE_GROUPS,

@@ -1,0 +1,96 @@
+"""The sorts of things that runs wait for: that of one run, and the runs under way by sort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.core.engines.commands import SIGNAL
+from narval.core.engines.registry import listed_kinds
+from narval.core.errors import RequestError
+from narval.core.kinds import ASKING, KINDS
+from narval.daemon.agents.news import News
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
+"""The things that a run waits for: an act is a signal, or a token to complete; nothing, while it works."""
+
+SORTS = (PERSON, ACT, NOTHING, ELEMENT, MOMENT, CALL)
+"""All of them: first those of which somebody has to see to something."""
+
+_ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
+"""The kinds of calls that another run answers."""
+
+
+def waits_for(run: Run) -> str | None:
+    """The sort of thing that a run waits for, by what it has in force; None for one that is over."""
+    if not run.active:
+        return None
+    kinds = {call.kind for call in run.calls.values()}
+    if run.kind in KINDS[ASKING].runs or ASKING in kinds:
+        return PERSON
+    if kinds - _ANSWERED_BY_RUNS:
+        return NOTHING
+    if run.watches:
+        return ELEMENT
+    if run.wakes:
+        return MOMENT
+    return CALL if kinds else ACT
+
+
+def check_sort(sort: str) -> None:
+    """Raise RequestError unless runs can wait for such a thing."""
+    if sort not in SORTS:
+        raise RequestError(f"expected waiting_for to be one of {', '.join(SORTS)}, got {sort!r:.80}")
+
+
+class WaitingRuns:
+    """The runs under way of an agent by their kind and what they wait for; to look costs what changed since
+    the last time.
+    """
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent, self._turn = agent, 0
+        self._of: dict[int, tuple[str, str]] = {}
+        self._runs: dict[tuple[str, str], dict[int, None]] = {}
+
+    async def look(self, news: News, now: float) -> WaitingRuns:
+        """Be as of the last turn that is recorded."""
+        changes = news.since(self._turn, now)
+        if changes is None:
+            return self
+        active, time_slice = self._agent.runs.active, TimeSlice()
+        for eid in {*self._of, *active} if changes.lost else changes.runs:
+            await time_slice.yield_if_due()
+            self._put(eid, active.get(eid))
+        self._turn = changes.turn  # a run that changed meanwhile is looked at next time
+        return self
+
+    def _put(self, eid: int, run: Run | None) -> None:
+        sort = waits_for(run) if run is not None else None
+        after = (run.kind, sort) if run is not None and sort is not None else None
+        before = self._of.get(eid)
+        if after == before:
+            return
+        if before is not None:
+            del self._of[eid], self._runs[before][eid]
+        if after is not None:
+            self._of[eid] = after
+            self._runs.setdefault(after, {})[eid] = None
+
+    def of(self, sort: str, kinds: Iterable[str]) -> list[int]:
+        """The runs of some kinds that wait for a sort of thing, oldest first."""
+        return sorted(eid for kind in kinds for eid in self._runs.get((kind, sort), ()))
+
+    def counts(self) -> dict[str, int]:
+        """The number of runs that a listing has, by what they wait for."""
+        kinds = tuple(listed_kinds())
+        return {sort: sum(len(self._runs.get((kind, sort), ())) for kind in kinds) for sort in SORTS}
+
+
+async def waiting_runs(daemon: Daemon) -> WaitingRuns:
+    """The runs under way of the agent that is asked, by what they wait for."""
+    host = daemon.host
+    return await host.listings.kept(WaitingRuns).look(host.waiters.news, daemon.rounds.clock.now())

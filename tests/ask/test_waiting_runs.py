@@ -1,0 +1,89 @@
+"""Runs by what they wait for: counted in the status, and listed, at the cost of what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import narval
+from narval.ask.runs import waiting
+from narval.core.errors import RequestError
+from narval.surfaces.python.agent import Agent
+
+LINE = """<recipe group="t" name="{0}" start_step="a" end_step="b">
+  <step id="a" {1}/><step id="b" type="action" target="basic.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/>{2}</transition></recipe>"""
+NOTHING = 'type="action" target="basic.nothing"'
+BOOK = f"""<cookbook>
+{LINE.format("element", NOTHING, "<condition><match>never</match></condition>")}
+{LINE.format("moment", NOTHING, '<time hours="7" minutes="0" seconds="0"/>')}
+{LINE.format("call", 'type="recipe" target="t.element"', "")}
+{LINE.format("person", 'type="work" target="t.ask"', "")}
+<work group="t" name="ask"><title>Well?</title><for roles="operator"/><outcome name="ok"/></work>
+</cookbook>"""
+ACT = """<process-definition name="act"><node name="enter" type="wait" isStart="1"/></process-definition>"""
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T06:00:00Z")) as agent:
+        agent.load(BOOK)
+        agent.load(ACT)
+        yield agent
+
+
+def waiting_for(agent: Agent, sort: str, **query: object) -> list[str]:
+    return [run["name"] for run in agent.ask("runs", waiting_for=sort, **query)]
+
+
+def test_runs_are_listed_and_counted_by_what_they_wait_for(agent: Agent) -> None:
+    for name in ("t.element", "t.moment", "t.call", "t.person", "text.act"):
+        agent.start(name)
+    agent.until_idle()
+    names = {sort: waiting_for(agent, sort) for sort in waiting.SORTS}
+    assert names == {
+        "person": ["t.person"], "act": ["text.act"], "nothing": [], "element": ["t.element", "t.element"],
+        "moment": ["t.moment"], "call": ["t.call"],
+    }  # fmt: skip
+    assert agent.ask("status")["waits_for"] == {sort: len(runs) for sort, runs in names.items()}
+    assert waiting_for(agent, "person", kind="work") == ["t.ask"]  # an item is listed where it is asked for
+    newest, oldest = agent.ask("runs", waiting_for="element", limit=2)
+    assert agent.ask("runs", waiting_for="element", limit=2, before=newest["eid"]) == [oldest]
+    assert waiting_for(agent, "element", state="done") == []
+
+
+def test_what_goes_on_waits_for_another_thing_and_what_ends_for_none(agent: Agent) -> None:
+    person, element = agent.start("t.person"), agent.start("t.element")
+    agent.until_idle()
+    assert waiting_for(agent, "person") == ["t.person"]
+    agent.cancel(person)
+    agent.add("<never/>")
+    agent.until_idle()
+    assert (waiting_for(agent, "person"), waiting_for(agent, "element")) == ([], [])
+    assert set(agent.ask("status")["waits_for"].values()) == {0}
+    assert agent.run(element)["waits_for"] is None
+
+
+def test_a_look_costs_what_changed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.start_each("t.element", ["<x/>"] * 50)
+    agent.until_idle()
+    agent.ask("status")
+    looked_at, look = list[int](), waiting.waits_for
+
+    def counted(run: waiting.Run) -> str | None:
+        looked_at.append(run.eid)
+        return look(run)
+
+    monkeypatch.setattr(waiting, "waits_for", counted)
+    assert agent.ask("status")["waits_for"]["element"] == 50
+    assert looked_at == []
+    new = agent.start("t.element")
+    agent.until_idle()
+    assert agent.ask("status")["waits_for"]["element"] == 51
+    assert looked_at == [new]
+
+
+def test_a_sort_that_there_is_not_is_named_with_those_there_are(agent: Agent) -> None:
+    with pytest.raises(RequestError, match=r"one of person, act, nothing, element, moment, call, got 'rain'"):
+        agent.ask("runs", waiting_for="rain")
