@@ -69,6 +69,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "propose", "proposals", "proposal", "drawn_proposal", "drop_proposal",
     ),
     "definitions.accepting": ("accept", "unaccept"),
+    "definitions.editing": ("edit", "check_edit", "save_edit", "take_back_edit"),
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip

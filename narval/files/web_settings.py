@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from narval.files.toml import Reader, TomlFile, or_none, readers_of, text
+from narval.files.toml import Reader, TomlFile, flag, or_none, readers_of, text
 
 WEB = "web"
 """The table of the settings."""
@@ -54,6 +54,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file with its key (PEM)."""
     mcp_names: Annotated[tuple[str, ...], _names] = ()
     """The names by which clients may call this machine, besides the address and those of loopback."""
+    edit: Annotated[bool, flag] = False
+    """True if operators may edit the files of definitions in the browser."""
     metrics_sha256: Annotated[str | None, or_none(_digest)] = None
     """The SHA-256 of the token that Prometheus shows at /metrics; None: nobody is given metrics."""
 

@@ -12,10 +12,12 @@ from narval.ask.json_forms import fault as form_of
 from narval.ask.lookup import files_of
 from narval.ask.registry import operation
 from narval.core.definitions.parsing import suffixes
+from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault, RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.alterations import is_of_server
 from narval.files.check import faults_of_files
+from narval.files.loaded import Loaded
 
 MOST_TEXTS = 20
 """The most texts of one request."""
@@ -55,15 +57,16 @@ def check_texts(texts: dict[str, str]) -> None:
 async def faults_in(daemon: Daemon, texts: dict[str, str]) -> list[Fault]:
     """The faults of texts, as if they were added to the home of a daemon."""
     loaded, people = files_of(daemon).loaded, daemon.agent.lookup.people
+    return await asyncio.to_thread(faults_beside, loaded, people, texts)
 
-    def faults() -> list[Fault]:
-        with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
-            paths = [Path(folder).resolve() / name for name in texts]
-            for path, text in zip(paths, texts.values(), strict=True):
-                path.write_text(text, encoding="utf-8", errors="replace")
-            return sorted({_within(fault, folder) for fault in faults_of_files(loaded, paths, people)})
 
-    return await asyncio.to_thread(faults)
+def faults_beside(loaded: Loaded, people: Directory, texts: dict[str, str]) -> list[Fault]:
+    """The faults of texts by the name of their file, as if they were added to what is loaded."""
+    with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
+        paths = [Path(folder).resolve() / name for name in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8", errors="replace")
+        return sorted({_within(fault, folder) for fault in faults_of_files(loaded, paths, people)})
 
 
 def _within(fault: Fault, folder: str) -> Fault:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from narval.core.errors import RequestError
+from narval.files.proposals.edits import edits_of
 from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of
 from narval.system.whole_file import write_whole
 
@@ -56,14 +57,14 @@ def alter(proposal: Proposal, alteration: Alteration) -> None:
     """
     for change in alteration.changes:
         if text_at(proposal.home, change.path) != change.before:
-            raise RequestError(f"{change.path} was altered meanwhile; look at the proposal again")
+            raise RequestError(f"{change.path} was altered meanwhile; look at it again")
     write_whole(proposal.folder / NOTE, msgspec.json.encode(alteration).decode())
     _finish(proposal, alteration)
 
 
 def finish_altering(home: Path) -> None:
     """Finish what a killed program began; the log tells what could not be finished. Raises OSError."""
-    for proposal in proposals_of(home):
+    for proposal in (*proposals_of(home), *edits_of(home)):
         note = proposal.folder / NOTE
         if not note.exists():
             continue
@@ -83,7 +84,7 @@ def _finish(proposal: Proposal, alteration: Alteration) -> None:
         if text == change.after:
             continue
         if text != change.before:
-            log.warning("%s was altered while proposal %s was being accepted", change.path, proposal.name)
+            log.warning("%s was altered while %s was being accepted", change.path, proposal.name)
         elif change.after is None:
             (home / change.path).unlink()
             _remove_empty(home, change.path)

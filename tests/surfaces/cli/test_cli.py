@@ -148,6 +148,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "tell": ["a.b"],
         "propose": ["note my bills"],
         "accept": ["idea"],
+        "edit": ["a.b"],
     } | {
         "signal": ["1", "go"],
         "retry": ["1"],

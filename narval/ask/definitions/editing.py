@@ -1,0 +1,364 @@
+"""Operations that edit the file of a definition: its text, what another text would do, saving, taking back.
+
+Saving is an act of somebody who may grant: it grants what the definitions of the file need, exactly that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from narval.ask.asker import PROGRAM, WEB, Asker
+from narval.ask.definitions.checking import check_texts, faults_beside
+from narval.ask.definitions.grants import require_granting
+from narval.ask.definitions.one import find_definition
+from narval.ask.definitions.proposing import home_of
+from narval.ask.definitions.telling import changes, told
+from narval.ask.json_forms import fault as form_of
+from narval.ask.lookup import files_of
+from narval.ask.registry import operation
+from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
+from narval.core.definitions.people.directory import Directory
+from narval.core.errors import Fault, RequestError
+from narval.core.source.text import Source
+from narval.core.trust.grants import Decision, Grant
+from narval.core.trust.needs import needs_of
+from narval.daemon.daemon import Daemon
+from narval.files.found_files import RECIPES
+from narval.files.grants import GRANTS, Standing, moment_of, places_of, read_grants, text_of_grants
+from narval.files.home import Home
+from narval.files.proposals.altering import (
+    ONE_AT_A_TIME,
+    Alteration,
+    FileChange,
+    alter,
+    finish_altering,
+    text_at,
+)
+from narval.files.proposals.edits import drop_older, new_edit, versions_before_edits
+from narval.files.proposals.folder import Form
+from narval.files.settings import Settings
+from narval.files.snapshot import AgentFiles
+
+log = logging.getLogger("narval.daemon")
+
+ALLOW = "write `edit = true` into the table [web] of etc/narval.toml"
+"""The words that say how editing in the browser is allowed."""
+
+
+class _Editing(msgspec.Struct, frozen=True):
+    """The definition whose file is edited, and the home as it is read beside which texts are judged."""
+
+    home: Home
+    definition: Definition
+    files: AgentFiles
+    settings: Settings
+    people: Directory
+
+    @property
+    def path(self) -> str:
+        """The path of the file in the home."""
+        return self.definition.path
+
+    @property
+    def definitions(self) -> list[Definition]:
+        """The definitions of the file that are loaded."""
+        return [one for one in self.files.loaded.library if one.path == self.path]
+
+    def text(self) -> str:
+        """The text of the file as it lies there. Raises RequestError."""
+        return _text_of(self.home, self.path)
+
+    def judge(self, text: str) -> _Judged:
+        """Judge a text as if it were that of the file; nothing of it is run. Raises RequestError."""
+        name = PurePath(self.path).name
+        check_texts({name: text})
+        library = self.files.loaded.library.replace((), without=[self.path])
+        others = msgspec.structs.replace(self.files.loaded, library=library)
+        faults = [
+            Fault(self.path, fault.line, fault.column, fault.message, warning=fault.warning)
+            for fault in faults_beside(others, self.people, {name: text})
+        ]
+        after, _ = others.with_fitting([Source.of_text(self.path, text)])
+        definitions = [one for one in after.library if one.path == self.path]
+        if all(fault.warning for fault in faults):
+            faults += self._misfits(definitions, library)
+        return _Judged(sorted(set(faults)), after.library, definitions, list(self._standings(after.library)))
+
+    def _misfits(self, definitions: Iterable[Definition], others: Library) -> Iterator[Fault]:
+        """The faults of definitions that are there already, or that are there no more and are named."""
+        names = {(one.kind, one.full_name) for one in definitions}
+        for one in definitions:
+            if (there := others.get(one.kind, one.full_name)) is not None:
+                what = f"there is {one.kind} {one.full_name} in {there.path} already"
+                yield Fault(self.path, one.line, 1, f"{what}; give this one another name")
+        gone = [one for one in self.definitions if (one.kind, one.full_name) not in names]
+        for one in gone:
+            what = f"{one.kind} {one.full_name}"
+            if one == self.definition:
+                yield Fault(self.path, 1, 1, f"expected {what}, which is edited here, found it nowhere")
+            elif caller := _named_in(others, one, self.files.loaded.library):
+                why = f"{caller.kind} {caller.full_name} in {caller.path} names it"
+                yield Fault(self.path, 1, 1, f"expected {what}, for {why}, found it nowhere")
+
+    def _standings(self, library: Library) -> Iterator[Standing]:
+        """The needs of the definitions of the file that can be run."""
+        places = places_of(self.files, self.settings)
+        for one in library:
+            if isinstance(one, RunDefinition) and one.path == self.path:
+                yield Standing(one, needs_of(one, library, places), Decision("asked"))
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    """A text as it was judged: its faults, and of one without any its definitions and what they need."""
+
+    faults: list[Fault]
+    library: Library
+    definitions: list[Definition]
+    standings: list[Standing]
+
+    @property
+    def is_sound(self) -> bool:
+        """True if nothing is wrong but what warnings tell."""
+        return all(fault.warning for fault in self.faults)
+
+    @property
+    def outside(self) -> list[str]:
+        """The needs outside of the home."""
+        needs = (need.text for one in self.standings for need in one.needs if need.is_outside)
+        return list(dict.fromkeys(needs))
+
+
+@operation("read")
+async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
+    """The file of a definition, to be edited: `{"name", "kind", "path", "text", "digest", "allowed",
+    "versions"}`. `allowed` says if operators may save in the browser; `versions` are the texts before each
+    edit that is kept, the newest first: `{"version", "by", "at", "path", "text"}`.
+
+    Raises RequestError for one that stands in no file of `recipes/`.
+    """
+    editing = _editing(daemon, name, kind)
+    text = await asyncio.to_thread(editing.text)
+    versions = await asyncio.to_thread(lambda: list(versions_before_edits(editing.home.path, editing.path)))
+    return {
+        **_named(editing),
+        "text": text,
+        "digest": digest_of_text(text),
+        "allowed": daemon.files.settings.web.edit,
+        "versions": versions,
+    }
+
+
+@operation("read")
+async def check_edit(daemon: Daemon, name: str, text: str, kind: str | None = None) -> dict[str, Any]:
+    """Tell what another text of the file of a definition would do; nothing of it is kept or run.
+
+    The answer is `{"name", "kind", "path", "faults", "told", "changes", "needs", "diff"}`: the faults, warnings too; the
+    sentences that say what its definitions do, and those in which they differ from what is loaded; what they
+    need outside, which saving grants; and the difference from the file, as a unified diff.
+    """
+    editing = _editing(daemon, name, kind)
+
+    def judged() -> dict[str, Any]:
+        before, judgement = editing.text(), editing.judge(text)
+        sentences = _told(judgement.definitions, judgement.library) if judgement.is_sound else []
+        former = _told(editing.definitions, editing.files.loaded.library)
+        lines = difflib.unified_diff(
+            before.splitlines(), text.splitlines(), editing.path, f"{editing.path} (edited)", lineterm=""
+        )
+        return {
+            **_named(editing),
+            "faults": [{**form_of(fault), "warning": fault.warning} for fault in judgement.faults],
+            "told": sentences,
+            "changes": list(changes(former, sentences)) if judgement.is_sound else [],
+            "needs": judgement.outside if judgement.is_sound else [],
+            "diff": "".join(f"{line}\n" for line in lines),
+        }
+
+    return await asyncio.to_thread(judged)
+
+
+@operation("write")
+async def save_edit(
+    daemon: Daemon, name: str, text: str, digest: str, kind: str | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Save another text of the file of a definition, whole or not at all, and grant exactly what its
+    definitions need; `digest` is that of the text that was edited, by the operation `edit`.
+
+    That is for those who may grant. The answer is `{"version", "path", "by", "at", "granted"}`: the version
+    takes it back. Raises RequestError where the file was altered since, or the text has faults.
+    """
+    return await _saved(daemon, name, kind, asker, text=text, digest=digest)
+
+
+@operation("write")
+async def take_back_edit(
+    daemon: Daemon,
+    name: str,
+    version: str,
+    kind: str | None = None,
+    digest: str | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Give the file of a definition the text that it had before an edit, by the name of that version; it is
+    an edit too, and answered and refused as `save_edit` is. With a `digest` the file must still have it.
+    """
+    return await _saved(daemon, name, kind, asker, version=version, digest=digest)
+
+
+def digest_of_text(text: str) -> str:
+    """The digest of the text of a file."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# --- saving -------------------------------------------------------------------------------------------------
+
+
+async def _saved(
+    daemon: Daemon,
+    name: str,
+    kind: str | None,
+    asker: Asker,
+    *,
+    digest: str | None,
+    text: str | None = None,
+    version: str | None = None,
+) -> dict[str, Any]:
+    require_granting(daemon, asker)
+    if asker.way == WEB and not daemon.files.settings.web.edit:
+        raise RequestError(f"editing in the browser is off; {ALLOW}")
+    await daemon.files.reload()  # it is judged beside the files as they are
+    editing, by = _editing(daemon, name, kind), asker.person or "a program"
+
+    def save() -> dict[str, Any]:
+        with ONE_AT_A_TIME:
+            finish_altering(editing.home.path)
+            before = editing.text()
+            if digest is not None and digest != digest_of_text(before):
+                raise RequestError(f"{editing.path} was altered since it was opened; look at it again")
+            return _save(editing, before, text if version is None else _version(editing, version), by)
+
+    try:
+        answer = await asyncio.to_thread(save)
+    except OSError as error:
+        raise RequestError(f"{editing.path} cannot be written: {error.strerror}") from None
+    await daemon.files.reload()
+    log.info("%s was edited by %s; version %s is from before", editing.path, by, answer["version"])
+    return answer
+
+
+def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str, Any]:
+    assert text is not None
+    if text == before:
+        raise RequestError(f"{editing.path} has this text already; nothing was saved")
+    judgement, home = editing.judge(text), editing.home.path
+    if not judgement.is_sound:
+        fault = next(fault for fault in judgement.faults if not fault.warning)
+        raise RequestError(f"it has faults, and was not saved: {fault}")
+    at = time.time()
+    file_changes = [FileChange(editing.path, before, text)]
+    granted, former = _granted(home, judgement, by, at)
+    if granted != former:
+        file_changes.insert(0, FileChange(GRANTS, text_at(home, GRANTS), text_of_grants(granted)))
+    edit = new_edit(home)
+    accepted = {
+        "name": edit.name,
+        "path": editing.path,
+        "by": by,
+        "at": moment_of(at),
+        "before": before,
+        "changes": msgspec.to_builtins(file_changes),
+    }
+    try:
+        alter(edit, Alteration(tuple(file_changes), accepted))
+    except RequestError:
+        edit.folder.rmdir()
+        raise
+    drop_older(home, editing.path)
+    return {
+        "version": edit.name,
+        **{key: accepted[key] for key in ("path", "by", "at")},
+        "granted": judgement.outside,
+    }
+
+
+def _granted(
+    home: Path, judgement: _Judged, by: str, at: float
+) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
+    """The grants of the home with exactly what the definitions of a text need, and as they were."""
+    before, faults = read_grants(home)
+    if before is None:
+        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    after = dict(before)
+    for one in judgement.standings:
+        if any(need.is_outside for need in one.needs):
+            after[one.table] = one.grant(judgement.library, by, at)
+        else:
+            after.pop(one.table, None)
+    return after, before
+
+
+def _version(editing: _Editing, version: str) -> str:
+    """The text of a version of the file. Raises RequestError with those there are."""
+    texts = {row["version"]: row["text"] for row in versions_before_edits(editing.home.path, editing.path)}
+    if version not in texts:
+        there = f"there are {', '.join(texts)}" if texts else "it was not edited"
+        raise RequestError(f"there is no version {version!r:.80} of {editing.path}; {there}")
+    return str(texts[version])
+
+
+# --- what is edited -----------------------------------------------------------------------------------------
+
+
+def _editing(daemon: Daemon, name: str, kind: str | None) -> _Editing:
+    """The definition that is edited, by its name. Raises RequestError where its file is none to be edited."""
+    home, definition = home_of(daemon), find_definition(daemon, name, kind)
+    if not daemon.agent.store.is_own:
+        raise RequestError("the files of other agents are edited by hand; ask the home's own agent")
+    if not definition.path.startswith(f"{RECIPES}/"):
+        where = f"{definition.kind} {definition.full_name} is in {definition.path or 'no file'}"
+        raise RequestError(f"{where}; only files in {RECIPES}/ are edited here")
+    check_texts({PurePath(definition.path).name: ""})
+    files, settings = files_of(daemon), daemon.files.settings
+    return _Editing(home, definition, files, settings, daemon.agent.lookup.people)
+
+
+def _text_of(home: Home, path: str) -> str:
+    try:
+        if (home.path / path).resolve() != home.path.resolve() / path:
+            raise RequestError(f"{path} is a link; edit the file that it leads to by hand")
+        text = text_at(home.path, path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} cannot be read: {error}") from None
+    if text is None:
+        raise RequestError(f"{path} is there no more; what is at work is its last version")
+    return text
+
+
+def _named(editing: _Editing) -> Form:
+    one = editing.definition
+    return {"name": one.full_name, "kind": one.kind, "path": one.path}
+
+
+def _named_in(library: Library, definition: Definition, whole: Library) -> Definition | None:
+    """A definition of a library that names another one, of the whole."""
+    callers = (
+        caller
+        for caller in library
+        for reference in caller.references
+        if reference.target.endswith(definition.name) and named_by(reference, whole)[0] is definition
+    )
+    return next(callers, None)
+
+
+def _told(definitions: Iterable[Definition], library: Library) -> list[Form]:
+    return [row for one in definitions for row in told(one, library)]
