@@ -161,9 +161,9 @@ async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, 
 async def check_edit(daemon: Daemon, name: str, text: str, kind: str | None = None) -> dict[str, Any]:
     """Tell what another text of the file of a definition would do; nothing of it is kept or run.
 
-    The answer is `{"name", "kind", "path", "faults", "told", "changes", "needs", "diff"}`: the faults, warnings too; the
-    sentences that say what its definitions do, and those in which they differ from what is loaded; what they
-    need outside, which saving grants; and the difference from the file, as a unified diff.
+    The answer is `{"name", "kind", "path", "faults", "told", "changes", "needs", "diff"}`: the faults,
+    warnings too; the sentences that say what its definitions do, and those in which they differ from what is
+    loaded; what they need outside, which saving grants; and the difference from the file, a unified diff.
     """
     editing = _editing(daemon, name, kind)
 
