@@ -1,7 +1,8 @@
 """Bringing a store to another version of the tables, by the steps under `migrations`.
 
 Each version has a file for each database, with the statements that lead to it from the one before, and those
-that lead back.
+that lead back. Its first line is `-- additive` where programs that know the version before can work on the
+new one: it has a new table, or a column with a default.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 from narval import __version__
 from narval.core.errors import StoreError
 from narval.store import tables
+from narval.store.batch import STORE
 from narval.store.reading import Driver
+from narval.store.releases import TABLES_FOR
 from narval.store.sqlite import File, sync
 
 logger = logging.getLogger("narval.store")
@@ -26,7 +29,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 OLDEST = 4
 """The oldest version that can be brought up to date."""
 
-_FORTH, _BACK = "-- forth\n", "-- back\n"
+_FORTH, _BACK, _ADDITIVE = "-- forth\n", "-- back\n", "-- additive\n"
 
 
 def keep_before(file: File, connection: Any, version: int) -> Path:
@@ -61,15 +64,28 @@ def migrate(driver: Driver, connection: Any, version: int, to: int | None = None
 
     Raises StoreError for a version that is too old, and errors of the driver.
     """
+    to = tables.HEAD if to is None else to
     with closing(connection.cursor()) as cursor:
         cursor.execute("BEGIN")
         try:
-            for statement in _statements(driver, version, tables.HEAD if to is None else to):
+            for statement in _statements(driver, version, to):
                 cursor.execute(statement)
+            cursor.execute(driver.statements["put meta"], (STORE, TABLES_FOR, str(oldest_for(driver, to))))
             cursor.execute("COMMIT")
         except BaseException:
             connection.rollback()
             raise
+
+
+def oldest_for(driver: Driver, version: int) -> int:
+    """The oldest version of the tables whose programs can work on those of a version."""
+    while version > OLDEST and _text(driver, version).startswith(_ADDITIVE):
+        version -= 1
+    return version
+
+
+def _text(driver: Driver, version: int) -> str:
+    return (MIGRATIONS / f"{version:04}.{driver.dialect.name}.sql").read_text("utf-8")
 
 
 def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
@@ -80,7 +96,6 @@ def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
         )
     forth, back = range(version + 1, to + 1), range(version, to, -1)
     for number in forth or back:
-        text = (MIGRATIONS / f"{number:04}.{driver.dialect.name}.sql").read_text("utf-8")
-        forward, _, backward = text.partition(_BACK)
+        forward, _, backward = _text(driver, number).partition(_BACK)
         steps = forward.partition(_FORTH)[2] if forth else backward
         yield from filter(None, map(str.strip, steps.split(";\n")))

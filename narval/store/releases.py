@@ -4,17 +4,24 @@ The tables have a version of their own. What stands in their rows (events, chang
 a kind that an older release does not know. A release writes such a record only after the store says that it
 needs this release, and the store says so only while no daemon of an older one is at work on it. An older
 release refuses the store from then on, by name, and never meets what it cannot read.
+
+A migration of the tables that only adds to them says so in its first line, `-- additive`: a release whose
+tables are those of before works on the new ones as well, beside a newer release or after it. The store has
+the oldest version of which that holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from narval import __version__
 from narval.core.errors import RequestError, StoreError
 
 NEEDS = "needs"
 """The fact of a store that has the oldest release that can read it; without it every release can."""
+
+TABLES_FOR = "tables_for"
+"""The fact of a store that has the oldest version of the tables whose programs can work on its own."""
 
 
 def release(version: str) -> tuple[int, int]:
@@ -27,6 +34,12 @@ def release(version: str) -> tuple[int, int]:
 def is_older(version: str, other: str) -> bool:
     """True if a version is of an earlier release than another."""
     return release(version) < release(other)
+
+
+def can_work(facts: Mapping[str, str], version: int, own: int) -> bool:
+    """True if a program whose tables are of the version `own` can work on a store with those of `version`."""
+    oldest = facts.get(TABLES_FOR, "")
+    return version <= own or (oldest.isdecimal() and int(oldest) <= own)
 
 
 def refuse_newer(name: str, needs: str, version: str = __version__) -> None:

@@ -18,7 +18,7 @@ from narval.store import tables
 from narval.store.batch import HOME_AGENT, STORE, Batch, slots_of
 from narval.store.damage import LOST_PAGES
 from narval.store.reading import Driver, ReadTables, Tables
-from narval.store.releases import NEEDS, refuse_newer
+from narval.store.releases import NEEDS, can_work, refuse_newer
 from narval.store.slots import Rows
 from narval.store.sqlite import File
 from narval.store.statements import writes
@@ -175,9 +175,10 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
 
 
 def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
-    """The version of the tables that are there, and the small facts.
+    """The version of the tables that are there, and the small facts. Tables of a newer version are as those
+    of this narval where they only have more.
 
-    Raises StoreError for a newer version, and where there are no tables of narval's.
+    Raises StoreError for another newer version, and where there are no tables of narval's.
     """
     names = driver.tables(connection)
     if not (names >= {"meta", "agents"} and names & {"version", OF_ALEMBIC}):
@@ -199,7 +200,7 @@ def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
             f"the store is damaged: {driver.name}: expected the version of its tables, such as "
             f"{tables.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
         )
-    if version > tables.HEAD:
+    if not can_work(known, version, tables.HEAD):
         writer = known.get("narval", "?")
         raise StoreError(
             f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
@@ -207,7 +208,7 @@ def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
             f"or have that version take the tables back: python -m narval.store {driver.name} {tables.HEAD}"
         )
     refuse_newer(driver.name, known.get(NEEDS, ""))
-    return version, known
+    return min(version, tables.HEAD), known
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from narval.store.batch import STORE
+from narval.store.releases import TABLES_FOR
+from narval.store.tables import HEAD
 from tests.acceptance.home import Narval, until
 from tests.postgres import fresh_schema, shared_server
 from tests.releases.records import records
@@ -117,6 +122,7 @@ def test_runs_of_a_release_go_on_with_this_narval_and_back(
         does(this, "complete", eid(this, "desk.order"), "enter")
         does(this, "start", "w.ends")
         until(lambda: ("w.ends", "done") in states(this), "a new run")
+    add_to_tables(this.home)
     with old.running():
         assert this.ask("status")["version"] == version_of(release)
         does(old, "add", "-", given=b"<go/>")
@@ -129,6 +135,14 @@ def test_runs_of_a_release_go_on_with_this_narval_and_back(
     assert len(this.ask("memory", "told")) == 3, "each told once"
     assert states(this) == ended
     assert "failed" not in {state for _, state in states(this)}
+
+
+def add_to_tables(home: Path) -> None:
+    """Have the store of a home tables that only have more than those of this narval, as a later one may."""
+    with closing(sqlite3.connect(home / "var" / "store.db")) as store, store:
+        store.execute("ALTER TABLE runs ADD COLUMN colour TEXT")
+        store.execute("UPDATE version SET number = ?", (HEAD + 1,))
+        store.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (STORE, TABLES_FOR, str(HEAD)))
 
 
 @pytest.mark.soak

@@ -61,25 +61,30 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shared]:
         yield SHARED[request.param](tmp_path, stores)
 
 
-NEXT = """-- forth
+NEXT = """{first}-- forth
 ALTER TABLE runs ADD COLUMN colour TEXT;
 UPDATE version SET number = {number};
 {then}
+-- back
+ALTER TABLE runs DROP COLUMN colour;
+UPDATE version SET number = {number} - 1;
 """
 
 
 @pytest.fixture
 def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A narval that has one migration more, which ends with the given statement."""
+    """A narval that has one migration more, which ends with the given statement; or only adds to tables."""
     from narval.store import migrate, tables
 
     number = tables.HEAD + 1
 
-    def become(then: str = "") -> None:
+    def become(then: str = "", *, first: str = "") -> None:
         folder = tmp_path / "migrations"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
-        (folder / f"{number:04}.sqlite.sql").write_text(NEXT.format(number=number, then=then))
+        for database in ("sqlite", "postgresql"):
+            text = NEXT.format(number=number, then=then, first=first)
+            (folder / f"{number:04}.{database}.sql").write_text(text)
         monkeypatch.setattr(migrate, "MIGRATIONS", folder)
         monkeypatch.setattr(tables, "HEAD", number)
 

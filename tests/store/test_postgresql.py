@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +196,27 @@ def test_tables_are_not_altered_under_a_daemon_at_work(
             open_store(postgres_url)
         database.execute("UPDATE version SET number = number + 1")
         leases_of(store).leave()
+
+
+def test_tables_that_only_get_more_are_altered_beside_a_daemon_of_the_release_before(
+    postgres_url: str, next_version: Callable[..., None]
+) -> None:
+    now = tables.HEAD
+    with open_store(postgres_url) as older:
+        leases_of(older).join("attic", "attic.example", "0.0.9")
+        next_version(first="-- additive\n")
+        with open_store(postgres_url) as newer:
+            leases_of(newer).join("barn", "barn.example", "0.1.0")
+            older.commit(batch(elements=[added(1)]))
+            leases_of(newer).leave()
+        tables.HEAD = now  # restored by the fixture
+        older.commit(batch(elements=[added(2)]))
+        leases_of(older).leave()
+    with open_store(postgres_url) as older:
+        leases_of(older).join("attic", "attic.example", "0.0.9")
+        older.commit(batch(elements=[added(3)]))
+        assert [row.element.eid for row in older.of().elements()] == [1, 2, 3]
+        leases_of(older).leave()
 
 
 def test_a_schema_that_is_not_there_is_named(postgres_url: str) -> None:

@@ -16,7 +16,7 @@ from narval.store.batch import STORE
 from narval.store.open import look_into, open_store
 from narval.store.tables import POSTGRESQL, SQLITE
 from tests.store.older_stores import VERSIONS
-from tests.store.stores import filled_store, read_all
+from tests.store.stores import added, batch, filled_store, read_all
 
 
 def schema(path: Path) -> set[str]:
@@ -112,6 +112,26 @@ def test_a_store_of_a_newer_narval_is_refused_untouched(path: Path) -> None:
     for part in (str(path), "written by narval 7.5.0 (schema 999)", "newer than this one", "or a later one"):
         assert part in str(raised.value)
     assert path.read_bytes() == before
+
+
+def test_tables_that_only_have_more_are_worked_on_by_the_release_before(
+    path: Path, next_version: Callable[..., None]
+) -> None:
+    kept, now = filled_store(path, clean=True), tables.HEAD
+    next_version(first="-- additive\n")
+    open_store(path).close()
+    tables.HEAD = now  # restored by the fixture
+    with look_into(path, lambda: False) as store:
+        assert len(list(store.of().elements())) == len(kept["elements"])
+    assert read_all(path) == kept
+    with open_store(path) as store:
+        store.commit(batch(elements=[added(70)]))
+    tables.HEAD = now + 1
+    with open_store(path) as store:
+        assert any(row.element.eid == 70 for row in store.of().elements())
+    bring(str(path), now)
+    tables.HEAD = now
+    assert len(read_all(path)["elements"]) == len(kept["elements"]) + 1
 
 
 def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:

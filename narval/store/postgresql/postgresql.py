@@ -129,9 +129,10 @@ def ensure(server: Server) -> None:
             with connection.transaction():
                 make_schema(connection.cursor(), server.statements)
         elif (version := _version(server, connection)) != tables.HEAD:
-            from narval.store.migrate import migrate
+            from narval.store.migrate import migrate, oldest_for
 
-            _refuse_at_work(server, connection, version)
+            if oldest_for(server, tables.HEAD) > version:
+                _refuse_at_work(server, connection, version)
             migrate(server, connection, version)
         with connection.transaction():
             if "leases" not in server.tables(connection):
