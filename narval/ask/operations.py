@@ -54,6 +54,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.calls": ("timeline",),
     "runs.parts": ("part",),
     "runs.replaying": ("replay",),
+    "runs.story": ("story",),
     "runs.retrying": ("retry_plan",),
     "runs.renewing": ("renew",),
     "runs.migrating": ("migrate",),

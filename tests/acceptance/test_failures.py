@@ -119,9 +119,9 @@ def test_a_password_in_an_error_reaches_neither_the_log_nor_history_nor_a_notice
         (run,) = failures(client, "w.r", "dark", 1)
         until(told.read_text, "it is told")
         shown = [told.read_text(), (narval.home / "var/narval.log").read_text()]
-        for command in ("history", "show", "why"):
+        for command in (["history"], ["history", "--story"], ["show"], ["why"]):
             for form in ([], ["--json"]):
-                shown.append(narval(command, str(run), *form).stdout.decode())
+                shown.append(narval(*command, str(run), *form).stdout.decode())
                 assert shown[-1]
         shown += [
             narval(*line).stdout.decode() for line in (["log", "--json"], ["runs", "--json"], ["status"])

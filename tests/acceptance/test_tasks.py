@@ -302,7 +302,7 @@ def history(narval: Narval) -> bytes:
     """The history of the standing run of w.scan."""
     rows = narval.ask("runs", "--kind", "task-server")
     run = next(row["eid"] for row in rows if row["name"] == "w.scan")
-    return narval("history", str(run)).stdout
+    return narval("history", str(run), "--journal").stdout
 
 
 def test_K57_who_asks_again_after_a_kill_is_given_the_next_object(narval: Narval) -> None:

@@ -126,6 +126,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "part": "/runs/{failed}/parts/print",
         "timeline": "/runs/{failed}/timeline",
         "replay": "/runs/{asks}/replay",
+        "story": "/runs/{asks}/story",
         "history": "/runs/{failed}/history",
         "retry": "/runs/{failed}/retry",
         "cancel": "/runs/{parcel}/cancel",

@@ -1,4 +1,4 @@
-"""Commands about runs: runs, show, history, why, cancel, signal, renew, retry."""
+"""Commands about runs: runs, show, why, cancel, signal, renew, retry."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from narval.ask.text import Row, clean, counted, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Number, Pair, Pairs, RunKind, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
-from narval.surfaces.cli.paging import PAGE, Page, paged
+from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, listing
-from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Session
-
-NO_LINES = "no lines there"
+from narval.surfaces.cli.session import Session
 
 MOST_LISTED = 20
 """So many runs are listed before it is asked whether all are to be cancelled."""
@@ -117,63 +115,6 @@ def show(
         session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:
         session.give(answer, answers.run)
-
-
-@command("history", example="narval history 12\nnarval history 12 --follow\nnarval history 12 --at 87")
-@run_argument
-@click.option("--follow", is_flag=True, help="Go on until the run is over.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the newest N lines, newest first.")
-@click.option("--before", type=int, metavar="SEQ", help="Only those before line SEQ, newest first.")
-@click.option("--replay", is_flag=True, help="An entry a line, with the parts that it changed.")
-@click.option("--after", type=int, metavar="SEQ", help="With --replay: only what came after line SEQ.")
-@at_option
-def history(
-    session: Session,
-    run: int,
-    follow: bool,
-    limit: int | None,
-    before: int | None,
-    replay: bool,
-    after: int | None,
-    at: int | None,
-) -> None:
-    """Show what happened in a run, in order, with times.
-
-    With --at, the run as it was after that line of its history; with --limit or --before, the newest page.
-    """
-    if replay:
-        most = {"limit": limit} if limit is not None else {}
-        session.give(session.ask("replay", run=run, after=after or 0, **most), answers.replay)
-        return
-    if at is not None:
-        if follow:
-            raise click.UsageError("--at and --follow exclude each other")
-        session.give(session.ask("show", run=run, at=at), answers.run)
-        return
-    if limit is not None or before is not None:
-        if follow:
-            raise click.UsageError("--follow goes with neither --limit nor --before")
-        page = {"before": before, "limit": limit or PAGE}
-        found = session.ask("history", run=run, **page)
-        session.give(
-            found,
-            lambda lines: click.echo("\n".join(map(answers.history_line, lines)) or NO_LINES, err=not lines),
-        )
-        return
-    with session.connect("look") as connection, session.lines(answers.history_line, NO_LINES) as write:
-
-        def is_active() -> bool:
-            return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
-
-        turn = connection.ask("changed")["turn"] if follow else 0
-        after, over = 0, False
-        while not over:
-            over = not follow or connection.record_only or not is_active()
-            after = write(connection.ask("history", run=run, after=after))
-            if not over:
-                turn = connection.ask("changed", after=turn, run=run, wait=SLICE)["turn"]
-        if follow and connection.record_only and is_active():
-            click.echo(NOTHING_MORE, err=True)
 
 
 _WHY = """\

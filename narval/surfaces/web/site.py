@@ -50,6 +50,7 @@ PAGES: tuple[PageRoute, ...] = (
     run.run_page,
     run_parts.part_page,
     run_parts.timeline_page,
+    run_parts.story_page,
     run_parts.history_page,
     run_parts.replay_page,
     run_acts.cancel_page,

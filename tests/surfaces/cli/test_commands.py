@@ -206,7 +206,7 @@ def test_history_tells_what_happened_in_order(place: Path) -> None:
     what = [line["what"] for line in lines]
     assert what[0] == "Started"
     assert what.index("Call") < what.index("Returned")
-    assert len(well(place, "history", run).splitlines()) == len(lines)
+    assert len(well(place, "history", run, "--journal").splitlines()) == len(lines)
     assert data(place, "history", run, "--follow") == lines
 
 

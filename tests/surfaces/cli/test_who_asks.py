@@ -62,7 +62,8 @@ def test_P30_the_login_is_kept_with_what_is_added_and_started(place: Path) -> No
     assert data(place, "show", run)["by"] == OWN
     assert f"by          {OWN}" in well(place, "show", run)
     assert told(place, run, "Started") == [(OWN, None)]
-    assert f"by={OWN}" in well(place, "history", run)
+    assert f"by={OWN}" in well(place, "history", run, "--journal")
+    assert f"{OWN} started it." in well(place, "history", run)
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -46,6 +46,7 @@ def test_M10_what_is_empty_says_why(nothing: PagesOfHome, address: str) -> None:
 
 GONE = {
     "/runs/987654": "there is no run 987654",
+    "/runs/987654/story": "there is no run 987654",
     "/runs/987654/history": "there is no run 987654",
     "/runs/987654/parts/a": "there is no run 987654",
     "/runs/987654/timeline": "there is no run 987654",

@@ -189,7 +189,22 @@ def test_M29_a_run_says_how_it_stands_and_what_failed_on_top(pages: PagesOfHome,
     assert text.index("there is nobody to talk to") < text.index('id="graph"')
     for section in ("Why", "Calls", "Holds", "History"):
         assert f"{section}" in text
-    pages.shows(f"/runs/{failed}/history", "Finish")
+    pages.shows(f"/runs/{failed}/history", "Finish", "in sentences")
+
+
+def test_M29_what_happened_stands_in_sentences_by_part(pages: PagesOfHome, failed: int) -> None:
+    fails = "It called talk.fail; it failed after"
+    for path in (f"/runs/{failed}", f"/runs/{failed}/story"):
+        pages.shows(path, f'<h3>Step <a href="{BASE}/runs/{failed}/parts/break">break</a></h3>', fails)
+    pages.shows(f"/runs/{failed}/story", f'href="{BASE}/runs/{failed}/history?before=')
+    run = pages.start("order.order")
+    pages.shows(
+        f"/runs/{run}/story", f'<h3>Node <a href="{BASE}/runs/{run}/parts/enter">', "Token 1 comes to it"
+    )
+    letter = pages.add("<letter to='ann' title='&lt;b&gt;bold'/>")
+    waiting = pages.start("demo.await")
+    pages.shows(f"/runs/{waiting}/story", "It waits for letter[")
+    assert letter
 
 
 def test_M29_why_says_what_a_run_waits_for(pages: PagesOfHome, waiting: int) -> None:

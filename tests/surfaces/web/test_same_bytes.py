@@ -50,6 +50,7 @@ SAME = {
     "/runs/{wait}/parts/answered": "part {wait} answered",
     "/runs/{wait}/parts/begin>answered": "part {wait} begin>answered",
     "/runs/{calls}/timeline": "timeline {calls}",
+    "/runs/{fail}/story": "history {fail} --story --limit 50",
     "/runs/{fail}/history": "history {fail} --limit 100",
     "/runs/{wait}/replay": "history {wait} --replay",
     "/runs/{order}/tokens": "tokens {order}",

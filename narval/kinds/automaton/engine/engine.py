@@ -27,8 +27,10 @@ from narval.kinds.automaton.engine.changes import (
 from narval.kinds.automaton.engine.decision import AutomatonDecision
 from narval.kinds.automaton.engine.explain import diagnose as diagnose
 from narval.kinds.automaton.engine.explain import explain as explain
+from narval.kinds.automaton.engine.explain import part_word as part_word
 from narval.kinds.automaton.engine.explain import parts as parts
 from narval.kinds.automaton.engine.explain import render as render
+from narval.kinds.automaton.engine.explain import story as story
 from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
 from narval.kinds.automaton.engine.graph import graph as graph
 from narval.kinds.automaton.engine.migrating import migrated as migrated

@@ -12,6 +12,7 @@ from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.story import Fact, Story
 from narval.kinds.automaton.engine.state import TIMED, AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, State, signal_of
 
@@ -161,3 +162,22 @@ def diagnose(
 ) -> Iterator[Wait]:
     """Nothing of an automaton is decided by elements of memory."""
     return iter(())
+
+
+part_word = "state"
+
+story: Story = {
+    "RunLate": Fact("The run has had its time."),
+    "StateReady": Fact("It is entered[, after {by}].", begins=True, part="state"),
+    "StateHeld": Fact("It waits ({hold})[ until {until:moment}].", part="state"),
+    "StateSkipped": Fact("It is up to date: nothing is done.", part="state"),
+    "CallLate": Fact("Its time limit is over.", part="call"),
+    "StateInterrupted": Fact("A signal interrupts it, and it ends with {label}.", part="state"),
+    "CallFailed": Fact("It did not succeed ({label}), and is tried again.", part="call"),
+    "StateEnded": Fact("It ends with {label}.", part="state"),
+    "StatesKilled": Fact("State {states} is stopped."),
+    "SignalHeard": Fact("Signal {name} came, and no state waits for it yet."),
+    "SignalTaken": Fact("Signal {name} lets it go on.", part="state"),
+    "FinalReached": Fact("Nothing follows it.", part="state"),
+}
+"""The changes of interest to people, in sentences."""

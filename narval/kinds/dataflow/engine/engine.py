@@ -31,8 +31,10 @@ from narval.kinds.dataflow.engine.changes import DataflowBegan, DataflowChange, 
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT, DataflowDecision, input_element
 from narval.kinds.dataflow.engine.explain import diagnose as diagnose
 from narval.kinds.dataflow.engine.explain import explain as explain
+from narval.kinds.dataflow.engine.explain import part_word as part_word
 from narval.kinds.dataflow.engine.explain import parts as parts
 from narval.kinds.dataflow.engine.explain import render as render
+from narval.kinds.dataflow.engine.explain import story as story
 from narval.kinds.dataflow.engine.explain import waiting_for as waiting_for
 from narval.kinds.dataflow.engine.graph import graph as graph
 from narval.kinds.dataflow.engine.state import DataflowState

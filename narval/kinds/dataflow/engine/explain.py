@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.story import Fact, Story
 from narval.kinds.dataflow.engine.state import DataflowState, FlowSession
 from narval.kinds.dataflow.language.definition import DataflowDefinition, OperatorCall
 
@@ -145,3 +146,13 @@ def diagnose(
 ) -> Iterator[Wait]:
     """Nothing of a dataflow is decided by elements of memory."""
     return iter(())
+
+
+part_word = "session"
+
+story: Story = {
+    "SessionKept": Fact("A session had ended before[, with {results:element}]."),
+    "SessionEnded": Fact("The session is {state}[, with {results:element}][: {error:element}].", part="call"),
+    "InputCompleted": Fact("The input is complete."),
+}
+"""The changes of interest to people, in sentences."""

@@ -12,6 +12,7 @@ from lxml import etree
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.story import Fact, Story
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Process
@@ -270,3 +271,29 @@ def diagnose(
             asked = [condition.condition for condition in node.conditions]
             bounds = tuple(condition.bind({}) for condition in asked if not condition.variables)
             yield Wait(node.id, "condition", "an element for each condition", bounds, (None,) * len(bounds))
+
+
+part_word = "node"
+
+story: Story = {
+    "NodeTokenCreated": Fact("Token {token} comes to it.", part="node", begins=True),
+    "NodeTokenDiscarded": Fact("Its guard ends token {token}.", part="token", word="node"),
+    "NodeTokenSkipped": Fact("It is left out.", part="token", word="node"),
+    "NodeTokenCompleted": Fact(
+        "Token {token} is complete[, and leaves by {exits}].", part="token", word="node"
+    ),
+    "NodeTokenBacktracked": Fact("Token {token} is gone back from.", part="token", word="node"),
+    "NodeTokenDelayed": Fact("Its guard is asked again at {until:moment}.", part="token", word="node"),
+    "NodeTokenHeld": Fact("Its guard gave no answer: token {token} waits.", part="token", word="node"),
+    "NodeTokenCancelled": Fact("Token {token} is cancelled by token {by}.", part="token", word="node"),
+    "WayBackTaken": Fact("Token {token} goes back to token {to}.", part="token", word="node"),
+    "EnvironmentSet": Fact("Attribute {values} is written."),
+    "NodeTokenFailed": Fact("It failed: {error:element}.", part="token", word="node"),
+    "NodeTokenRetried": Fact("It is tried again at {until:moment}.", part="token", word="node"),
+    "WatchSet": Fact("[It waits for {watch:watch}.]", part="token", word="node"),
+    "QuestionAsked": Fact("The code of {function} is asked.", part="token", word="node"),
+    "UndoingQueued": Fact("What token {tokens} did is undone."),
+    "UndoingEnded": Fact("All is undone that had to be."),
+    "ProcessFailed": Fact("narval cannot go on with it: {error:element}."),
+}
+"""The changes of interest to people, in sentences."""

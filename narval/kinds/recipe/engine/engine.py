@@ -32,6 +32,8 @@ from narval.kinds.recipe.engine import migrating, redefining, restarts, resume, 
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.explain import explain as explain
+from narval.kinds.recipe.engine.explain import part_word as part_word
+from narval.kinds.recipe.engine.explain import story as story
 from narval.kinds.recipe.engine.graph import graph as graph
 from narval.kinds.recipe.engine.migrating import migrated as migrated
 from narval.kinds.recipe.engine.redefining import begun_anew as begun_anew

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from narval.core.engines.story import Fact, Story
 from narval.kinds.recipe.engine.parts import NOT_ENDED, TransitionRun
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
@@ -195,3 +196,35 @@ def taken(transition: Transition, run: TransitionRun) -> str:
 def listed(eids: Iterable[int]) -> str:
     """Eids in a sentence."""
     return ", ".join(map(str, eids))
+
+
+part_word = "step"
+
+story: Story = {
+    "PlanResumed": Fact("It goes on from step {step} of run {of:run}."),
+    "StepBlocked": Fact("It waits: another call has reserved what it could take.", part="step"),
+    "StepResting": Fact("It rests until {until:moment}.", part="step"),
+    "RestEnded": Fact("Its rest is over.", part="step"),
+    "SelectionGrown": Fact("It takes {element:element} too.", part="step"),
+    "CallsDropped": Fact("It does without {elements:element}, taken elsewhere meanwhile.", part="step"),
+    "TryFailed": Fact("It is tried again at {until:moment}.", part="call"),
+    "CallExpired": Fact("Its time limit is over.", part="call"),
+    "CallSpoilt": Fact("A source gave what fits no output: {problem}.", part="call"),
+    "StepFailed": Fact("It cannot run: {error:element}.", part="step"),
+    "DateSet": Fact("It waits until {date:moment}.", part="transition"),
+    "DateCome": Fact("Its moment came.", part="transition"),
+    "DateGivenUp": Fact("No date of it comes any more.", part="transition"),
+    "VersionFollowed": Fact("{new:element} takes the place of {old:element}."),
+    "TransitionWaiting": Fact("It waits for {watch:watch}.", part="transition"),
+    "DurationStarted": Fact("Its conditions hold, and have to until {until:moment}.", part="transition"),
+    "DurationEnded": Fact("It waits for that moment no more.", part="transition"),
+    "TransitionFired": Fact(
+        "It began: transition {transition} fired[, with {took:element}].",
+        part="starts",
+        word="step",
+        begins=True,
+    ),
+    "MadeImpossible": Fact("[No longer reached: {steps}.]"),
+    "TransitionFailed": Fact("It cannot fire any more.", part="transition"),
+}
+"""The changes of interest to people, in sentences."""

@@ -27,8 +27,10 @@ from narval.kinds.task.engine.changes import (
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.explain import diagnose as diagnose
 from narval.kinds.task.engine.explain import explain as explain
+from narval.kinds.task.engine.explain import part_word as part_word
 from narval.kinds.task.engine.explain import parts as parts
 from narval.kinds.task.engine.explain import render as render
+from narval.kinds.task.engine.explain import story as story
 from narval.kinds.task.engine.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.graph import graph as graph
 from narval.kinds.task.engine.state import GONE, InstanceState, ScriptFrame

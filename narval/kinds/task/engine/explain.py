@@ -11,6 +11,7 @@ from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.graph import clipped
 from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.story import Fact, Story
 from narval.kinds.task.engine.state import GONE, InstanceState
 from narval.kinds.task.language.definition import TaskDefinition, TaskState
 from narval.kinds.task.language.texts_of import rule_text
@@ -156,3 +157,25 @@ def diagnose(
 ) -> Iterator[Wait]:
     """Nothing of an instance is decided by elements of memory: its server judges the conditions of rules."""
     return iter(())
+
+
+part_word = "state"
+
+story: Story = {
+    "LeaseOver": Fact("The lease is over: its program is taken for dead."),
+    "ObjectTaken": Fact("It takes {object:element}[, of case {case:run}]."),
+    "ObjectAdopted": Fact("{object:element} is its object now."),
+    "StateEntered": Fact("It is entered with {object:element}[: {why}].", begins=True, part="state"),
+    "StageReached": Fact("Stage {stage} is reached."),
+    "ScriptRested": Fact("A call failed, {problem}; it is done again at {until:moment}."),
+    "CodeOver": Fact("The code of the task has ended[, and gave {produced:element}]."),
+    "GoalSet": Fact("It walks to state {goal}."),
+    "ObjectReplaced": Fact("[{object:element} takes the place of {was:element}.]"),
+    "OutputKept": Fact("Its script gave {produced:element}."),
+    "RouteChosen": Fact("[{object:element} ]goes to {to} from here."),
+    "PiecesMade": Fact("It makes {eids:element} of its object."),
+    "SignalKept": Fact("Signal {name} waits until its script has ended."),
+    "ObjectDone": Fact("It is done with its object."),
+    "EndingBegan": Fact("It ends: {outcome}[, {why}]."),
+}
+"""The changes of interest to people, in sentences."""

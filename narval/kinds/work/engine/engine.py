@@ -19,8 +19,10 @@ from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.explain import conceal as conceal
 from narval.kinds.work.engine.explain import diagnose as diagnose
 from narval.kinds.work.engine.explain import explain as explain
+from narval.kinds.work.engine.explain import part_word as part_word
 from narval.kinds.work.engine.explain import parts as parts
 from narval.kinds.work.engine.explain import render as render
+from narval.kinds.work.engine.explain import story as story
 from narval.kinds.work.engine.explain import waiting_for as waiting_for
 from narval.kinds.work.engine.graph import graph as graph
 from narval.kinds.work.engine.notices import sending, tokens

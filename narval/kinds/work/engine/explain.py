@@ -10,6 +10,7 @@ from lxml import etree
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.story import Fact, Story
 from narval.kinds.work.engine.eligibility import asked
 from narval.kinds.work.engine.moments import in_utc
 from narval.kinds.work.engine.state import WorkState
@@ -153,3 +154,34 @@ def diagnose(
 ) -> Iterator[Wait]:
     """Nothing of an item is decided by elements of memory."""
     return iter(())
+
+
+part_word = "person"
+
+story: Story = {
+    "Offered": Fact("It is offered: {title}[, to {could}][; its deadline is {deadline:moment}]."),
+    "Claimed": Fact("{by} takes it[, until {until:moment}]."),
+    "ClaimReleased": Fact("{by} gives it back[: {why}]."),
+    "LeaseEnded": Fact("The claim of {of} ends."),
+    "Saved": Fact("{by} keeps a draft."),
+    "TaskMoved": Fact("{by} moves the task to {to}."),
+    "Delegated": Fact("{by} hands it to {to}[: {word}]."),
+    "DelegationEnded": Fact("It comes back from {to}."),
+    "Voted": Fact("{by} answers[ {outcome}]."),
+    "VoteChanged": Fact("{by} changes an answer[ to {outcome}]."),
+    "ItemAnswered": Fact("It is answered[ by {by}][: {outcome}]."),
+    "Refused": Fact("{by} will not do it[: {why}]."),
+    "Reassigned": Fact("{by} has it offered to {to}[: {why}]."),
+    "Reminded": Fact("A reminder is due[ for {to}]."),
+    "Escalated": Fact("Escalation {level} is taken[: {to} may act]."),
+    "Expired": Fact("Its deadline passed without an outcome."),
+    "Withdrawn": Fact("It is withdrawn[ by {by}][: {why}]."),
+    "GivenUp": Fact("It ends: nobody is left to do it, or it cannot be offered."),
+    "NoticeAsked": Fact("{to} is to be written to: {why}."),
+    "NoticePutOff": Fact("A notice did not go out[, and is tried again at {due:moment}]."),
+    "NoticeGivenUp": Fact("A notice[ to {to}] did not go out[: {why}]."),
+    "Notified": Fact("{to} was written to[, by {way}][: {why}]."),
+    "TokenSpent": Fact("[{by} used the link of a notice.]"),
+    "TurnedAway": Fact("{by} tried in vain to {act}[: {why}]."),
+}
+"""The changes of interest to people, in sentences."""

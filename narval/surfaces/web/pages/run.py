@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
-from narval.ask.text import article, shortened
+from narval.ask.text import article
 from narval.core.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
-LINES = 30
-"""So many lines of its history are on the page of a run, the newest."""
+ENTRIES = 20
+"""So many entries of its history are told on the page of a run, the newest."""
 
 TABLED = 300
 """A graph of more parts has its table only where that is asked for."""
@@ -20,19 +19,16 @@ TABLED = 300
 CALLED = 3
 """So many of the runs that a run waits for are told of."""
 
-_HEAD = ("seq", "at", "run", "what", "agent")
-_LONGEST = 160
-
 
 @page("/a/{agent}/runs/{run:int}", command="narval show {run}")
 async def run_page(visit: Visit) -> Shown:
     """One run: how it stands, its graph and parts, why, calls, context, the newest of its history."""
     eid, at = visit.path["run"], visit.number("at")
-    run, drawn, why, history = await asyncio.gather(
+    run, drawn, why, story = await asyncio.gather(
         visit.ask("show", run=eid, at=at),
         visit.ask("drawn", run=eid, at=at),
         visit.ask("why", run=eid),
-        visit.ask("history", run=eid, limit=LINES),
+        visit.ask("story", run=eid, limit=ENTRIES),
     )
     values = {
         "run": run,
@@ -42,7 +38,7 @@ async def run_page(visit: Visit) -> Shown:
         "why": why,
         "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
         "called": await called_by(visit, why),
-        "history": [line_values(line) for line in history],
+        "story": story,
         "callers": [] if visit.live else await callers(visit, run),
         "newer": "" if visit.live else await _newer(visit, run),
         "undo": None if visit.live or at is not None else await _undo(visit, run),
@@ -108,14 +104,3 @@ async def callers(visit: Visit, run: dict[str, Any]) -> list[dict[str, Any]]:
         rows.insert(0, caller)
         parent = caller.get("parent")
     return rows
-
-
-def line_values(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of history with what it says besides its head, in one text."""
-    rest = [f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD]
-    return {**line, "told": " ".join(rest)}
-
-
-def _detail(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(text, _LONGEST)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from typing import Any
 
+from narval.ask.text import shortened
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.svg import patches
 from narval.surfaces.web.drawing.waterfall import OUTCOMES, length, waterfall
-from narval.surfaces.web.pages.run import drawing_of, is_tabled, line_values
+from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 LINES = 100
 """So many lines of history are on a page."""
+
+ENTRIES = 50
+"""So many entries of the journal are told on a page."""
 
 BARS = 500
 """So many calls are drawn on a page."""
@@ -22,6 +27,9 @@ DAEMON_LOGGERS = frozenset(
     f"narval.{name}" for name in ("daemon", "turn", "loop", "perform", "store", "files", "messages")
 )
 """The loggers to which the daemon writes of itself, whatever calls go on."""
+
+_HEAD = ("seq", "at", "run", "what", "agent")
+_LONGEST = 160
 
 
 @page("/a/{agent}/runs/{run:int}/parts/{id:path}", command="narval part {run} {id}")
@@ -70,9 +78,34 @@ async def timeline_page(visit: Visit) -> Shown:
     return Shown("timeline.html", values, answer, follows=Follows(run=eid), over=run["phase"] != "active")
 
 
-@page("/a/{agent}/runs/{run:int}/history", command="narval history {run}")
+@page("/a/{agent}/runs/{run:int}/story", command="narval history {run} --story")
+async def story_page(visit: Visit) -> Shown:
+    """Show what happened in a run, in sentences: the newest entries of its journal, or earlier ones."""
+    eid, before = visit.path["run"], visit.number("before")
+    run = await visit.ask("show", run=eid)
+    story = await visit.ask("story", run=eid, limit=ENTRIES, before=before)
+    older = visit.url(f"/runs/{eid}/story", before=story["older"]) if story["older"] else ""
+    values = {
+        "run": run,
+        "story": story,
+        "older": older,
+        "newest": visit.url(f"/runs/{eid}/story") if before is not None else "",
+        "journal": visit.url(f"/runs/{eid}/history", before=story["last"] + 1 if story["last"] else None),
+        "here": "/runs",
+    }
+    return Shown(
+        "story.html",
+        values,
+        story,
+        links={"next": older} if older else {},
+        follows=Follows(run=eid) if before is None else None,
+        over=run["phase"] != "active",
+    )
+
+
+@page("/a/{agent}/runs/{run:int}/history", command="narval history {run} --journal")
 async def history_page(visit: Visit) -> Shown:
-    """Show a page of a run's history, the newest lines first."""
+    """Show a page of a run's journal, the newest lines first."""
     eid, before = visit.path["run"], visit.number("before")
     run = await visit.ask("show", run=eid)
     lines = await visit.ask("history", run=eid, limit=LINES + 1, before=before)
@@ -80,7 +113,7 @@ async def history_page(visit: Visit) -> Shown:
     older = visit.url(f"/runs/{eid}/history", before=visible[-1]["seq"]) if len(lines) > LINES else ""
     values = {
         "run": run,
-        "history": [line_values(line) for line in visible],
+        "history": [_line_values(line) for line in visible],
         "older": older,
         "newest": visit.url(f"/runs/{eid}/history") if before is not None else "",
         "here": "/runs",
@@ -122,3 +155,14 @@ async def replay_page(visit: Visit) -> Shown:
         "here": "/runs",
     }
     return Shown("replay.html", values, answer, parts=patches(drawn))
+
+
+def _line_values(line: dict[str, Any]) -> dict[str, Any]:
+    """A line of history with what it says besides its head, in one text."""
+    rest = [f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD]
+    return {**line, "told": " ".join(rest)}
+
+
+def _detail(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(text, _LONGEST)

@@ -16,8 +16,10 @@ from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterG
 from narval.kinds.task.engine.case.decision import CaseDecision
 from narval.kinds.task.engine.case.explain import diagnose as diagnose
 from narval.kinds.task.engine.case.explain import explain as explain
+from narval.kinds.task.engine.case.explain import part_word as part_word
 from narval.kinds.task.engine.case.explain import parts as parts
 from narval.kinds.task.engine.case.explain import render as render
+from narval.kinds.task.engine.case.explain import story as story
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.case.graph import graph as graph
 from narval.kinds.task.engine.case.state import CaseState, step_id

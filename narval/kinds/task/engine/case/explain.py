@@ -11,6 +11,7 @@ from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.story import Fact, Story
 from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Member, TrailStep, step_id, where
 from narval.kinds.task.language.definition import TaskDefinition
 
@@ -216,3 +217,28 @@ def diagnose(
 ) -> Iterator[Wait]:
     """Nothing of a case is decided by elements of memory."""
     return iter(())
+
+
+part_word = "step"
+
+story: Story = {
+    "ObjectPut": Fact("{object:element} goes to {at_type}."),
+    "ObjectMoved": Fact("{object:element} goes to {at_type}[, with event {event}]."),
+    "ObjectLeft": Fact(
+        "{at_type} is done with {was:element}: {result}[, {why}][; it gave {outputs:element}]."
+    ),
+    "ObjectDivided": Fact("{object:element} is divided into {parts:element}."),
+    "ObjectMerged": Fact("{parts:element} are one again: {now:element}."),
+    "ObjectHeld": Fact("{object:element} cannot go on at {at_type}: {kind}, {why}."),
+    "ObjectEnded": Fact("The way of {object:element} is over: {end}[, {why}]."),
+    "AbortAsked": Fact("All is to be undone[: {why}][, asked by {by}]."),
+    "WithdrawalAsked": Fact("{object:element} is to be withdrawn."),
+    "LinkBegan": Fact("Step {step} is being undone, with {now:element}."),
+    "LinkDone": Fact("Step {step} is undone."),
+    "LinkSkipped": Fact("Step {step} cannot be undone."),
+    "ChainBlocked": Fact("Step {step} could not be undone: {why}."),
+    "ChainResumed": Fact("Undoing goes on[, by {by}]."),
+    "ChainGivenUp": Fact("Undoing is given up[, by {by}]."),
+    "ChainEnded": Fact("All is undone that could be."),
+}
+"""The changes of interest to people, in sentences."""

@@ -11,6 +11,7 @@ from lxml import etree
 
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.story import Fact, Story
 from narval.kinds.task.engine.server.state import (
     EventRule,
     KnownInstance,
@@ -243,3 +244,27 @@ def diagnose(
     for number, rule in event.rules.items() if event is not None else ():
         if event is not None:
             yield _wait(state, event, number, rule, {})
+
+
+part_word = "instance"
+
+story: Story = {
+    "ServerLoaded": Fact("[Version {version} of the task is loaded.]"),
+    "Enqueued": Fact("{object:element} is in the queue[, of case {case:run}]."),
+    "ObjectGiven": Fact("[Instance {instance:run} is given {object:element}.]"),
+    "ObjectGone": Fact("{object:element} is out of the queue[: {why}]."),
+    "PartsMerged": Fact("{parts:element} are one again: {element:element}."),
+    "ObjectSent": Fact("{object:element} is put back[ to {to}]."),
+    "WithdrawalBegan": Fact("{object:element} is withdrawn[: {why}]."),
+    "InstanceJoined": Fact("Instance {instance:run} works[, for {user}]."),
+    "InstanceAt": Fact("[Instance {instance:run} is in state {state}.]"),
+    "InstanceLeft": Fact("Instance {instance:run} works no more[: {why}]."),
+    "CalledOver": Fact("[An instance failed: {problem}.]"),
+    "TickSet": Fact("[The next run is due at {due:moment}.]"),
+    "EventRaised": Fact("Event {name} is raised[, with {object:element}][, by run {raiser:run}][, by {by}]."),
+    "ActionBegan": Fact("The action of a rule begins."),
+    "RuleOver": Fact("A rule is over, {result}[: {why}]."),
+    "EventOver": Fact("An event is over, {result}[: {why}]."),
+    "WaitParked": Fact("Instance {instance:run} waits for event {event}[ until {until:moment}]."),
+}
+"""The changes of interest to people, in sentences."""

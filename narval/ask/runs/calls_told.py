@@ -1,0 +1,134 @@
+"""The calls of a run in sentences: how each began, and how it ended, where both are known in one."""
+
+from __future__ import annotations
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.ask.runs.history import lines_of
+from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, length_of, problem_text, run_piece
+from narval.ask.text import shortened
+from narval.core.engines import commands
+from narval.core.kinds import ASKS
+from narval.store.batch import JournalRow
+
+
+class CallTold:
+    """A call of which the beginning was told: `said` is its sentence, which its end completes."""
+
+    def __init__(self, part: str, name: str, at: float, event_at: str, said: Said) -> None:
+        self.part, self.name, self.at, self.event_at, self._said = part, name, at, event_at, said
+
+    def leave_open(self, is_asked: bool) -> None:
+        """Say that it is under way, or that somebody is asked first."""
+        self._said.append("; it waits for an agreement." if is_asked else "; it is under way.")
+
+    def end(self, said: Said) -> None:
+        """Say how it came back, in the same sentence."""
+        self._said[-1:] = said
+
+
+class CallsTold:
+    """The calls of a run that entries tell of, by their ids."""
+
+    def __init__(self, agent: AgentState, run: Run, sentences: Sentences) -> None:
+        self._agent, self._run, self._sentences = agent, run, sentences
+        self._open: dict[str, CallTold] = {}
+        self._known: dict[str, CallTold | None] = {}
+
+    def begin(self, row: JournalRow, line: Row) -> tuple[str, Said]:
+        """The part that makes a call, and the sentence on it, which its end completes."""
+        said = self._asked(line)
+        call = CallTold(line["step"], line["name"], row.at, event_at=line["at"], said=said)
+        self._open[line["call"]] = self._known[line["call"]] = call
+        if self._run.active and line["call"] in self._run.calls:
+            call.leave_open(bool(line.get("approve")) and not line.get("approved"))
+        else:
+            said.append(".")
+        return "" if line["kind"] == commands.NOTICE else line["step"], said
+
+    def _asked(self, line: Row) -> Said:
+        """The beginning of the sentence on a call, without its end."""
+        name, kind = line["name"], line["kind"]
+        eids = [eid for _, eids in line.get("inputs", ()) for eid in eids] or line.get("elements", [])
+        given = [" with ", *self._sentences.named(eids)] if eids else []
+        payload = line.get("payload") or {}
+        said: Said
+        match kind:
+            case commands.SEND:
+                said = ["It sent ", *self._sentences.named(eids), f" to {name}"]
+            case commands.SIGNAL:
+                to = [run_piece(payload["run"])] if payload.get("run") else [name]
+                said = ["It told ", *to, f" {payload.get('signal', '')}", *given]
+            case commands.PROGRAM:
+                words = (line.get("program") or {}).get("words") or [name]
+                said = [f"It ran {shortened(' '.join(words), LONGEST)}", *given]
+            case commands.FLOW:
+                said = ["It began", *given]
+            case commands.NOTICE:
+                said = [f"{line['step']} is written to, by {name}"]
+            case _:
+                said = [f"It {'asked people:' if kind in ASKS else 'called'} {name}", *given]
+        if line.get("agent"):
+            said.append(f" at agent {line['agent']}")
+        child = self._agent.runs.by_call.get(line["call"])
+        if child is not None:
+            said += [", ", run_piece(child)]
+        if line.get("attempt", 1) > 1:
+            said.append(f", try {line['attempt']}")
+        return said
+
+    def end(self, row: JournalRow, event: Row, facts: list[Row]) -> Said | None:
+        """The sentence on the end of a call; None where it goes on the sentence on its beginning."""
+        made, problem = made_by(facts), event.get("problem")
+        if not made and problem is None:
+            made = event.get("eids") or []
+        outdated = [eid for line in facts if line["what"] == "Outdate" for eid in line["eids"]]
+        call = self._open.pop(event["call"], None)
+        took = length_of(row.at - call.at) if call is not None else ""
+        said: Said
+        if event.get("abandoned"):
+            said = [f"was given up{f' after {took}' if took else ''}"]
+        elif problem is not None:
+            said = [f"failed{f' after {took}' if took else ''}: {problem_text(problem)}"]
+        else:
+            said = [f"took {took}"] if took else ["came back"]
+            if made:
+                said += [" and gave ", *self._sentences.named(made)]
+            if outdated and made:
+                said += [" in place of ", *self._sentences.named(outdated)]
+        if call is not None:
+            call.end(["; it ", *said, "."])
+            return None
+        call = self.find(event["call"])
+        if call is None:
+            return ["A call ", *said, "."]
+        return [f"{call.name}, which was asked at ", {"moment": call.event_at}, ", ", *said, "."]
+
+    def find(self, id: str) -> CallTold | None:
+        """A call that was asked for; None where the journal does not have that any more."""
+        if id not in self._known:
+            self._known[id] = self._asked_before(id)
+        return self._known[id]
+
+    def _asked_before(self, id: str) -> CallTold | None:
+        """A call that an earlier entry has asked for: its id begins with the number of that entry."""
+        number = id.partition(".")[0]
+        if not number.isdecimal():
+            return None
+        for row in self._agent.store.journal(self._run.eid, int(number) - 1, most=1):
+            for line in lines_of(row):
+                if line["what"] == "Call" and line["call"] == id:
+                    return CallTold(line["step"], line["name"], row.at, line["at"], [])
+        return None
+
+    def part_of(self, id: str) -> str:
+        """The part that has made a call; "" where that is not known."""
+        call = self.find(id)
+        return call.part if call is not None else ""
+
+
+def made_by(facts: list[Row]) -> list[int]:
+    """The elements that an entry added, but for the error that says why its run failed."""
+    errors = {line.get("error") for line in facts if line["what"] == "Finish"}
+    errors |= {eid for line in facts for eid in line.get("errors", ())}
+    return [line["element"] for line in facts if line["what"] == "Add" and line["element"] not in errors]

@@ -1,0 +1,169 @@
+"""The command `history`: what happened in a run, in sentences, or the lines of its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from narval.ask.text import Row, clean, moment, moment_exactly
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.paging import PAGE
+from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.runs import at_option, run_argument
+from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Connection, Session
+
+NO_LINES = "no lines there"
+TOGETHER = 500
+"""So many entries are told in one answer, where all are wanted."""
+
+_EXAMPLE = """\
+narval history 12
+narval history 12 --limit 20
+narval history 12 --journal --follow
+narval history 12 --at 87"""
+
+
+@command("history", example=_EXAMPLE)
+@run_argument
+@click.option("--story", "as_story", is_flag=True, help="In sentences, with --json too.")
+@click.option("--journal", is_flag=True, help="The lines of the journal, as --json gives them.")
+@click.option("--follow", is_flag=True, help="Go on until the run is over.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the newest N entries, or lines.")
+@click.option("--before", type=int, metavar="SEQ", help="Only those before line SEQ.")
+@click.option("--replay", is_flag=True, help="An entry a line, with the parts that it changed.")
+@click.option("--after", type=int, metavar="SEQ", help="With --replay: only what came after line SEQ.")
+@at_option
+def history(session: Session, run: int, as_story: bool, journal: bool, **options: Any) -> None:
+    """Show what happened in a run, in order, in sentences.
+
+    Each part of the run (step, node, state) has its sentences together, each time it has its turn. --journal
+    has the lines from which they are made: events, what changed by each, and commands; those of a page newest
+    first. --json gives these lines, and with --story the sentences.
+    """
+    follow, at, limit, before = (options[name] for name in ("follow", "at", "limit", "before"))
+    if as_story and journal:
+        raise click.UsageError("--story and --journal exclude each other")
+    if options["replay"]:
+        most = {"limit": limit} if limit is not None else {}
+        session.give(session.ask("replay", run=run, after=options["after"] or 0, **most), answers.replay)
+        return
+    if at is not None:
+        if follow:
+            raise click.UsageError("--at and --follow exclude each other")
+        session.give(session.ask("show", run=run, at=at), answers.run)
+        return
+    is_page = limit is not None or before is not None
+    if is_page and follow:
+        raise click.UsageError("--follow goes with neither --limit nor --before")
+    page = {"before": before, "limit": limit or PAGE}
+    if journal or (session.as_json and not as_story):
+        _journal(session, run, follow, page if is_page else None)
+    elif is_page:
+        session.give(session.ask("story", run=run, **page), _tell)
+    elif session.as_json:
+        session.give(_whole(session, run), _tell)
+    else:
+        _story(session, run, follow)
+
+
+def _journal(session: Session, run: int, follow: bool, page: dict[str, Any] | None) -> None:
+    """Write the lines of a run's journal."""
+    if page is not None:
+        session.give(
+            session.ask("history", run=run, **page),
+            lambda lines: click.echo("\n".join(map(answers.history_line, lines)) or NO_LINES, err=not lines),
+        )
+        return
+    with session.connect("look") as connection, session.lines(answers.history_line, NO_LINES) as write:
+        after = 0
+
+        def look() -> None:
+            nonlocal after
+            after = write(connection.ask("history", run=run, after=after))
+
+        _look_on(connection, run, follow, look)
+
+
+def _story(session: Session, run: int, follow: bool) -> None:
+    """Write the sentences of a run, so many entries at once."""
+    with session.connect("look") as connection:
+        after, last_part = 0, ""
+        is_empty = True
+
+        def look() -> None:
+            nonlocal after, last_part, is_empty
+            is_more = True
+            while is_more:
+                answer = connection.ask("story", run=run, after=after, limit=TOGETHER)
+                for line in _lines(answer["groups"], last_part):
+                    click.echo(line)
+                    is_empty = False
+                after, is_more = answer["last"], answer["more"]
+                last_part = answer["groups"][-1]["part"] if answer["groups"] else last_part
+
+        _look_on(connection, run, follow, look)
+        if is_empty:
+            click.echo(NO_LINES, err=True)
+
+
+def _look_on(connection: Connection, run: int, follow: bool, look: Callable[[], None]) -> None:
+    """Look at a run once, or each time something has changed, until it is over."""
+
+    def is_active() -> bool:
+        return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
+
+    turn = connection.ask("changed")["turn"] if follow else 0
+    is_last = False
+    while not is_last:
+        is_last = not follow or connection.record_only or not is_active()
+        look()
+        if not is_last:
+            turn = connection.ask("changed", after=turn, run=run, wait=SLICE)["turn"]
+    if follow and connection.record_only and is_active():
+        click.echo(NOTHING_MORE, err=True)
+
+
+def _whole(session: Session, run: int) -> Row:
+    """The whole story of a run in one answer, asked for in several."""
+    with session.connect("look") as connection:
+        answer: Row = connection.ask("story", run=run, after=0, limit=TOGETHER)
+        groups = list(answer["groups"])
+        while answer["more"]:
+            answer = connection.ask("story", run=run, after=answer["last"], limit=TOGETHER)
+            groups += answer["groups"]
+    return {**answer, "groups": groups}
+
+
+def _tell(answer: Row) -> None:
+    """Write the sentences of a page."""
+    lines = list(_lines(answer["groups"], ""))
+    click.echo("\n".join(lines) or NO_LINES, err=not lines)
+    if answer["older"]:
+        click.echo(f"more was earlier: --before {answer['older']}", err=True)
+
+
+def _lines(groups: list[Row], last_part: str) -> Iterator[str]:
+    """The groups as lines: a heading for each part, but for the one that was the last before."""
+    for number, group in enumerate(groups):
+        if number or not last_part or group["part"] != last_part:
+            yield clean(f"{group['word']} {group['part']}")
+        for entry in group["entries"]:
+            yield f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {sentence(entry['said'])}"
+
+
+def sentence(said: list[Any]) -> str:
+    """A sentence on one line: elements with their names and numbers, moments as people read them."""
+    return clean("".join(map(_piece, said)))
+
+
+def _piece(piece: Any) -> str:
+    if isinstance(piece, str):
+        return piece
+    if "moment" in piece:
+        return moment(piece["moment"])
+    if "run" in piece:
+        return str(piece["title"])
+    name, _, about = piece["title"].partition(" · ")
+    return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
