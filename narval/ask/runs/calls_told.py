@@ -48,7 +48,8 @@ class CallsTold:
 
     def _asked(self, line: Row) -> Said:
         """The beginning of the sentence on a call, without its end."""
-        name, kind = line["name"], line["kind"]
+        kind = line["kind"]
+        name = f"{line['name']} at agent {line['agent']}" if line.get("agent") else line["name"]
         eids = [eid for _, eids in line.get("inputs", ()) for eid in eids] or line.get("elements", [])
         given = [" with ", *self._sentences.named(eids)] if eids else []
         payload = line.get("payload") or {}
@@ -68,8 +69,6 @@ class CallsTold:
                 said = [f"{line['step']} is written to, by {name}"]
             case _:
                 said = [f"It {'asked people:' if kind in ASKS else 'called'} {name}", *given]
-        if line.get("agent"):
-            said.append(f" at agent {line['agent']}")
         child = self._agent.runs.by_call.get(line["call"])
         if child is not None:
             said += [", ", run_piece(child)]
