@@ -49,7 +49,7 @@ class CallsTold:
     def _asked(self, line: Row) -> Said:
         """The beginning of the sentence on a call, without its end."""
         kind = line["kind"]
-        name = f"{line['name']} at agent {line['agent']}" if line.get("agent") else line["name"]
+        name = f"{line['name']} at agent {line['of']}" if line.get("of") else line["name"]
         eids = [eid for _, eids in line.get("inputs", ()) for eid in eids] or line.get("elements", [])
         given = [" with ", *self._sentences.named(eids)] if eids else []
         payload = line.get("payload") or {}
