@@ -66,6 +66,8 @@ class Household:
         (self.home / "recipes" / "show.xml").write_text(STAGES)
         (self.home / "recipes" / "order.xml").write_text(PROCESS)
         (self.home / "etc" / "people.toml").write_text(PEOPLE)
+        with (self.home / "etc" / "narval.toml").open("a") as settings:
+            settings.write("\n[web]\nedit = true\n")
         self._daemon: Command | None = None
         self._web: Command | None = None
         self.link, self.address = "", ""

@@ -138,6 +138,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "add": "/memory/add",
         "definitions": "/definitions",
         "definition": "/definitions/mail.triage?kind=recipe",
+        "edit": "/definitions/shop.greet/edit?kind=recipe",
         "difference": "/definitions/shop.greet/diff?kind=recipe&old={old}",
         "incident": "/errors/{incident}",
         "many-runs": "/runs/all/retry?incident={incident}",
@@ -185,7 +186,7 @@ def make(place: Path) -> Home:
     (home.path / "recipes" / "greet.xml").write_text(GOOD)
     settings = home.path / "etc" / "narval.toml"
     text = settings.read_text().replace('grants = "ask"', 'grants = "trust"')
-    settings.write_text('timezone = "UTC"\n' + text)
+    settings.write_text(f'timezone = "UTC"\n{text}\n[web]\nedit = true\n')
     return home
 
 
@@ -221,6 +222,10 @@ def fill(home: Home) -> dict[str, int | str]:
         (item,) = client.ask("worklist")[:1]
         (incident,) = (row for row in client.ask("incidents") if row["definition"] == "shop.bill")
         answer = client.ask("elements", xpath="email[@kind='ack']", limit=1)["elements"][0]
+        greet = (home.path / "recipes" / "greet.xml").read_text()
+        digest = client.ask("edit", name="shop.greet")["digest"]
+        with Client(socket) as owner:
+            owner.ask("save_edit", name="shop.greet", text=f"<!-- for the shop -->\n{greet}", digest=digest)
         order_of_parcel = [b"<order id='8' sum='20'/>", b"<signature parcel='8'/>"]
         trial = client.ask("simulate", definition="shop.parcel", elements=order_of_parcel, duration="1h")
         wish = "forward invoices to my accountant"

@@ -27,6 +27,12 @@ PROPOSED = """<recipe group="mine" name="rest" start_step="s" end_step="s">
 <step id="s" type="action" target="basic.nothing"/></recipe>"""
 
 
+EDITED = """<recipe group="edited" name="one" start_step="s" end_step="s">
+  <step id="s" type="action" target="talk.nothing"/>
+</recipe>
+"""
+
+
 @pytest.fixture(scope="module")
 def samples(household: Household) -> Samples:
     """A value of each parameter of a path, under ""; others for a page that wants them, under its name."""
@@ -39,6 +45,11 @@ def samples(household: Household) -> Samples:
         moved = household.start("move.lend")
         recipe.write_text(SECOND)
         client.ask("reload")
+        (household.home / "recipes" / "edited.xml").write_text(EDITED)
+        client.ask("reload")
+    with household.client() as client:  # who runs the tests owns the home
+        digest = client.ask("edit", name="edited.one")["digest"]
+        client.ask("save_edit", name="edited.one", text=f"<!-- anew -->\n{EDITED}", digest=digest)
     element = household.add("<letter to='ann'>Hello</letter>")
     with household.client() as client:
         failed = client.ask("start", name="demo.fail", wait=True)["eid"]
@@ -59,6 +70,7 @@ def samples(household: Household) -> Samples:
     others = {"many_runs": many, "bulk_page": gone, "retry_page": {"run": str(failed)}}
     others["tokens_page"] = {"run": str(process)}
     others["proposal_page"] = {"name": "mine"}
+    others["edit_page"] = {"name": "edited.one"}
     others["migrate_page"] = {"run": str(moved)}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
 

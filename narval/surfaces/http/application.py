@@ -87,14 +87,16 @@ class Site:
         *,
         fields: Fields | None = None,
         live: bool = False,
+        looks: bool = False,
     ) -> Visit:
-        """A request as a handler sees it; without `fields` it can only look."""
+        """A request as a handler sees it; without `fields`, and where it `looks`, it can only look."""
         path = {name: name_in(part) if isinstance(part, str) else part for name, part in path.items()}
         named = {"agent": str(path.get("agent", "")), "acting_as": visitor.person}
         if visitor.person:
             named["session"] = visitor.session
         look = partial(self.reading.ask, **named)
-        do = partial(self.writing.ask, **named) if fields is not None else look
+        can_only_look = fields is None or looks
+        do = look if can_only_look else partial(self.writing.ask, **named)
         query, more = dict(asked), Fields(asked)
         return Visit(
             visitor,
@@ -161,9 +163,11 @@ def _visitor(request: Request) -> Visitor:
     return visitor if isinstance(visitor, Visitor) else NOBODY
 
 
-def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: bool = False) -> Visit:
+def _visit(
+    request: Request, site: Site, fields: Fields | None = None, *, live: bool = False, looks: bool = False
+) -> Visit:
     asked = request.query_params.multi_items()
-    return site.visit(_visitor(request), request.path_params, asked, fields=fields, live=live)
+    return site.visit(_visitor(request), request.path_params, asked, fields=fields, live=live, looks=looks)
 
 
 def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
@@ -218,9 +222,9 @@ def _live(route: PageRoute, site: Site) -> Endpoint:
 
 def _act(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        visit = _visit(request, site, request.scope.get(FIELDS) or Fields())
+        visit = _visit(request, site, request.scope.get(FIELDS) or Fields(), looks=route.looks)
         page = await route.handler(visit)
-        if isinstance(page, Shown) and page.status < 400:
+        if isinstance(page, Shown) and page.status < 400 and not route.looks:
             raise TypeError(
                 f"{route.name} answers a form with a page, which would send it again when reloaded"
             )

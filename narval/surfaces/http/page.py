@@ -199,6 +199,8 @@ Handler = Callable[[Visit], Awaitable["Shown | Redirect"]]
 class PageRoute(msgspec.Struct, frozen=True):
     """A page or an act: its path, who may, and the command that says the same (M5).
 
+    An act that `looks` alters nothing, and may answer with a page: its form has more than an address holds.
+
     `options` has the option of the command for each parameter of the address; one that is "" is an argument,
     and one that ends in "!" takes no value.
     """
@@ -207,6 +209,7 @@ class PageRoute(msgspec.Struct, frozen=True):
     handler: Handler
     roles: tuple[Role, ...]
     is_act: bool = False
+    looks: bool = False
     command: str = ""
     options: Mapping[str, str] = {}
 
@@ -239,12 +242,15 @@ def page(
     return lambda handler: PageRoute(path, handler, roles, command=command, options=options or {})
 
 
-def act(path: str, *, roles: tuple[Role, ...] = OPERATORS) -> Callable[[Handler], PageRoute]:
+def act(
+    path: str, *, roles: tuple[Role, ...] = OPERATORS, looks: bool = False
+) -> Callable[[Handler], PageRoute]:
     """Mark a function as what a form sent to a path does: it leads to a page, or shows what is wrong.
 
-    A page that says what was done is led to, never the answer itself: to look again must not act again.
+    A page that says what was done is led to, never the answer itself: to look again must not act again. One
+    that only `looks` may answer with a page; it cannot do anything.
     """
-    return lambda handler: PageRoute(path, handler, roles, is_act=True)
+    return lambda handler: PageRoute(path, handler, roles, is_act=True, looks=looks)
 
 
 VISITOR = "narval.visitor"

@@ -22,6 +22,7 @@ from narval.surfaces.web.pages import (
     agents,
     calendar,
     definitions,
+    editing,
     errors,
     grants,
     log,
@@ -78,6 +79,10 @@ PAGES: tuple[PageRoute, ...] = (
     definitions.definitions_page,
     definitions.definition_page,
     definitions.difference_page,
+    editing.edit_page,
+    editing.check_edit,
+    editing.save_edit,
+    editing.take_back_edit,
     grants.grant_definition,
     grants.revoke_definition,
     simulation.explore,
@@ -124,7 +129,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
 )
 """The pages that the header of every page leads to, and the keys that do (M91)."""
 
-SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js", "draft.js")
+SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js", "draft.js", "edit.js")
 """The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
 
 PHASE_TONES: Mapping[str, str] = {

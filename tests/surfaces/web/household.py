@@ -102,12 +102,12 @@ class PagesOfHome:
     """The pages of a home. An address from `/` on is one of the agent's; one from `//` on is as it stands."""
 
     def __init__(self, home: Home, browser: TestClient) -> None:
-        self.home, self._browser = home, browser
+        self.home, self.browser = home, browser
 
     def get(self, path: str, role: Role = "operator", **query: object) -> Any:
         """The answer to a look."""
         asked = f"?{urlencode(query)}" if query else ""
-        return self._browser.get(_address(path) + asked, headers={"x-role": role})
+        return self.browser.get(_address(path) + asked, headers={"x-role": role})
 
     def shows(self, path: str, *words: object, role: Role = "operator", **query: object) -> str:
         """A page that is there, and has these words."""
@@ -119,7 +119,7 @@ class PagesOfHome:
 
     def post(self, path: str, role: Role = "operator", **fields: object) -> Any:
         """The answer to a form; a list is a field that comes several times."""
-        return self._browser.post(_address(path), data=fields, headers={"x-role": role})
+        return self.browser.post(_address(path), data=fields, headers={"x-role": role})
 
     def does(self, path: str, **fields: object) -> str:
         """Where an act leads that is done."""

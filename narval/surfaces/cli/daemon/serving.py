@@ -27,7 +27,7 @@ from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.http.watched import Watched
 from narval.surfaces.web.site import PAGES, make_site
 
-SCARCE = {"simulate": 20, "explore": 20, "past": 20}
+SCARCE = {"simulate": 20, "explore": 20, "past": 20, "edit": 3_600}
 """The times an hour that a session may have something simulated, explored, or tried on the past."""
 
 

@@ -188,13 +188,13 @@ async def difference_page(visit: Visit) -> Shown:
         "name": name,
         "old": answer["old"],
         "new": answer["new"],
-        "lines": [(_sort(line), line) for line in answer["diff"].splitlines()],
+        "lines": [(line_look(line), line) for line in answer["diff"].splitlines()],
         "here": "/definitions",
     }
     return Shown("difference.html", values, answer)
 
 
-def _sort(line: str) -> str:
+def line_look(line: str) -> str:
     """The look of a line of a difference."""
     if line.startswith(("+++", "---")):
         return "dim"
