@@ -88,8 +88,11 @@ class TestRuns:
         pages.shows(f"/runs/{caller}/cancel", f"{BASE}/runs/{called}")
         assert pages.does(f"/runs/{caller}/cancel", reason="not wanted") == f"/runs/{caller}"
         pages.shows(
-            f"/runs/{caller}", "by ann (web, session 1): not wanted", "reason=not wanted by=ann way=web"
+            f"/runs/{caller}",
+            "by ann (web, session 1): not wanted",
+            "It was cancelled by ann (web, session 1)",
         )
+        pages.shows(f"/runs/{caller}/history", "reason=not wanted by=ann way=web")
         pages.shows(f"/runs/{caller}/cancel", "It is over already")
         again = pages.post(f"/runs/{caller}/cancel")
         assert refused(pages, "cancel", caller) in text_of(again.text)
