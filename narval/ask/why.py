@@ -17,6 +17,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
+from narval.ask.element_titles import title_in, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, standing_of
 from narval.ask.memory.origins import descent_of
@@ -136,13 +137,14 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
     return {
         "element": eid,
         "name": element.name,
+        "title": title_in(element),
         "added": form["added"],
         "origin": form["origin"],
         "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
         "labels": form["labels"],
         "decided_by": form["decided_by"],
         "hearsay": form["hearsay"],
-        "made_from": [_eid_and_name(agent, before) for before in origin],
+        "made_from": [_named(agent, before) for before in origin],
         "used_by": [use | _run_of(agent, use["run"]) for use in form["used_by"]],
         "given_to": [
             {"run": run.eid, "step": call.step, "target": call.name} | _run_of(agent, run.eid)
@@ -166,12 +168,14 @@ def _relative(agent: AgentState, element: Element) -> dict[str, Any]:
     """An element that another was made into."""
     form = json_forms.element(agent, element)
     run = element.origin.run if element.origin is not None else 0
-    return {key: form[key] for key in ("eid", "name", "added", "origin")} | _run_of(agent, run)
+    row = {"eid": form["eid"], "name": form["name"], "title": title_in(element)}
+    return {**row, "added": form["added"], "origin": form["origin"], **_run_of(agent, run)}
 
 
-def _eid_and_name(agent: AgentState, eid: int) -> dict[str, Any]:
+def _named(agent: AgentState, eid: int) -> dict[str, Any]:
     element = agent.memory.element(eid)
-    return {"eid": eid, "name": element.name if element is not None else None}
+    name, words = (element.name, title_in(element)) if element is not None else (None, "")
+    return {"eid": eid, "name": name, "title": words}
 
 
 def _run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
@@ -324,6 +328,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
     if under_way:
         line["calls"] = [
             {"call": call.call, "inputs": list(json_forms.given_to(call))}
+            | {"titles": titles(agent, json_forms.given_to(call))}
             | ({"agent": call.agent} if call.agent else {})
             for call in under_way
         ]

@@ -89,7 +89,7 @@ def test_N8_N18_an_element_tells_who_used_it_what_was_made_of_it_and_who_holds_i
         (verdict.eid, "verdict")
     ]
     lines = list(answers.why(story))
-    assert lines[0].startswith(f"element {mail}, a mail: ann, ")
+    assert lines[0].startswith(f"element {mail}, a mail · ada: ann, ")
     assert lines[1:] == [
         f"  used by     transition arrival of w.triage, in run {run} of w.triage (done)",
         f"  used by     step judge of w.triage, in run {run} of w.triage (done)",
@@ -149,7 +149,7 @@ def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(
     answers.run(agent.run(reader))
     assert f"{under_way['call']} s {mail} under way" in rows(capsys)
     said = list(answers.why(agent.why(reader)))
-    assert f"  it is call {under_way['call']}, given {mail}" in said
+    assert f"  it is call {under_way['call']}, given {mail} mail · ana" in said
 
 
 def rows(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -320,7 +320,7 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     assert agent.run(run)["transitions"][0]["until"] == condition["until"]
     lines = list(answers.why(answer))
     assert lines[-3].startswith(f"late waits for element {order} to have fitted for long enough, until 20")
-    assert lines[-1].startswith(f"           element {order} fits since 20")
+    assert lines[-1].startswith(f"           element {order} (order · state open) fits since 20")
     assert "order[@state='open'] for 10 min 0 s" in dot.dot(graph(*_definition_and_state(agent, run)))
     reason = agent.why(run, "late")["reason"]
     assert reason.endswith(f"its in-steps are done, and element {order} must still fit for a while")

@@ -16,6 +16,7 @@ from typing import Any
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask import json_forms
+from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command
 from narval.ask.memory.provenance import Makers
@@ -47,27 +48,31 @@ Place = tuple[str, int]
 
 
 @operation("read")
-async def origin(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False) -> Form:
+async def origin(
+    daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False, titled: bool = False
+) -> Form:
     """The origin of an element: by which step of which run it was made, and from which elements, back to
     what came from outside.
 
     `elements` begins with itself, nearest first; each has the ids that it was made `from`, and `outside`
     where it came from outside. Of what another agent sent, the way goes on there. Of one that was forgotten
     nothing is kept but its number. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`
-    is the same in the language of Graphviz.
+    is the same in the language of Graphviz; if they are to be `titled`, each has its `title`.
     """
-    return await _trail(daemon, eid, limit, drawn, forward=False)
+    return await _trail(daemon, eid, limit, drawn, titled, forward=False)
 
 
 @operation("read")
-async def uses(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False) -> Form:
+async def uses(
+    daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False, titled: bool = False
+) -> Form:
     """The elements made from one, directly or not, and by what; who used, consulted or was sent it.
 
     `elements` begins with itself, oldest first; each has the ids that it was made `from`. What was sent to
     other agents is followed there. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`
-    is the same in the language of Graphviz.
+    is the same in the language of Graphviz; if they are to be `titled`, each has its `title`.
     """
-    return await _trail(daemon, eid, limit, drawn, forward=True)
+    return await _trail(daemon, eid, limit, drawn, titled, forward=True)
 
 
 async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
@@ -77,7 +82,7 @@ async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
     return memory.descent
 
 
-async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, *, forward: bool) -> Form:
+async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, titled: bool, *, forward: bool) -> Form:
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None or memory.is_run(eid):
@@ -86,6 +91,10 @@ async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, *, forward: 
         agents = _Agents(daemon, stack)
         reached, more = await _found(agents, eid, max(limit, 1), forward=forward)
         elements = agents.forms(reached, forward=forward)
+        time_slice = TimeSlice()
+        for place, row in zip(reached, elements, strict=True) if titled else ():
+            await time_slice.yield_if_due()
+            row["title"] = agents.title(place)
     answer = {"element": eid, "name": element.name, "elements": elements, "more": more}
     return {**answer, "dot": dot(_graph(eid, elements, forward=forward))} if drawn else answer
 
@@ -276,6 +285,11 @@ class _Agents:
     def _state(self, agent: str) -> AgentState | None:
         opened = self.opened[agent]
         return None if isinstance(opened, str) else opened[0]
+
+    def title(self, place: Place) -> str:
+        """The words by which a person knows an element; "" of one that is not there."""
+        element = self._element(place)
+        return title_in(element) if element is not None else ""
 
     def _element(self, place: Place) -> Element | None:
         if place not in self._elements:

@@ -122,7 +122,13 @@ async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
     except RequestError:  # it is forgotten
         return None
     drawing = await drawing_of(visit, drawn, f"/runs/{asking}/parts/")
-    return {"run": run, "drawn": drawn, "drawing": drawing, "elements": own["context"]}
+    return {
+        "run": run,
+        "drawn": drawn,
+        "drawing": drawing,
+        "elements": own["context"],
+        "titles": own["titles"],
+    }
 
 
 def _name(field: Mapping[str, Any]) -> str:

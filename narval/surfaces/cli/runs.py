@@ -160,7 +160,7 @@ def why(
 
     bounded = {} if limit is None else {"limit": limit}
     is_drawn = as_dot or svg is not None
-    answer = session.ask("origin" if origin else "uses", eid=run, drawn=is_drawn, **bounded)
+    answer = session.ask("origin" if origin else "uses", eid=run, drawn=is_drawn, titled=True, **bounded)
     if svg is not None:
         from narval.surfaces.cli.render.svg import svg as drawn
 

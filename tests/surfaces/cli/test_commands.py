@@ -228,7 +228,7 @@ def test_N11_why_names_the_nearest_element_and_what_failed_there(place: Path) ->
     }
     assert "no" in condition["value"]
     shown = well(place, "why", run)
-    assert f"element {letter} is nearest: expected @urgent='yes'" in shown
+    assert f"element {letter} (letter · to ann · urgent no) is nearest: expected @urgent='yes'" in shown
 
 
 def test_why_of_a_part_gives_its_reason(place: Path) -> None:

@@ -28,7 +28,7 @@ def test_F13_why_follows_an_element_both_ways(home: Path) -> None:
     assert [line.partition(":")[0] for line in back] == [
         f"{answer} answer",
         f"  {verdict} verdict",
-        f"    {mail} mail",
+        f"    {mail} mail · ada",
     ]
     assert made in back[0]
     assert "from outside" in back[2]

@@ -65,8 +65,8 @@ Saturday 2026-11-21
     run 25 of shop.sell
       comes waits for an element for each condition
         not met  order[@id]
-                 element 22 is nearest: expected one not used before, found used by shop.sell comes #1 \
-in run 21
+                 element 22 (order · id 2) is nearest: expected one not used before, found used by shop.sell \
+comes #1 in run 21
   as expected: call shop.post, 2
 """
 

@@ -92,7 +92,8 @@ it would have sent 2 times
   1 run:
     comes waits for an element for each condition
       not met  order[@id != '2']
-               element N is nearest: expected one not used before, found used by try.wonder comes #1 in run N
+               element N (order · id 3) is nearest: expected one not used before, found used by try.wonder \
+comes #1 in run N
 other definitions would have done the same
 """
 

@@ -113,7 +113,7 @@ def test_F13_the_way_of_an_element_can_be_followed_both_ways(pages: PagesOfHome)
     pages.shows(
         back, f"{BASE}/memory/{name['eid']}/origin", f"{BASE}/memory/{greeting['eid']}/uses", "demo.greet"
     )
-    pages.shows(f"/memory/{name['eid']}/uses", f"{BASE}/memory/{greeting['eid']}/uses")
+    pages.shows(f"/memory/{name['eid']}/uses", f"{BASE}/memory/{greeting['eid']}/uses", "Hello Ann</span>")
     pages.ask("withdraw", eid=name["eid"], why="it is another")
     pages.shows(f"/memory/{name['eid']}", "withdrawn", "it is another")
     pages.shows(f"/memory/{greeting['eid']}", "doubtful")

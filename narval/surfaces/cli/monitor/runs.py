@@ -76,11 +76,14 @@ def _lines(graph: Row) -> Iterator[str]:
         tried = f", try {row['try']}" if (row["try"] or 1) > 1 else ""
         yield f"{clean(_waited_for(row))}{tried}: {clean(_came_of(row))}, {times}"
         for slot in row["inputs"]:
-            elements = ", ".join(
-                f"{one['eid']} {clean(one['name'] or '')}".rstrip() for one in slot["elements"]
-            )
+            elements = ", ".join(map(_element, slot["elements"]))
             yield f"  {clean(slot['input'] or 'elements')}: {elements}"
         if row["gave"]:
-            yield f"  gave {', '.join(str(one['eid']) for one in row['gave'])}"
+            yield f"  gave {', '.join(map(_element, row['gave']))}"
         if row["child"]:
             yield f"  run {row['child']} answered it"
+
+
+def _element(row: Row) -> str:
+    """An element by its number and title."""
+    return f"{row['eid']} {clean(row['title'])}".rstrip()

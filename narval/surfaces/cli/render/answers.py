@@ -238,7 +238,9 @@ def _story(answer: Row) -> Iterator[str]:
     """The story of an element, a line each."""
     by = f", declared by {answer['declared']}" if answer["declared"] else ""
     came = ", ".join(filter(None, (came_from(answer), moment(answer["added"]))))
-    yield f"element {answer['element']}, {article(answer['name'])} {clean(answer['name'])}: {came}{by}"
+    name = f"{article(answer['name'])} {clean(answer['name'])}"
+    title = f" · {clean(answer['title'])}" if answer["title"] else ""
+    yield f"element {answer['element']}, {name}{title}: {came}{by}"
     if (answer["origin"] or {}).get("call"):
         yield f"  made by     call {answer['origin']['call']}"
     if answer["labels"]:
@@ -248,7 +250,7 @@ def _story(answer: Row) -> Iterator[str]:
     if answer["hearsay"]:
         yield "  hearsay     a language model's answer is in it; what goes outside because of it asks first"
     for before in answer["made_from"]:
-        yield f"  made from   {before['eid']} {clean(before['name'] or '(forgotten)')}"
+        yield f"  made from   {titled(before)}"
     for use in answer["used_by"]:
         place = f"transition {use['transition']}" if "transition" in use else f"step {use.get('step')}"
         yield f"  used by     {clean(place)} of {clean(use['definition'])}{_in_run(use)}"
@@ -256,7 +258,7 @@ def _story(answer: Row) -> Iterator[str]:
         yield f"  given to    {clean(call['target'])}, step {clean(call['step'])}{_in_run(call)}"
     for made in answer["made_of_it"]:
         how = "made of it " if made["directly"] else "  and then "
-        yield f"  {how} {made['eid']} {clean(made['name'])}, {came_from(made)}"
+        yield f"  {how} {titled(made)}, {came_from(made)}"
     if answer["made"] > len(answer["made_of_it"]):
         yield f"              and {answer['made'] - len(answer['made_of_it'])} more"
     for run in answer["held_by"]:
@@ -274,10 +276,23 @@ def _story(answer: Row) -> Iterator[str]:
         yield f"  wanted by   {clean(wait['id'])}{_in_run(wait)}{why_not}"
 
 
-def _given(inputs: Sequence[int]) -> str:
-    """The inputs of a call, the first of many."""
+def titled(row: Row) -> str:
+    """An element by its number, name and title."""
+    title = f" · {row['title']}" if row.get("title") else ""
+    return clean(f"{row['eid']} {row['name'] or '(forgotten)'}{title}")
+
+
+def _given(inputs: Sequence[int], titles: Row) -> str:
+    """The inputs of a call with their titles, the first of many."""
     more = f" and {len(inputs) - MOST_LINES} more" if len(inputs) > MOST_LINES else ""
-    return f", given {', '.join(map(str, inputs[:MOST_LINES]))}{more}" if inputs else ""
+    names = [f"{eid} {clean(titles.get(str(eid), ''))}".rstrip() for eid in inputs[:MOST_LINES]]
+    return f", given {', '.join(names)}{more}" if inputs else ""
+
+
+def _nearest(condition: Row) -> str:
+    """The element that a condition is about, with its title."""
+    title = f" ({clean(condition['title'])})" if condition.get("title") else ""
+    return f"element {condition['nearest']}{title}"
 
 
 def _in_run(row: Row) -> str:
@@ -292,7 +307,8 @@ def _outdated_by(by: Row | None) -> str:
     if by is None:
         return "what outdated it is not known any more"
     reason = f": {clean(by['reason'])}" if by["reason"] else ""
-    return f"by {by['eid']} {clean(by['name'])}, {came_from(by)}{reason}"
+    element = titled(by if not by["reason"] else {**by, "title": ""})
+    return f"by {element}, {came_from(by)}{reason}"
 
 
 def _wait(wait: Row) -> Iterator[str]:
@@ -310,7 +326,7 @@ def _wait(wait: Row) -> Iterator[str]:
     yield ""
     yield f"{clean(wait['id'])} {sentence}"
     for call in wait.get("calls", ())[:MOST_LINES]:
-        yield f"  it is call {call['call']}{_given(call['inputs'])}"
+        yield f"  it is call {call['call']}{_given(call['inputs'], call['titles'])}"
         if call.get("place"):
             yield f"  it waits for a place: {clean(call['place'])}"
         if call.get("at"):
@@ -352,7 +368,7 @@ def _condition(condition: Row) -> Iterator[str]:
     if condition.get("absent"):
         yield f"  {'met    ' if condition['met'] else 'not met'}  none fits {pattern}"
         if nearest:
-            yield f"           element {nearest} does"
+            yield f"           {_nearest(condition)} does"
         return
     if condition.get("lasting"):
         pattern += f" for {duration(condition['lasting'])}"
@@ -360,14 +376,14 @@ def _condition(condition: Row) -> Iterator[str]:
         yield f"  {'met    ' if condition['met'] else 'not met'}  {pattern}"
         holds = "has lasted since" if condition["met"] else "will have lasted at"
         since, until = moment(condition["since"]), moment(condition["until"])
-        yield f"           element {nearest} fits since {since}, it {holds} {until}"
+        yield f"           {_nearest(condition)} fits since {since}, it {holds} {until}"
         return
     if condition["met"]:
-        yield f"  met      {pattern}" + (f"  by element {nearest}" if nearest else "")
+        yield f"  met      {pattern}" + (f"  by {_nearest(condition)}" if nearest else "")
         return
     yield f"  not met  {pattern}"
     failed, value = clean(condition["failed"] or ""), shortened(condition["value"], 200)
     if nearest:
-        yield f"           element {nearest} is nearest: expected {failed}, found {value}"
+        yield f"           {_nearest(condition)} is nearest: expected {failed}, found {value}"
     elif failed:
         yield f"           expected {failed}, found {value}"

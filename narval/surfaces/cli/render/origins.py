@@ -51,7 +51,8 @@ def _named(row: Row) -> str:
     if row["name"] is None:
         return f"{row['id']} ({clean(row['stands'])})"
     stands = f" ({row['stands']})" if row["stands"] != "current" else ""
-    return f"{row['id']} {clean(row['name'])}{stands}"
+    title = f" · {clean(row['title'])}" if row.get("title") else ""
+    return f"{row['id']} {clean(row['name'])}{title}{stands}"
 
 
 def _came(row: Row) -> str:

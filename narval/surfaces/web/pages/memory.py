@@ -139,7 +139,7 @@ async def uses_page(visit: Visit) -> Shown:
 
 
 async def _trail(visit: Visit, way: str, title: str, other: str, other_title: str) -> Shown:
-    answer = await visit.ask(way, eid=visit.path["eid"], limit=TRAIL)
+    answer = await visit.ask(way, eid=visit.path["eid"], limit=TRAIL, titled=True)
     graph = trail(answer)
     agents = {row["id"]: f"/a/{row['agent']}/memory/{row['eid']}/{way}" for row in answer["elements"]}
     layout = await visit.layouts.of(graph)
