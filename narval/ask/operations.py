@@ -48,6 +48,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "memory.withdrawing": ("withdraw", "withdrawal", "confirm", "undo"),
     "runs.acts": ("start", "cancel", "cancel_all", "retry", "wait"),
     "runs.listing": ("runs",),
+    "runs.figures": ("figures",),
+    "runs.gantt": ("gantt",),
     "runs.showing": ("show", "xml"),
     "runs.drawing": ("drawn", "graph"),
     "runs.history": ("history",),

@@ -101,6 +101,8 @@ def looks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Looks:
         ("memory", {"xpath": "note[@n='7']", "limit": 5}),
         ("memory", {"xpath": "note[@n='7']"}),
         ("count", {}),
+        ("figures", {}),
+        ("gantt", {}),
     ],
 )
 def test_a_listing_looks_at_few_entries_without_a_break(

@@ -121,6 +121,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
     pages = {
         "status": "/",
         "runs": "/runs",
+        "gantt": "/runs/gantt?minutes=10",
         "run": "/runs/{asks}",
         "errors": "/errors",
         "part": "/runs/{failed}/parts/print",
@@ -157,6 +158,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         yield name, "/a/narval" + path.format(**seen), {}
     for name in ("status", "run", "errors"):
         yield f"{name}-dark", "/a/narval" + pages[name].format(**seen), {"color_scheme": "dark"}
+    yield "gantt-narrow", "/a/narval" + pages["gantt"], {"viewport": NARROW}
     yield "run-narrow", "/a/narval" + pages["run"].format(**seen), {"viewport": NARROW}
     yield "sessions", "/sessions", {}
 

@@ -69,6 +69,7 @@ def samples(household: Household) -> Samples:
     gone = {"act": "0123", "?": f"?these={run}+{process}&begins=2026-01-01T00:00:00Z"}
     others = {"many_runs": many, "bulk_page": gone, "retry_page": {"run": str(failed)}}
     others["tokens_page"] = {"run": str(process)}
+    others["definition_page"] = {"name": "demo.fail"}
     others["proposal_page"] = {"name": "mine"}
     others["edit_page"] = {"name": "edited.one"}
     others["migrate_page"] = {"run": str(moved)}

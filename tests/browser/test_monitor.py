@@ -253,6 +253,23 @@ class TestWhatIsSeen:
             assert "Price list? · otto" in page.locator("h1").inner_text()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
+    def test_runs_over_time_are_drawn_and_lead_to_runs(self, watched: Watched, household: Household) -> None:
+        with household.client() as client:
+            failed = client.ask("start", name="demo.fail", wait=True)["eid"]
+        for width in (1280, 390):
+            page = watched.page(viewport={"width": width, "height": 800})
+            page.goto(f"{BASE}/runs")
+            page.locator(".ended .s-failed").wait_for()
+            box = page.locator(".ended g").last.bounding_box()
+            assert 0 <= box["x"] <= width  # today is in view, however narrow
+            page.get_by_role("link", name="the last hour over time").click()
+            page.locator(".gantt a", has_text=f"{failed} demo.fail").locator(".run").wait_for()
+            page.get_by_text("narval gantt").wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.goto(f"{BASE}/definitions/demo.fail")
+            page.locator(f".dots a[href='{BASE}/runs/{failed}']").click()
+            page.locator("h1", has_text=str(failed)).wait_for()
+
     def test_M8_a_part_that_is_open_can_be_mailed(self, page: Any, household: Household) -> None:
         run = household.start("show.still")
         page.goto(f"{BASE}/runs/{run}")

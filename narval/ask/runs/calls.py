@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -15,6 +15,8 @@ from narval.core.kinds import KINDS
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.store import codec
+from narval.store.batch import JournalRow
+from narval.store.store import ALL
 from narval.system.time_slice import TimeSlice
 
 Row = dict[str, Any]
@@ -39,18 +41,30 @@ async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[s
 
 async def tries_and_waits(daemon: Daemon, run: Run) -> list[Row]:
     """The tries of calls, and the waits, in the order in which they began."""
+    return await _tries_of(daemon, run, daemon.agent.store.journal(run.eid))
+
+
+async def newest_tries(daemon: Daemon, run: Run, most: int) -> list[Row]:
+    """The tries and waits that so many of the newest entries of a run tell of, as they began: a call that was
+    asked for before these is left out.
+    """
+    newest = [*daemon.agent.store.journal(run.eid, before=ALL, most=most)]
+    return await _tries_of(daemon, run, reversed(newest))
+
+
+async def _tries_of(daemon: Daemon, run: Run, entries: Iterable[JournalRow]) -> list[Row]:
     teller = _Teller(daemon.agent, run)
-    async for seq, lines in _entries(daemon, run):
+    async for seq, lines in _described(entries):
         teller.hear(seq, lines)
     for row in teller.open.values():
         teller.leave_open(row, daemon)
     return teller.rows
 
 
-async def _entries(daemon: Daemon, run: Run) -> AsyncIterator[tuple[int, list[Row]]]:
-    """The entries of a run as lines, oldest first; those that cannot be read are passed over."""
+async def _described(entries: Iterable[JournalRow]) -> AsyncIterator[tuple[int, list[Row]]]:
+    """The entries of a run as lines; those that cannot be read are passed over."""
     time_slice = TimeSlice()
-    for row in daemon.agent.store.journal(run.eid):
+    for row in entries:
         await time_slice.yield_if_due()
         try:
             yield row.seq, codec.describe_entry(row.data, None, row.seq)

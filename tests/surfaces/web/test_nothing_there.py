@@ -14,6 +14,7 @@ from tests.surfaces.web.household import OTHERS, PagesOfHome, at_work, browsing,
 EMPTY = {
     "/": ("Nothing needs attention.", "Nothing waits for a moment."),
     "/runs": ("No run is over yet.",),
+    "/runs/gantt": ("No run was under way in that time.",),
     "/runs?waiting_for=person": ("No run that is under way fits this filter.",),
     "/runs?phase=failed": ("No run that is over fits this filter.", 'href="/a/narval/runs">Show all'),
     "/memory?xpath=whale": ("No element fits this.", 'href="/a/narval/memory">Look at all of memory'),

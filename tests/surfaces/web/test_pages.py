@@ -270,6 +270,39 @@ def test_M41_a_definition_has_graph_source_calls_and_runs(pages: PagesOfHome, fa
     pages.shows("/definitions/talk.say", "Greets who is named.", "Takes", "Gives", kind="action")
 
 
+def test_a_definition_shows_how_its_last_runs_ended_and_how_long_they_take(
+    pages: PagesOfHome, failed: int, waiting: int
+) -> None:
+    well = pages.start("demo.greet", elements=[b"<name>Ann</name>"])
+    pages.ask("wait", run=well, timeout=60)
+    took = pages.ask("figures", name="demo.greet")["took"]
+    text = pages.shows("/definitions/demo.greet", "p50", "p95", f"<dd>{took['runs']}</dd>")
+    assert re.search(rf'href="{BASE}/runs/{well}" class="s-done"><title>run {well}: done after', text)
+    text = pages.shows("/definitions/demo.fail", f'href="{BASE}/runs/{failed}" class="s-failed"')
+    assert re.search(r"<td>\d{4}-\d\d-\d\d</td><td data-label=\"done\">0</td>", text)
+    assert "How it does" not in pages.shows("/definitions/demo.await")  # none of its runs has ended
+
+
+def test_the_list_of_runs_shows_how_many_ended_each_day(pages: PagesOfHome, failed: int) -> None:
+    row = pages.ask("figures")["days"][-1]
+    words = ", ".join(f"{row[phase]} {phase}" for phase in ("done", "failed", "cancelled") if row[phase])
+    pages.shows("/runs", "Ended each day", f"<title>{row['day']}: {words}</title>", f'{BASE}/runs/gantt"')
+    assert "Ended each day" not in pages.shows("/runs", phase="failed")
+
+
+def test_the_last_hour_has_a_bar_for_each_run_with_its_calls(pages: PagesOfHome) -> None:
+    failed, waiting = pages.over("demo.fail"), pages.start("demo.await")
+    text = pages.shows(
+        "/runs/gantt", f'href="{BASE}/runs/{waiting}"', "waits for an element", "narval gantt<"
+    )
+    (bar,) = re.findall(rf'<a href="{BASE}/runs/{failed}"><title>(.*?)</a>', text, re.DOTALL)
+    assert bar.startswith(f"run {failed} of demo.fail: failed, 1 call</title>")
+    assert "<title>break: talk.fail, failed</title>" in bar
+    pages.shows("/runs/gantt", f"{BASE}/runs/{failed}/parts/break", "narval gantt --minutes 10<", minutes=10)
+    assert {"since", "until", "runs", "left_out"} == data(pages.get("/runs/gantt.json")).keys()
+    assert pages.get("/runs/gantt", minutes=5000).status_code == 400
+
+
 def test_F9_the_page_of_a_definition_says_what_can_reach_outside(pages: PagesOfHome) -> None:
     pages.shows("/definitions/demo.greet", "What can reach outside", "talk.say", "allowed")
 

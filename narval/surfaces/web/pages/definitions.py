@@ -7,6 +7,7 @@ from typing import Any
 
 from narval.core.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
+from narval.surfaces.web.drawing.figures import days
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 FOUND: Mapping[str, dict[str, str]] = {
@@ -92,6 +93,7 @@ async def shown_definition(
     drawn = None if visit.live else await _drawn(visit, answer, findings)
     here = f"/definitions/{segment(name)}?kind={segment(answer['kind'])}#"
     drawing = await drawing_of(visit, drawn, here) if drawn else None
+    figures = await visit.ask("figures", name=name, kind=answer["kind"]) if answer["lately"] else None
     faults: dict[int, list[str]] = {}
     for fault in (answer["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
@@ -110,6 +112,8 @@ async def shown_definition(
         "tabled": drawn is not None and is_tabled(visit, drawn),
         "drawing": drawing,
         "reach": None if visit.live else await _reach(visit, answer),
+        "figures": figures,
+        "drawn_days": days(figures["days"]) if figures else None,
         "problem": problem,
         "tried": tried,
         "jobs": [{**job, "tone": JOB_TONES[job["state"]]} for job in jobs[:JOBS]],

@@ -9,6 +9,7 @@ from typing import Any
 
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.web.drawing.figures import days
 
 LISTED = 50
 """So many runs are on a page."""
@@ -56,6 +57,7 @@ async def run_list(visit: Visit) -> Shown:
             raise
         problem = str(error)
     rows = found[:LISTED]
+    figures = await visit.ask("figures") if not chosen and before is None else None
     url = partial(visit.url, "/runs")
     is_empty = not rows and not problem and before is None
     older = url(**chosen, before=rows[-1]["eid"]) if len(found) > LISTED else ""
@@ -73,6 +75,8 @@ async def run_list(visit: Visit) -> Shown:
         "only_active": chosen.get("phase") == "active" or "waiting_for" in chosen,
         "older": older,
         "newest": url(**chosen) if before is not None else "",
+        "figures": figures,
+        "drawn_days": days(figures["days"]) if figures else None,
         "here": "/runs",
     }
     return Shown(

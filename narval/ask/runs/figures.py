@@ -1,0 +1,190 @@
+"""The operation `figures`: how many runs ended each day and how, how long they took, the last of them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.ask.definitions.endings import LAST, Key, key
+from narval.ask.definitions.one import find_definition
+from narval.ask.json_forms import moment
+from narval.ask.registry import operation
+from narval.core.engines.registry import listed_kinds, run_kinds, standing_kinds
+from narval.core.errors import RequestError
+from narval.daemon.agents.news import News
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+USUAL, MOST_DAYS = 14, 366
+"""The days that are told of where no number is named, and the most."""
+
+RUNS_LOOKED_AT = 50_000
+"""The most runs that have ended of which the figures are made, the newest."""
+
+ENDED = ("done", "failed", "cancelled")
+"""The phases in which a run ends."""
+
+
+class End(NamedTuple):
+    """The end of a run: the moment (seconds since 1970), the run, its phase, and the seconds that it took."""
+
+    at: float
+    run: int
+    phase: str
+    took: float
+
+
+class RunEnds:
+    """The ends of an agent's runs in their order: of those that a listing has, and of each definition. To
+    look costs at first all runs that have ended, then what changed.
+    """
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent, self._turn = agent, 0
+        self._listed = frozenset(listed_kinds())
+        self.listed: list[End] = []
+        self.of: dict[Key, list[End]] = {}
+        self.is_cut = False
+        """True if there were more runs than are looked at."""
+        self._series: dict[int, tuple[End, tuple[list[End], ...]]] = {}
+
+    async def look(self, news: News, now: float) -> RunEnds:
+        """Be as of the last turn that is recorded."""
+        changes = news.since(self._turn, now)
+        if changes is None:
+            return self
+        if changes.lost:
+            await self._begin_again()
+        else:
+            time_slice = TimeSlice()
+            for eid in changes.runs:
+                await time_slice.yield_if_due()
+                self._follow(eid)
+        self._turn = changes.turn  # a run that changed meanwhile is looked at next time
+        return self
+
+    async def _begin_again(self) -> None:
+        """Know the newest runs that have ended, and no others."""
+        again, time_slice = RunEnds(self._agent), TimeSlice()
+        kinds = set(run_kinds()) - set(standing_kinds().values())
+        runs = self._agent.runs
+        newest = self._agent.memory.index.newest_named(kinds)
+        for eid in newest:
+            await time_slice.yield_if_due()
+            if (run := runs.get(eid)) is not None and run.ended is not None:
+                if len(again._series) == RUNS_LOOKED_AT:
+                    again.is_cut = True
+                    break
+                for series in again._put(run):
+                    series.append(again._series[eid][0])
+        for series in (again.listed, *again.of.values()):
+            await time_slice.yield_if_due()
+            series.reverse()  # they came newest first: to sort them costs little now
+            series.sort()
+        self.listed, self.of, self._series, self.is_cut = again.listed, again.of, again._series, again.is_cut
+
+    def _put(self, run: Run) -> tuple[list[End], ...]:
+        """Note the end of a run, and give the series that it belongs to."""
+        ended = run.ended or run.started
+        end = End(ended, run.eid, run.phase, max(0.0, ended - run.started))
+        own = self.of.setdefault(key(run), [])
+        series = (self.listed, own) if run.kind in self._listed else (own,)
+        self._series[run.eid] = end, series
+        return series
+
+    def _follow(self, eid: int) -> None:
+        """Know the end of a run, or that it is forgotten."""
+        run = self._agent.runs.get(eid)
+        if run is None and eid in self._series:
+            end, series = self._series.pop(eid)
+            for ends in series:
+                del ends[bisect_left(ends, end)]
+        elif run is not None and run.ended is not None and eid not in self._series:
+            for ends in self._put(run):
+                insort(ends, self._series[eid][0])
+
+
+async def run_ends(daemon: Daemon) -> RunEnds:
+    """The ends of the runs of the agent that is asked."""
+    host = daemon.host
+    return await host.listings.kept(RunEnds).look(host.waiters.news, daemon.rounds.clock.now())
+
+
+@operation("read")
+async def figures(
+    daemon: Daemon, name: str | None = None, kind: str | None = None, days: int = USUAL
+) -> dict[str, Any]:
+    """The runs of the last days, today among them, or those of a definition: how many ended each day in each
+    phase, in the zone of the home; how many seconds those took that ended well, as the 50th and the 95th
+    percentile; and the last twenty that ended, newest first.
+
+    Runs that are forgotten count no more. They are sought among the newest 50,000 that have ended; `more`
+    says that there are others. `kind` tells which definition is meant where several have that name. Raises
+    RequestError.
+    """
+    if not 1 <= days <= MOST_DAYS:
+        raise RequestError(f"expected days to be from 1 to {MOST_DAYS}, got {days}")
+    if name is None and kind is not None:
+        raise RequestError("expected the name of a definition along with kind")
+    ends = await run_ends(daemon)
+    of = _meant(daemon, ends, name, kind) if name is not None else None
+    series = ends.of.get(of, ()) if of is not None else ends.listed
+    zone = ZoneInfo(daemon.agent.clockwork.zone)
+    today = datetime.fromtimestamp(daemon.rounds.clock.now(), zone).date()
+    dates = [today - timedelta(days=before) for before in reversed(range(days))]
+    took = sorted(end.took for end in series[_place(series, dates[0], zone) :] if end.phase == "done")
+    return {
+        "kind": of[0] if of is not None else None,
+        "name": of[1] if of is not None else None,
+        "zone": zone.key,
+        "days": _by_day(series, dates, zone),
+        "took": {"runs": len(took), "p50": percentile(took, 50), "p95": percentile(took, 95)},
+        "last": [_form(end) for end in islice(reversed(series), LAST)],
+        "more": ends.is_cut,
+    }
+
+
+def _meant(daemon: Daemon, ends: RunEnds, name: str, kind: str | None) -> Key:
+    """The definition that is meant: a loaded one, or one of which runs are left. Raises RequestError."""
+    try:
+        found = find_definition(daemon, name, kind)
+    except RequestError:
+        there = [of for of in ends.of if of[1] == name and kind in (None, of[0])]
+        if len(there) != 1:
+            raise
+        return there[0]
+    return found.kind, found.full_name
+
+
+def _place(series: Sequence[End], day: date, zone: ZoneInfo) -> int:
+    """The place in a series at which a day begins."""
+    return bisect_left(series, (datetime.combine(day, time(), zone).timestamp(),))
+
+
+def _by_day(series: Sequence[End], dates: Sequence[date], zone: ZoneInfo) -> list[dict[str, Any]]:
+    places = [_place(series, day, zone) for day in (*dates, dates[-1] + timedelta(days=1))]
+    counts = (Counter(end.phase for end in series[first:last]) for first, last in pairwise(places))
+    return [
+        {"day": day.isoformat(), **{phase: count[phase] for phase in ENDED}}
+        for day, count in zip(dates, counts, strict=True)
+    ]
+
+
+def percentile(ascending: Sequence[float], percent: int) -> float | None:
+    """The least of the numbers that so many in a hundred of them do not exceed, to the millisecond; None of
+    none.
+    """
+    place = math.ceil(len(ascending) * percent / 100) - 1
+    return round(ascending[place], 3) if ascending else None
+
+
+def _form(end: End) -> dict[str, Any]:
+    return {"run": end.run, "phase": end.phase, "ended": moment(end.at), "took": round(end.took, 3)}

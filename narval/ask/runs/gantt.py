@@ -1,0 +1,75 @@
+"""The operation `gantt`: the runs of the last hour over time, with their calls."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from heapq import nlargest
+from typing import Any
+
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.ask.json_forms import moment
+from narval.ask.registry import operation
+from narval.ask.runs.calls import form, newest_tries
+from narval.ask.runs.figures import run_ends
+from narval.core.engines.registry import listed_kinds
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+HOUR, MOST_MINUTES = 60, 1440
+"""The minutes that are told of where no number is named, and the most."""
+
+USUAL, MOST_RUNS = 60, 200
+"""The runs that are told of where no number is named, and the most: the history of each is read."""
+
+ENTRIES, CALLS = 200, 50
+"""So many of the newest entries of a run are read for its calls, and so many of these are told."""
+
+
+@operation("read")
+async def gantt(daemon: Daemon, minutes: int = HOUR, limit: int = USUAL) -> dict[str, Any]:
+    """The runs that were under way at any time in the last minutes, in the order in which they began, each
+    with the calls that it made in that time, in the form of `timeline`.
+
+    Of more runs than `limit` the newest are told, and `left_out` counts the others; of a run at most the
+    newest 50 calls. Raises RequestError.
+    """
+    for name, number, most in (("minutes", minutes, MOST_MINUTES), ("limit", limit, MOST_RUNS)):
+        if not 1 <= number <= most:
+            raise RequestError(f"expected {name} to be from 1 to {most}, got {number}")
+    until = daemon.rounds.clock.now()
+    since = until - minutes * 60
+    eids = set(await _under_way(daemon, since))
+    rows, time_slice = list[dict[str, Any]](), TimeSlice()
+    for eid in sorted(nlargest(limit, eids)):
+        await time_slice.yield_if_due()
+        if (run := daemon.agent.runs.get(eid)) is not None:
+            rows.append(await _row(daemon, run, since))
+    return {
+        "since": moment(since),
+        "until": moment(until),
+        "left_out": len(eids) - len(rows),
+        "runs": sorted(rows, key=lambda row: (row["started"], row["eid"])),
+    }
+
+
+async def _under_way(daemon: Daemon, since: float) -> list[int]:
+    """The runs that a listing has and that are under way, or were after a moment."""
+    listed, agent = frozenset(listed_kinds()), daemon.agent
+    ended = (await run_ends(daemon)).listed
+    active = [eid for eid, run in agent.runs.active.items() if run.kind in listed]
+    return [*active, *(end.run for end in ended[bisect_left(ended, (since,)) :])]
+
+
+async def _row(daemon: Daemon, run: Run, since: float) -> dict[str, Any]:
+    """A run in the form of `runs`, with its calls after a moment."""
+    tries = await newest_tries(daemon, run, ENTRIES)
+    calls = [
+        row for row in tries if row["call"] is not None and (row["ended"] is None or row["ended"] >= since)
+    ]
+    return {
+        **json_forms.run(daemon.agent, run),
+        "calls": [form(row) for row in calls[-CALLS:]],
+        "calls_left_out": max(0, len(calls) - CALLS),
+    }
