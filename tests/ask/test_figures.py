@@ -129,13 +129,13 @@ def test_a_look_costs_what_changed_and_of_very_many_the_newest_are_counted(
     agent.start_each("t.ends", ["<x/>"] * 40)
     agent.until_idle()
     noted = list[int]()
-    put = RunEnds._put
+    put = RunEnds.put
 
     def counted(self: RunEnds, run: figures.Run) -> Any:
         noted.append(run.eid)
         return put(self, run)
 
-    monkeypatch.setattr(RunEnds, "_put", counted)
+    monkeypatch.setattr(RunEnds, "put", counted)
     answer = agent.ask("figures")
     assert (answer["more"], answer["took"]["runs"], len(noted)) == (True, 30, 30)
     new = agent.start("t.ends")

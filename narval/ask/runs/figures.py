@@ -83,7 +83,7 @@ class RunEnds:
                 if len(again._series) == RUNS_LOOKED_AT:
                     again.is_cut = True
                     break
-                for series in again._put(run):
+                for series in again.put(run):
                     series.append(again._series[eid][0])
         for series in (again.listed, *again.of.values()):
             await time_slice.yield_if_due()
@@ -91,7 +91,7 @@ class RunEnds:
             series.sort()
         self.listed, self.of, self._series, self.is_cut = again.listed, again.of, again._series, again.is_cut
 
-    def _put(self, run: Run) -> tuple[list[End], ...]:
+    def put(self, run: Run) -> tuple[list[End], ...]:
         """Note the end of a run, and give the series that it belongs to."""
         ended = run.ended or run.started
         end = End(ended, run.eid, run.phase, max(0.0, ended - run.started))
@@ -108,7 +108,7 @@ class RunEnds:
             for ends in series:
                 del ends[bisect_left(ends, end)]
         elif run is not None and run.ended is not None and eid not in self._series:
-            for ends in self._put(run):
+            for ends in self.put(run):
                 insort(ends, self._series[eid][0])
 
 
