@@ -48,8 +48,8 @@ SHOWN = 5
 async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, what needs attention, and the latest failures."""
     agent, alive, home = daemon.agent, not daemon.agents.supervisor.record_only, daemon.home
-    known = home.known_holder() if home is not None and not alive else None
-    holder = Holder(os.getpid(), daemon.main_loop.since) if alive else known
+    other = home.known_holder() if home is not None and not alive else None
+    holder = Holder(os.getpid(), daemon.main_loop.since) if alive else other
     counts, calls = daemon.calls.counts, _calls(daemon)
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {

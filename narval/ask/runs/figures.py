@@ -155,13 +155,13 @@ async def figures(
 def _meant(daemon: Daemon, ends: RunEnds, name: str, kind: str | None) -> Key:
     """The definition that is meant: a loaded one, or one of which runs are left. Raises RequestError."""
     try:
-        found = find_definition(daemon, name, kind)
+        definition = find_definition(daemon, name, kind)
     except RequestError:
         there = [of for of in ends.of if of[1] == name and kind in (None, of[0])]
         if len(there) != 1:
             raise
         return there[0]
-    return found.kind, found.full_name
+    return definition.kind, definition.full_name
 
 
 def _place(series: Sequence[End], day: date, zone: ZoneInfo) -> int:

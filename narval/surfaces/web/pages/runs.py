@@ -46,21 +46,21 @@ async def run_list(visit: Visit) -> Shown:
     chosen, before = filters(visit.query), visit.number("before")
     query = arguments(chosen)
     problem = ""
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     active: list[dict[str, Any]] = []
     try:
-        found = await visit.ask("runs", limit=LISTED + 1, before=before, **query)
+        listed = await visit.ask("runs", limit=LISTED + 1, before=before, **query)
         if before is None and not {"state", "waiting_for"} & query.keys():
             active = await visit.ask("runs", limit=LISTED + 1, **query, state="active")
     except RequestError as error:
         if str(error).startswith("there is no agent"):
             raise
         problem = str(error)
-    rows = found[:LISTED]
+    rows = listed[:LISTED]
     figures = await visit.ask("figures") if not chosen and before is None else None
     url = partial(visit.url, "/runs")
     is_empty = not rows and not problem and before is None
-    older = url(**chosen, before=rows[-1]["eid"]) if len(found) > LISTED else ""
+    older = url(**chosen, before=rows[-1]["eid"]) if len(listed) > LISTED else ""
     under_way = active[:LISTED] or [run for run in rows if run["phase"] == "active"]
     all_active = {**chosen, "phase": "active"}
     values = {
