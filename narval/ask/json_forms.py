@@ -84,7 +84,7 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
         "name": run.name,
         "state": run.status,
         "phase": run.phase,
-        "waits_for": waits_for(run),
+        "waits_for": waits_for(agent, run),
         "started": moment(run.started),
         "ended": moment(run.ended),
         "parent": _parent(run.caller),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ import narval
 from narval.ask.runs import waiting
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
+from narval.system.logins import login
 
 LINE = """<recipe group="t" name="{0}" start_step="a" end_step="b">
   <step id="a" {1}/><step id="b" type="action" target="basic.nothing"/>
@@ -65,15 +68,55 @@ def test_what_goes_on_waits_for_another_thing_and_what_ends_for_none(agent: Agen
     assert agent.run(element)["waits_for"] is None
 
 
+HELD = """from narval import action
+
+@action(runs="inline")
+def send(): pass
+
+@action(source=True)
+async def watch():
+    import asyncio
+    await asyncio.Event().wait()
+    yield "<never/>"
+"""
+ASKS = f"""<cookbook>
+{LINE.format("held", 'type="action" target="m.send" approve="t.agree"', "")}
+<recipe group="t" name="watches" start_step="a" end_step="a">
+  <step id="a" type="action" target="m.watch"/></recipe>
+<work group="t" name="agree"><title>Send?</title><for roles="operator"/><outcome name="approve"/>
+<outcome name="reject"/></work></cookbook>"""
+
+
+def test_a_call_that_is_to_be_agreed_to_waits_for_a_person_and_one_that_watches_for_an_element(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "m.py").write_text(HELD)
+    with narval.open(by=login(os.geteuid())) as agent:
+        agent.load(tmp_path / "m.py")
+        agent.load(ASKS)
+        agent.start("t.held")
+        agent.until_idle()
+        assert (waiting_for(agent, "person"), waiting_for(agent, "nothing")) == (["t.held"], [])
+        (item,) = agent.runs(kind="work", state="active")
+        agent.ask("answer", item=item["eid"], outcome="reject")
+        agent.until_idle()
+        assert waiting_for(agent, "person") == []
+        watches = agent.start("t.watches")
+        assert waiting_for(agent, "element") == ["t.watches"]
+        agent.cancel(watches)
+        agent.until_idle()
+        assert waiting_for(agent, "element") == []
+
+
 def test_a_look_costs_what_changed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.start_each("t.element", ["<x/>"] * 50)
     agent.until_idle()
     agent.ask("status")
     looked_at, look = list[int](), waiting.waits_for
 
-    def counted(run: waiting.Run) -> str | None:
+    def counted(agent: waiting.AgentState, run: waiting.Run) -> str | None:
         looked_at.append(run.eid)
-        return look(run)
+        return look(agent, run)
 
     monkeypatch.setattr(waiting, "waits_for", counted)
     assert agent.ask("status")["waits_for"]["element"] == 50

@@ -67,7 +67,7 @@ async def runs(
             return None
         if (definition and not run.digest.startswith(definition)) or (start and run.started < start):
             return None
-        if waiting_for is not None and waits_for(run) != waiting_for:
+        if waiting_for is not None and waits_for(agent, run) != waiting_for:
             return None
         if (error is not None or text is not None) and run.error is None:
             return None

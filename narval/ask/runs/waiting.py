@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.core.engines.commands import SIGNAL
+from narval.core.definitions.action.definition import Action
+from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ASKING, KINDS
@@ -24,20 +25,34 @@ _ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if
 """The kinds of calls that another run answers."""
 
 
-def waits_for(run: Run) -> str | None:
+def waits_for(agent: AgentState, run: Run) -> str | None:
     """The sort of thing that a run waits for, by what it has in force; None for one that is over."""
     if not run.active:
         return None
-    kinds = {call.kind for call in run.calls.values()}
+    kinds = {_kind_of(agent, call) for call in run.calls.values()}
     if run.kind in KINDS[ASKING].runs or ASKING in kinds:
         return PERSON
-    if kinds - _ANSWERED_BY_RUNS:
+    works = kinds - _ANSWERED_BY_RUNS
+    if works and not all(_is_source(agent, run, call) for call in run.calls.values() if call.kind in works):
         return NOTHING
-    if run.watches:
+    if run.watches or works:
         return ELEMENT
     if run.wakes:
         return MOMENT
     return CALL if kinds else ACT
+
+
+def _kind_of(agent: AgentState, call: Call) -> str:
+    """The kind of a call; that of the work by which somebody is asked whether it may be made."""
+    asking = agent.runs.get(agent.runs.by_call.get(call.call, 0))
+    is_held = asking is not None and asking.caller is not None and asking.caller.held is not None
+    return ASKING if is_held else call.kind
+
+
+def _is_source(agent: AgentState, run: Run, call: Call) -> bool:
+    """True of an action that is under way until something comes, and then goes on."""
+    action = agent.lookup.definition(run, call.kind, call.name)
+    return isinstance(action, Action) and action.where == "source"
 
 
 def check_sort(sort: str) -> None:
@@ -64,12 +79,16 @@ class WaitingRuns:
         active, time_slice = self._agent.runs.active, TimeSlice()
         for eid in {*self._of, *active} if changes.lost else changes.runs:
             await time_slice.yield_if_due()
-            self._put(eid, active.get(eid))
+            run = active.get(eid)
+            self._put(eid, run)
+            caller = run.caller.run if run is not None and run.caller is not None else 0
+            if caller in active:  # it may wait for what this one is asked
+                self._put(caller, active[caller])
         self._turn = changes.turn  # a run that changed meanwhile is looked at next time
         return self
 
     def _put(self, eid: int, run: Run | None) -> None:
-        sort = waits_for(run) if run is not None else None
+        sort = waits_for(self._agent, run) if run is not None else None
         after = (run.kind, sort) if run is not None and sort is not None else None
         before = self._of.get(eid)
         if after == before:
