@@ -14,7 +14,6 @@ from narval.agent.run import Run
 from narval.ask.element_titles import title_in, titles
 from narval.ask.places import place_of
 from narval.ask.runs.waiting import waits_for
-from narval.calls.record import LiveParts
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
@@ -125,15 +124,12 @@ def run_in_full(
     state: Any,
     context: Collection[int],
     under_way: Iterable[Call] = (),
-    live: Iterable[LiveParts] = (),
 ) -> Form:
     """A run with its parts, its context, its calls, and the run and step that it was begun again from, or
-    None. `live` is what calls under way tell of its parts.
+    None.
     """
     again = resumed_from(found.engine, state)
     parts = found.engine.parts(definition, state)
-    for rows in live:
-        _add_live(parts, rows)
     for part in (part for listed in parts.values() for part in listed):
         part |= {key: moment(part[key]) for key in _MOMENTS if key in part}
     return {
@@ -144,20 +140,6 @@ def run_in_full(
         "calls": _calls(agent, found, context, under_way),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }
-
-
-def _add_live(parts: dict[str, list[Form]], live: LiveParts) -> None:
-    """Add what a call under way tells to the parts of its run: numbers to those of the row of the same id."""
-    for name, rows in live.items():
-        there = parts.setdefault(name, [])
-        by_id = {row["id"]: row for row in there if "id" in row}
-        for row in rows:
-            mine = by_id.get(row.get("id"))
-            if mine is None:
-                there.append(row)
-                continue
-            for key, value in row.items():
-                mine[key] = mine[key] + value if isinstance(value, int) and key in mine else value
 
 
 def _calls(agent: AgentState, run: Run, context: Iterable[int], under_way: Iterable[Call]) -> list[Form]:

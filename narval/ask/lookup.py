@@ -75,12 +75,24 @@ def active_run_of(daemon: Daemon, name: str) -> Run:
 
 
 def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
-    """The definition that a run began with and its state, now or after line `at` of its history."""
+    """The definition that a run began with and its state, now or after line `at` of its history.
+
+    That of now has what calls under way have done so far, where they tell it.
+    """
     agent = daemon.agent
     if at is None:
-        return definition_of(agent, run), state_of(agent, run)
+        return definition_of(agent, run), _live(daemon, run, state_of(agent, run))
     then = past(agent, run, at)
     return then.definition, then.state
+
+
+def _live(daemon: Daemon, run: Run, state: Any) -> Any:
+    """A state with what the calls of its run have done that are under way; itself where none tells."""
+    for call in run.calls:
+        record = daemon.host.dispatcher.find(call)
+        if record is not None and record.live is not None:
+            state = record.live(state)
+    return state
 
 
 def no_definition(daemon: Daemon, name: str) -> RequestError:

@@ -214,6 +214,8 @@ class AgentCalls(CallListener):
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
         """The work that a turn is to do for calls that wait until it is recorded."""
         self._resume: Callable[[int, str], None] = _ignore
+        self.moved: Callable[[int], None] = _ignore
+        """Tells that a call of a run, by its eid, has gone on, of which no turn tells."""
 
     # --- of which activation they are -----------------------------------------------------------------
 
@@ -230,6 +232,7 @@ class AgentCalls(CallListener):
     def detach(self, activate: Callable[[], None]) -> None:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
         self._agent, self._post, self._activate, self._resume = None, None, activate, _ignore
+        self.moved = _ignore
         self._drop_if_empty()
 
     def reports(self) -> list[Delivery]:

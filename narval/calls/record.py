@@ -87,8 +87,8 @@ class CallListener:
         self._on_answer(outcome)
 
 
-LiveParts = Mapping[str, list[dict[str, Any]]]
-"""Rows of parts of a run by the name of the part, as `show` has them."""
+LiveState = Callable[[Any], Any]
+"""Makes of the state of a run the one that has what a call of it has done so far; it alters nothing."""
 
 
 class CallRecord:
@@ -132,8 +132,8 @@ class CallRecord:
         """The outcome it is ended with, while what answers it has not ended."""
         self.timer: asyncio.TimerHandle | None = None
         """Ends it when its time limit, or what it has to clean up, is over."""
-        self.live: Callable[[], LiveParts] | None = None
-        """The parts of its run as they are while it is under way, where it can tell them."""
+        self.live: LiveState | None = None
+        """Tells what it has done while it is under way, where it can."""
         self.go_on: Callable[[], None] = _nothing
         """The work of one that is announced."""
         self.report: Delivery | None = None
@@ -250,8 +250,8 @@ class CallRecord:
             self._move("left")
             self.on_over(self)
 
-    def tell_parts(self, live: Callable[[], LiveParts] | None) -> None:
-        """Let it tell the parts of its run as they are, or no longer."""
+    def tell_state(self, live: LiveState | None) -> None:
+        """Let it tell what it has done so far, or no longer."""
         self.live = live
 
     def when_recorded(self, act: Callable[[], None], also: Callable[[Turn], None] | None = None) -> None:

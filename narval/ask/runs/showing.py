@@ -23,12 +23,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
         return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)
     context = tuple(agent.memory.contexts.of(run))
-    live = [
-        record.live()
-        for record in daemon.host.dispatcher.calls.records.values()
-        if record.live is not None and record.asked is not None and record.asked.call in found.calls
-    ]
-    return json_forms.run_in_full(agent, found, definition, state, context, found.calls.values(), live)
+    return json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
 
 
 @operation("read")

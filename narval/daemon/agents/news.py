@@ -124,6 +124,11 @@ class News:
             self._add(Changes(self._last + 1, tuple(runs), elements, faults=self._files))
             self._files = False
 
+    def note_run(self, run: int) -> None:
+        """Remember that a call of a run has gone on: no turn says so."""
+        if self.is_kept:
+            self._add(Changes(self._last + 1, (run,)))
+
     def note_jobs(self, at: float) -> None:
         """Remember that a job has gone on, or has ended: no turn says so."""
         if self.is_kept and self._is_followed(at):

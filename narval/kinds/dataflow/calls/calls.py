@@ -7,10 +7,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from copy import copy
 from functools import partial
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
@@ -19,7 +20,7 @@ from narval.agent.turn import Turn
 from narval.calls.approvals import BECAUSE, comes_of_a_model
 from narval.calls.context import Target, call
 from narval.calls.of_kinds import CallsOfAgent, Prepare
-from narval.calls.record import LiveParts, Outcome
+from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.calls.verdicts import refused_by_rule
 from narval.core.elements.element import parse
@@ -52,6 +53,7 @@ from narval.kinds.dataflow.engine.decision import PLAN_INPUT
 from narval.kinds.dataflow.engine.network.batches import FlowError
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
+from narval.kinds.dataflow.engine.state import DataflowState, OperatorCount
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 
 log = logging.getLogger("narval.flow")
@@ -62,6 +64,9 @@ MOST_GIVEN = 1 << 20
 
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
 """The lines that are shown of what a session printed, the last ones, and the characters of each."""
+
+PROGRESS_PACE = 0.5
+"""Seconds from when a session goes on until that is told to who looks at its run."""
 
 NOBODY_AGREES = (
     "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
@@ -139,7 +144,7 @@ class FlowCalls:
         functions = self._targets.functions_for(run)
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
         side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step, judge=judge)
-        work = partial(self._work, definition, inputs, functions, side, session, asked.step, limits, value)
+        work = partial(self._work, definition, inputs, functions, side, session, asked, limits, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
 
@@ -163,7 +168,7 @@ class FlowCalls:
         functions: Mapping[str, Callable[..., Any]],
         side: HomeSide,
         session: str,
-        step: str,
+        asked: Call,
         limits: FlowLimits,
         value: dict[str, Any],
     ) -> list[bytes]:
@@ -190,9 +195,10 @@ class FlowCalls:
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
             network = Network(FlowPlan(definition), bounds(limits, disk), session)
-            record.tell_parts(partial(_live, definition.full_name, network, step, printed))
+            record.tell_state(partial(_live, definition.full_name, network, asked.call, printed))
+            moved = ProgressNews(network, partial(self._calls.moved, record.call.run))
             try:
-                over = await drive_session(network, tools, gathered, inputs, limits.ttl)
+                over = await drive_session(network, tools, gathered, inputs, limits.ttl, moved)
                 documents = [document for _, document in gathered.documents()]
                 if over.state == "done":
                     change = await results.ended_well(network.frames.void)
@@ -203,9 +209,11 @@ class FlowCalls:
             finally:
                 if not is_well:
                     results.end()
-                record.tell_parts(None)
+                record.tell_state(None)
+                moved.close()
                 value["printed"] = list(printed.lines)
                 value["operators"] = counted(definition.full_name, network)
+                value["streams"] = network.frames.streams(definition.full_name)
                 value["labels"] = sorted(side.labels)
                 value["unread"] = to_builtins(tools.numbers.unread)
         value["state"] = over.state
@@ -256,13 +264,45 @@ class PrintedLines:
         self.lines.append(line if len(line) <= LONGEST_PRINTED else f"{line[:LONGEST_PRINTED]}…")
 
 
-def _live(plan: str, network: Network, step: str, printed: PrintedLines) -> LiveParts:
-    """The parts of a session under way: the work of its operators so far, and what it printed."""
-    operators = [{"id": row.pop("key"), **row} for row in counted(plan, network)]
-    return {
-        "operators": operators,
-        "printed": [{"session": step, "line": line} for line in printed.lines],
-    }
+class ProgressNews:
+    """Tells that a session has gone on, some time after it did; where it rests nothing is told."""
+
+    def __init__(self, network: Network, tell: Callable[[], None]) -> None:
+        self._network, self._tell = network, tell
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = network.progress
+
+    def __call__(self) -> None:
+        """Take note that the network may have gone on."""
+        if self._timer is None and self._network.progress != self._told:
+            self._timer = asyncio.get_running_loop().call_later(PROGRESS_PACE, self._now)
+
+    def _now(self) -> None:
+        self._timer, self._told = None, self._network.progress
+        self._tell()
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _live(
+    plan: str, network: Network, call: str, printed: PrintedLines, state: DataflowState
+) -> DataflowState:
+    """The state of a run with what a session under way has done so far."""
+    place = state.calls.get(call)
+    if place is None:
+        return state
+    now, sessions = copy(state), [*state.sessions]
+    sessions[place] = replace(
+        sessions[place],
+        operators=convert(counted(plan, network), tuple[OperatorCount, ...]),
+        printed=tuple(printed.lines),
+        streams=network.frames.streams(plan),
+    )
+    now.sessions = sessions
+    return now
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:

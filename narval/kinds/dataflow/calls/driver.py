@@ -8,7 +8,7 @@ is room (TA41): sources while nobody in the network is behind, others while nobo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from narval.core.engines.calls.backoff import restart_wait
@@ -74,10 +74,20 @@ class TimeToLive:
 
 
 class FlowDriver:
-    """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26)."""
+    """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26).
 
-    def __init__(self, network: Network, make: MakePerformer, show: Show, ttl: float | None = None) -> None:
-        self._network, self._make, self._show = network, make, show
+    `moved` is called whenever the transaction may have gone on.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        make: MakePerformer,
+        show: Show,
+        ttl: float | None = None,
+        moved: Callable[[], None] | None = None,
+    ) -> None:
+        self._network, self._make, self._show, self._moved = network, make, show, moved
         self._ttl = TimeToLive(ttl) if ttl is not None else None
         self._performers: dict[Place, Performer] = {}
         self._tasks: dict[int, tuple[asyncio.Task[None], Place]] = {}
@@ -106,6 +116,8 @@ class FlowDriver:
             busy = network.run(TURNS)
             if self._ttl is not None:
                 self._ttl.note(network.progress)
+            if self._moved is not None:
+                self._moved()
             over = self._hear()
             if over is not None:
                 return over if self._stopped is None else TransactionOver("failed", self._stopped)

@@ -95,10 +95,13 @@ async def drive_session(
     show: Show,
     inputs: Mapping[str, FlowInput],
     ttl: float | None = None,
+    moved: Callable[[], None] | None = None,
 ) -> TransactionOver:
-    """Drive a session to its end. What it saw is remembered with the change of its good end alone."""
+    """Drive a session to its end. What it saw is remembered with the change of its good end alone; `moved`
+    is called when it may have gone on.
+    """
     await tools.results.begin()
-    return await FlowDriver(network, partial(performer, tools), show, ttl).drive(inputs)
+    return await FlowDriver(network, partial(performer, tools), show, ttl, moved).drive(inputs)
 
 
 def remembering(definition: DataflowDefinition, inputs: Mapping[str, FlowInput]) -> str:

@@ -66,12 +66,13 @@ class SessionEnded(DataflowChange, frozen=True):
     error: int | None = None
     unread: tuple[UnreadNumbers, ...] = ()
     printed: tuple[str, ...] = ()
+    streams: dict[str, int] = {}
 
     def apply(self, state: DataflowState) -> None:
         session = state.sessions[state.calls.pop(self.call)]
         session.state, session.ended = self.state, self.at
         session.results, session.operators, session.error = self.results, self.operators, self.error
-        session.unread, session.printed = self.unread, self.printed
+        session.unread, session.printed, session.streams = self.unread, self.printed, self.streams
 
 
 class InputCompleted(DataflowChange, frozen=True):

@@ -66,16 +66,23 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         operators = msgspec.convert(value.get("operators", []), tuple[OperatorCount, ...])
         unread = msgspec.convert(value.get("unread", []), tuple[UnreadNumbers, ...])
         printed = msgspec.convert(value.get("printed", []), tuple[str, ...])
+        streams = msgspec.convert(value.get("streams", {}), dict[str, int])
+        results: tuple[int, ...]
+        error: int | None
         problem = event.problem
         if event.abandoned:
             problem = Failure("abandoned", "it was given up")
         if problem is not None:
             error = self.add_error_element(problem.kind, problem.message, step, problem.detail, event.call)
-            self.change(SessionEnded(event.call, event.at, "failed", (), operators, error, unread, printed))
+            self.change(
+                SessionEnded(event.call, event.at, "failed", (), operators, error, unread, printed, streams)
+            )
         else:
             results = self._added(event.call, event.elements)
             ended = "void" if value.get("state") == "void" else "done"
-            self.change(SessionEnded(event.call, event.at, ended, results, operators, None, unread, printed))
+            self.change(
+                SessionEnded(event.call, event.at, ended, results, operators, None, unread, printed, streams)
+            )
 
     def _added(self, call: str, given: Iterable[OutputElement]) -> tuple[int, ...]:
         session = self.state.sessions[self.state.calls[call]]

@@ -42,12 +42,17 @@ def waiting_for(
 
 
 def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, list[dict[str, Any]]]:
-    """The sessions, the operators with what passed through them in sessions that have ended, the texts there
-    that were no numbers, and the lines that were printed.
+    """The sessions, the operators with what passed through them, the streams with what they carried, the
+    texts that were no numbers, and the lines that were printed.
     """
     return {
         "sessions": [_session(at, session) for at, session in enumerate(state.sessions, 1)],
         "operators": [_operator(state, call) for call in definition.graph.calls],
+        "streams": [
+            {"id": name, "tuples": tuples}
+            for name in dict.fromkeys(name for session in state.sessions for name in session.streams)
+            if (tuples := carried_by(state, name))
+        ],
         "unread": [
             {"session": f"session {at}", **asdict(one), "texts": list(one.texts)}
             for at, session in enumerate(state.sessions, 1)
@@ -87,6 +92,11 @@ def counted(state: DataflowState, key: str) -> dict[str, Any]:
         "given": sum(one.given for one in found),
         "requests": sum(one.requests for one in found),
     }
+
+
+def carried_by(state: DataflowState, name: str) -> int:
+    """The tuples that a stream or relation has carried, over all sessions."""
+    return sum(session.streams.get(name, 0) for session in state.sessions)
 
 
 def explain(definition: DataflowDefinition, state: DataflowState, identifier: str | None) -> str | None:
@@ -138,7 +148,8 @@ def _reason_of_operator(state: DataflowState, call: OperatorCall) -> str:
     counts = counted(state, call.key)
     if counts["state"] == "idle":
         return "no session with it has ended" if state.calls else "it never fired"
-    return f"it was {counts['state']}: {counts['taken']} tuples in, {counts['given']} out"
+    was = "is" if state.calls else "was"
+    return f"it {was} {counts['state']}: {counts['taken']} tuples in, {counts['given']} out"
 
 
 def diagnose(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from narval.core.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, NodeShape, Tone
-from narval.kinds.dataflow.engine.explain import counted
+from narval.kinds.dataflow.engine.explain import carried_by, counted
 from narval.kinds.dataflow.engine.state import DataflowState
 from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum, OperatorCall
 
 
 def graph(definition: DataflowDefinition, state: DataflowState) -> Graph:
-    """The inputs, operators and outputs of its plan; what passed, of sessions that have ended."""
+    """The inputs, operators and outputs of its plan, and what passed in its sessions so far."""
     plan = definition.graph
     produced: dict[str, list[str]] = {datum.name: [f"input {datum.name}"] for datum in plan.inputs}
     nodes = [_datum("input", datum) for datum in plan.inputs]
@@ -26,9 +26,9 @@ def graph(definition: DataflowDefinition, state: DataflowState) -> Graph:
             (ref.name, "waiting") for ref in call.wait
         ]
         for name, sort in taken:
-            edges += _edges(produced, name, call.key, "waiting" if sort == "waiting" else "plain")
+            edges += _edges(state, produced, name, call.key, "waiting" if sort == "waiting" else "plain")
     for datum in plan.outputs:
-        edges += _edges(produced, datum.name, f"output {datum.name}", "plain")
+        edges += _edges(state, produced, datum.name, f"output {datum.name}", "plain")
     return Graph(definition.full_name, (*nodes, *edges))
 
 
@@ -37,16 +37,19 @@ def _datum(kind: str, datum: Datum) -> GraphNode:
     return GraphNode(f"{kind} {datum.name}", (datum.name, datum.type), kind, shape, kind=kind)
 
 
+_TONES: tuple[tuple[str, Tone], ...] = (
+    ("failed", "failed"), ("at work", "active"), ("finishing", "active"), ("waiting", "waiting"),
+    ("cancelled", "cancelled"), ("idle", "idle"),
+)  # fmt: skip
+"""The tones of the states of operators; of several states the first of these counts."""
+
+
 def _operator(state: DataflowState, call: OperatorCall) -> GraphNode:
-    """An operator, with the tuples that passed in sessions that have ended; others may be under way."""
+    """An operator, with the tuples that passed in sessions so far."""
     counts = counted(state, call.key)
     word, target = counts["state"], call.plan or call.operator.name
-    tone: Tone = "failed" if "failed" in word else "cancelled" if "cancelled" in word else "done"
-    if state.calls:
-        word, tone = "running", "active"
-    elif word == "idle":
-        tone = "idle"
-    passed = f"{counts['taken']} in, {counts['given']} out" if counts["state"] != "idle" else ""
+    tone: Tone = next((tone for name, tone in _TONES if name in word), "done")
+    passed = f"{counts['taken']:,} in, {counts['given']:,} out" if counts["state"] != "idle" else ""
     return GraphNode(
         call.key,
         (target, call.key),
@@ -58,5 +61,9 @@ def _operator(state: DataflowState, call: OperatorCall) -> GraphNode:
     )
 
 
-def _edges(produced: dict[str, list[str]], name: str, end: str, sort: EdgeKind) -> list[GraphEdge]:
-    return [GraphEdge(start, end, sort, name) for start in produced.get(name, ())]
+def _edges(
+    state: DataflowState, produced: dict[str, list[str]], name: str, end: str, sort: EdgeKind
+) -> list[GraphEdge]:
+    carried = carried_by(state, name)
+    badge = f"{carried:,}" if carried else ""
+    return [GraphEdge(start, end, sort, name, badge=badge) for start in produced.get(name, ())]

@@ -67,6 +67,8 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     """The texts that are no numbers where numbers are meant."""
     printed: tuple[str, ...] = ()
     """The last lines that it printed."""
+    streams: dict[str, int] = {}
+    """The tuples that each of its streams carried, by name."""
 
 
 class DataflowState(RunState, omit_defaults=True):

@@ -192,6 +192,7 @@ SESSIONS = (
     Column("error", of("error"), right=True),
     Column("kept", lambda row: "kept" if row["kept"] else ""),
 )
+STREAMS = (Column("stream", of("id")), Column("tuples", lambda row: f"{row['tuples']:,}", right=True))
 UNREAD = (
     Column("no number", of("attribute")),
     Column("in", lambda row: f"{row['key']}, line {row['line']}, {row['session']}"),
@@ -297,8 +298,8 @@ LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("wh
 
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
-    (ATTRIBUTES, "environment"), (SESSIONS, "sessions"), (OPERATORS, "operators"), (UNREAD, "unread"),
-    (PRINTED, "printed"),
+    (ATTRIBUTES, "environment"), (SESSIONS, "sessions"), (OPERATORS, "operators"), (STREAMS, "streams"),
+    (UNREAD, "unread"), (PRINTED, "printed"),
 )  # fmt: skip
 """The tables of a run, by the key in its answer; a kind has some of them."""
 

@@ -93,7 +93,10 @@ def patches(drawn: Mapping[str, Any]) -> list[Patch]:
         Patch(part_key(index), part["state"], part["tone"], str(part.get("badge") or ""))
         for index, part in enumerate(drawn["parts"])
     ]
-    arcs = [Patch(arc_key(index), arc["state"], arc["state"]) for index, arc in enumerate(drawn["arcs"])]
+    arcs = [
+        Patch(arc_key(index), arc["state"], arc["state"], str(arc.get("badge") or ""))
+        for index, arc in enumerate(drawn["arcs"])
+    ]
     return parts + arcs
 
 
@@ -105,7 +108,7 @@ def drawing(drawn: Mapping[str, Any], layout: Layout, url: Callable[[str], str])
     )
     labels = _Labels(layout.boxes)
     arcs = tuple(
-        DrawnArc(arc_key(index), arc, *_arc(points), labels.placed(points, str(arc.get("text") or "")))
+        DrawnArc(arc_key(index), arc, *_arc(points), labels.placed(points, arc))
         for index, (arc, points) in enumerate(zip(drawn["arcs"], layout.curves, strict=True))
         if len(points) > 3
     )
@@ -140,10 +143,11 @@ class _Labels:
             for box in boxes
         ]
 
-    def placed(self, points: tuple[Point, ...], text: str) -> TextLine | None:
+    def placed(self, points: tuple[Point, ...], arc: Mapping[str, Any]) -> TextLine | None:
+        text, badge = str(arc.get("text") or ""), str(arc.get("badge") or "")
         if not text:
             return None
-        width = _CHARACTER * min(len(text), LONGEST)
+        width = _CHARACTER * (min(len(text), LONGEST) + len(badge) + bool(badge))
         curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
         places = [_on_curve(curves, share) for share in _SHARES]
         sides = [(x + 5, y) for x, y in places] + [(x - 5 - width, y) for x, y in places]

@@ -27,6 +27,7 @@ const paint = ([id, word, tone, badge = ""]) => {
   if (!element) return;
   if (!element.matches(PART)) {
     dressed(element, "e-", tone ?? word);
+    put(element.querySelector(".badge"), badge);
     return;
   }
   dressed(element, "s-", tone);

@@ -2,7 +2,7 @@
 //
 // <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
 // made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
-// arcs ([id, state]) as they were at first, and of each entry {seq, at, what, mark} and those that changed; an entry
+// arcs ([id, state, badge]) as they were at first, and of each entry {seq, at, what, mark} and those that changed; an entry
 // after which the run follows another version has its digest as version.
 
 const PAGE = 1000;
@@ -32,7 +32,7 @@ class Film {
   rows({ parts = [], arcs = [] }) {
     return [
       ...parts.map(([id, ...rest]) => [this.parts.get(String(id)) ?? "", ...rest]),
-      ...arcs.map(([id, state]) => [this.arcs.get(String(id)) ?? "", state, state]),
+      ...arcs.map(([id, state, badge = ""]) => [this.arcs.get(String(id)) ?? "", state, state, badge]),
     ];
   }
 

@@ -150,9 +150,19 @@ def test_T53_show_tells_what_operators_took_and_gave_and_what_was_printed_while_
         assert by_id["select-1"]["line"] == 17
         assert [by_id["select-1"][key] for key in ("state", "taken", "given")] == ["finished", 3, 2]
         assert [by_id["sleep-1"][key] for key in ("state", "requests")] == ["finishing", 1]
+        assert shown["streams"] == [{"id": "ones", "tuples": 3}, {"id": "out", "tuples": 2}]
+        drawn = agent.ask("drawn", run=run)
+        parts = {part["id"]: (part["state"], part["tone"], part["badge"]) for part in drawn["parts"]}
+        assert parts["select-1"] == ("finished", "done", "3 in, 2 out")
+        assert parts["sleep-1"] == ("finishing", "active", "0 in, 0 out")
+        arcs = {(arc["text"], arc["to"]): arc["badge"] for arc in drawn["arcs"]}
+        assert arcs["ones", "select-1"] == "3"
+        assert arcs["out", "print-1"] == arcs["out", "output out"] == "2"
+        assert agent.ask("part", run=run, id="select-1")["reason"] == "it is finished: 3 tuples in, 2 out"
         agent.cancel(run)
         agent.until_idle()
-        assert agent.ask("show", run=run)["state"] == "cancelled"
+        over = agent.ask("show", run=run)
+        assert (over["state"], over["sessions"][0]["state"]) == ("cancelled", "cancelled")
         run = agent.start("homes.Short", environment={"a": "all is well"})
         agent.until_idle()
     assert command(home, "show", run).output.splitlines()[-1] == "session 1  all is well"

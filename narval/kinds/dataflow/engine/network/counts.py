@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ class Passage(NamedTuple):
             self.key,
             {**self.states, state: self.states.get(state, 0) + 1},
             self.taken
-            + sum(channels[ref.name].tuples for _, _, ref in call.consumed if _many(channels, ref)),
+            + sum(channels[ref.name].tuples for _, _, ref in call.consumed if _many(channels[ref.name])),
             self.given + sum(channel.tuples for channel in given),
             self.batches + sum(channel.batches for channel in given),
             self.requests + (running.requests if isinstance(running, Outside) else 0),
@@ -44,8 +45,8 @@ class Passage(NamedTuple):
         )
 
 
-def _many(channels: Mapping[str, Channel], ref: DataRef) -> bool:
-    return channels[ref.name].type in (STREAMED, "Relation")
+def _many(channel: Channel) -> bool:
+    return channel.type in (STREAMED, "Relation")
 
 
 def waits_of(gate: Gate) -> Iterator[str]:
@@ -74,9 +75,12 @@ class Tally:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Passage] = {}
+        self._streams: dict[str, Counter[str]] = {}
+        """The tuples that each stream of a plan carried, by plan and name."""
 
     def add(self, plan: str, gates: Iterable[Gate], channels: Mapping[str, Channel]) -> None:
         """Count the gates of a frame; those that are not over were given up."""
+        _carry(self._streams.setdefault(plan, Counter()), channels)
         for gate in gates:
             place = (plan, gate.call.key)
             before = self._found.get(place) or Passage(plan, gate.call.key, {})
@@ -92,3 +96,16 @@ class Tally:
                 before = found.get(place) or Passage(plan, gate.call.key, {})
                 found[place] = before.with_gate(gate, channels, gate.state)
         return list(found.values())
+
+    def streams(self, plan: str, live: Iterable[Mapping[str, Channel]]) -> dict[str, int]:
+        """The tuples that each stream and relation of a plan carried, by name; `live` frames are at work."""
+        found = Counter(self._streams.get(plan, {}))
+        for channels in live:
+            _carry(found, channels)
+        return {name: tuples for name, tuples in found.items() if tuples}
+
+
+def _carry(streams: Counter[str], channels: Mapping[str, Channel]) -> None:
+    for name, channel in channels.items():
+        if channel.tuples and _many(channel):
+            streams[name] += channel.tuples

@@ -87,10 +87,18 @@ class Frames:
 
     def passages(self) -> list[Passage]:
         """The tuples that passed through each operator so far, and what it waits for."""
-        live = [frame for frame in self.live.values() if not frame.epoch.is_over]
         return self.tally.with_live(
-            (frame.wiring.graph.full_name, frame.epoch.gates, frame.epoch.channels) for frame in live
+            (frame.wiring.graph.full_name, frame.epoch.gates, frame.epoch.channels)
+            for frame in self._at_work()
         )
+
+    def streams(self, plan: str) -> dict[str, int]:
+        """The tuples that each stream and relation of a plan carried so far, by name."""
+        live = (frame.epoch.channels for frame in self._at_work() if frame.wiring.graph.full_name == plan)
+        return self.tally.streams(plan, live)
+
+    def _at_work(self) -> list[Frame]:
+        return [frame for frame in self.live.values() if not frame.epoch.is_over]
 
 
 class Nobody:
