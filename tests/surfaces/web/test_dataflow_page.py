@@ -1,4 +1,4 @@
-"""The page of a dataflow under way: what its operators and streams have carried so far, as it goes on (T53)."""
+"""The page of a dataflow under way: what its operators and streams carried so far, as it goes on (T53)."""
 
 from __future__ import annotations
 
