@@ -229,6 +229,10 @@ class AgentCalls(CallListener):
         for recorded in self._unrecorded:
             self._post_work(recorded)
 
+    def tell_moves(self, moved: Callable[[int], None]) -> None:
+        """Let `moved` be told the run of each call that has gone on."""
+        self.moved = moved
+
     def detach(self, activate: Callable[[], None]) -> None:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
         self._agent, self._post, self._activate, self._resume = None, None, activate, _ignore

@@ -187,7 +187,7 @@ class AgentHost:
             self.dispatcher.attach()
         self.use_settings(own)
         self.waiters = Waiters()
-        calls.moved = self.waiters.news.note_run
+        calls.tell_moves(self.waiters.news.note_run)
         self.last_used = 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0

@@ -7,7 +7,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -294,15 +293,13 @@ def _live(
     place = state.calls.get(call)
     if place is None:
         return state
-    now, sessions = copy(state), [*state.sessions]
-    sessions[place] = replace(
-        sessions[place],
+    session = replace(
+        state.sessions[place],
         operators=convert(counted(plan, network), tuple[OperatorCount, ...]),
         printed=tuple(printed.lines),
         streams=network.frames.streams(plan),
     )
-    now.sessions = sessions
-    return now
+    return state.with_session(place, session)
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:

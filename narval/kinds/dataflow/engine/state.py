@@ -92,6 +92,11 @@ class DataflowState(RunState, omit_defaults=True):
         """The results of all sessions, in their order."""
         return tuple(eid for session in self.sessions for eid in session.results)
 
+    def with_session(self, place: int, session: FlowSession) -> DataflowState:
+        """The same state with another session at a place, from 0."""
+        sessions = (*self.sessions[:place], session, *self.sessions[place + 1 :])
+        return msgspec.structs.replace(self, sessions=[*sessions])
+
     def progress(self) -> Iterator[tuple[str, str]]:
         """The sessions so far."""
         return ((f"session {at}", session.state) for at, session in enumerate(self.sessions, 1))
