@@ -219,19 +219,22 @@ class AgentCalls(CallListener):
 
     # --- of which activation they are -----------------------------------------------------------------
 
-    def attach(self, agent: AgentState, post: Post, resume: Callable[[int, str], None]) -> None:
+    def attach(
+        self,
+        agent: AgentState,
+        post: Post,
+        resume: Callable[[int, str], None],
+        moved: Callable[[int], None] | None = None,
+    ) -> None:
         """Let an activation have them: `post` gets what came meanwhile, and what will come; `resume` is told
-        the run and the id of each call that is lost.
+        the run and the id of each call that is lost, `moved` the run of one that has gone on.
         """
+        self.moved = moved or _ignore
         self._agent, self._post, self._activate, self._resume = agent, post, _ignore, resume
         for report in self.reports():
             post(report)
         for recorded in self._unrecorded:
             self._post_work(recorded)
-
-    def tell_moves(self, moved: Callable[[int], None]) -> None:
-        """Let `moved` be told the run of each call that has gone on."""
-        self.moved = moved
 
     def detach(self, activate: Callable[[], None]) -> None:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""

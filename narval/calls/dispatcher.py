@@ -52,6 +52,7 @@ class Dispatcher:
 
     External ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
     seconds. `preparers` prepare, by kind, what is called in a way of its own, `in_turn` answer within a turn.
+    `moved` is told the run of each call that has gone on, of which no turn tells.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class Dispatcher:
         timeout: float | None,
         preparers: Mapping[str, Prepare],
         in_turn: Mapping[str, InTurn],
+        moved: Callable[[int], None] | None = None,
     ) -> None:
+        self._moved = moved
         self._agent, self.calls, self.targets = agent, calls, targets
         self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
@@ -118,7 +121,7 @@ class Dispatcher:
 
     def attach(self) -> None:
         """Have the calls under way tell this agent what comes of them."""
-        self.calls.attach(self._agent, self._post, self._resume_lost)
+        self.calls.attach(self._agent, self._post, self._resume_lost, self._moved)
 
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).

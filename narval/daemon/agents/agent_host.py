@@ -156,6 +156,7 @@ class AgentHost:
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
         of_agent = CallsOfAgent(agent, identity.id, targets, self.post, environment.settings, calls)
+        self.waiters = Waiters()
         self.dispatcher = Dispatcher(
             agent,
             calls,
@@ -165,6 +166,7 @@ class AgentHost:
             timeout=settings.call_timeout,
             preparers={**preparers(of_agent), NOTICE: way.out.prepare},
             in_turn={SEND: partial(send_elements, self.mail)},
+            moved=self.waiters.news.note_run,
         )
         self.questions = Questions(targets.function_of)
         self.loop = Loop(
@@ -186,8 +188,6 @@ class AgentHost:
         if not calls.records:
             self.dispatcher.attach()
         self.use_settings(own)
-        self.waiters = Waiters()
-        calls.tell_moves(self.waiters.news.note_run)
         self.last_used = 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
