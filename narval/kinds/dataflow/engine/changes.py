@@ -59,14 +59,23 @@ class SessionEnded(DataflowChange, frozen=True):
     """A session ended: `done`, `void` by its own will (T35), or `failed`, which the element `error` tells."""
 
     call: str
+    """The call that had it done."""
     at: float
+    """The moment."""
     state: str
+    """One of done, void, failed."""
     results: tuple[int, ...] = ()
+    """The elements that it gave."""
     operators: tuple[OperatorCount, ...] = ()
+    """The work of its operators."""
     error: int | None = None
+    """The error element that says why it failed."""
     unread: tuple[UnreadNumbers, ...] = ()
+    """The texts that are no numbers where numbers are meant."""
     printed: tuple[str, ...] = ()
+    """The last lines that it printed."""
     streams: dict[str, int] = {}
+    """The tuples that each of its streams carried, by name."""
 
     def apply(self, state: DataflowState) -> None:
         session = state.sessions[state.calls.pop(self.call)]
