@@ -99,10 +99,10 @@ class Tally:
 
     def streams(self, plan: str, live: Iterable[Mapping[str, Channel]]) -> dict[str, int]:
         """The tuples that each stream and relation of a plan carried, by name; `live` frames are at work."""
-        found = Counter(self._streams.get(plan, {}))
+        streams = Counter(self._streams.get(plan, {}))
         for channels in live:
-            _carry(found, channels)
-        return {name: tuples for name, tuples in found.items() if tuples}
+            _carry(streams, channels)
+        return dict(streams)
 
 
 def _carry(streams: Counter[str], channels: Mapping[str, Channel]) -> None:
