@@ -1,6 +1,6 @@
 """Settings of all tests: they depend on no machine, and a run is like the one before.
 
-Examples of hypothesis are the same each time, a third of what `make soak` tries (`examples.py`);
+Examples of hypothesis are the same each time, a sixth of what `make soak` tries (`examples.py`);
 `HYPOTHESIS_PROFILE=random make test` looks for others. A turn of an agent in this process takes no time, so
 that what is done within one does not depend on how fast that goes; a test of that time sets the stopwatch
 itself. What is compiled is kept, whatever the environment says: the hundreds of programs that tests start

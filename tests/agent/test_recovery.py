@@ -150,7 +150,7 @@ def lived(
             executor.answer_at_once = answer
 
 
-EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "12"))
 
 
 def cookbook_of(*steps: str, links: str = "") -> str:
