@@ -95,7 +95,7 @@ def test_the_log_is_read_while_threads_write_it(often_switched: None) -> None:
     async def log() -> None:
         book.attach()
         logger = logging.getLogger("narval.test")
-        writing = threading.Thread(target=lambda: [logger.info("said") for _ in range(500)])
+        writing = threading.Thread(target=lambda: [logger.info("said") for _ in range(100)])
         writing.start()
         while writing.is_alive():
             numbers = [line["seq"] for line in book.lines(1, 10_000)]
