@@ -68,15 +68,15 @@ def _is_home(name: str) -> bool:
 
 
 @pytest.mark.usefixtures("small_heap")
-def test_N31_two_hundred_versions_leave_no_more_behind_than_two(tmp_path: Path) -> None:
+def test_N31_forty_versions_leave_no_more_behind_than_two(tmp_path: Path) -> None:
     async def reloads() -> list[tuple[int, int]]:
         put(tmp_path, 0)
         daemon, counts = await Daemon.open(Home(tmp_path)), []
-        for version in range(1, 201):
+        for version in range(1, 41):
             put(tmp_path, version)
             assert await daemon.files.reload()
             assert await given(daemon) == f"{version} {version}"
-            if version in (2, 200):
+            if version in (2, 40):
                 for thread in threading.enumerate():  # the one that has read lets go of it when it ends
                     if thread.name == "narval-files":
                         thread.join()
