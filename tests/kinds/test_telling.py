@@ -238,7 +238,7 @@ def _written(words: Words, kind: str) -> set[str]:
     return {word for word in line if word != "description" and not words[word].foreign}
 
 
-ENOUGH = 3
+ENOUGH = 2
 """So many changes of an attribute are looked at."""
 
 
