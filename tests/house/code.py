@@ -62,7 +62,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def read(path: Path) -> File:
-    """A file, read once for all rules."""
+    """A file, read once for all rules; whether a name is read or set, its own node says."""
     text = path.read_text("utf-8")
     tree = ast.parse(text)
     by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
@@ -78,7 +78,11 @@ def read(path: Path) -> File:
                 Statement(f"{node.module}.{alias.name}", node.lineno, typing_only) for alias in node.names
             ]
         inside = typing_only or (isinstance(node, ast.If) and _is_for_types(node.test))
-        stack += [(child, inside) for child in reversed(list(ast.iter_child_nodes(node)))]
+        for field in reversed(node._fields):
+            value = getattr(node, field, None)
+            for child in reversed(value) if type(value) is list else (value,):
+                if isinstance(child, ast.AST) and not isinstance(child, ast.expr_context):
+                    stack.append((child, inside))
     return File(text, tree, by_type, tuple(statements))
 
 
