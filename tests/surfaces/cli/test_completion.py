@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from narval.surfaces.cli import completion
+from narval.surfaces.cli import completion, main
 from tests.house.operations_page import all_commands
 from tests.surfaces.cli.command_line import NAME, daemon, make_home, narval, run_of, well
 
@@ -75,22 +76,38 @@ PATIENT = limited(ANSWERED_WITHIN=60, LOOKED_WITHIN=60)
 """What is chosen shall not depend on how fast the machine is."""
 
 
-def completed(
-    home: Path, *words: object, shell: str = "bash", program: str = PATIENT
-) -> subprocess.CompletedProcess[str]:
-    """What a shell is told when the last of the words is completed."""
+def completed(home: Path, *words: object, shell: str = "bash") -> Result:
+    """What a shell is told when the last of the words is completed: within this program, which is faster."""
+    with pytest.MonkeyPatch.context() as patient:
+        patient.setattr(completion, "ANSWERED_WITHIN", 60.0)
+        patient.setattr(completion, "LOOKED_WITHIN", 60.0)
+        return CliRunner().invoke(main, [], env=asked(home, words, shell), prog_name="narval")
+
+
+def asked(home: Path, words: tuple[object, ...], shell: str) -> dict[str, str]:
+    """The environment in which a shell asks for the last of the words."""
     line = ["narval", "--home", str(home), *map(str, words)]
-    asked = {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)}
-    environment = {**os.environ, **asked, "_NARVAL_COMPLETE": f"{shell}_complete"}
-    return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-    )
+    numbers = {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1)}
+    return {**numbers, "_NARVAL_COMPLETE": f"{shell}_complete"}
 
 
-def choices(home: Path, *words: object, program: str = PATIENT) -> list[str]:
-    done = completed(home, *words, program=program)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+def choices(home: Path, *words: object, program: str = "") -> list[str]:
+    """What there is to choose from, as this program tells it or one of its own."""
+    if program:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **asked(home, words, "bash")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        output = done.stdout
+    else:
+        result = completed(home, *words)
+        assert (result.exit_code, result.stderr) == (0, ""), result.exception
+        output = result.stdout
+    return [line.removeprefix("plain,") for line in output.splitlines() if line]
 
 
 def test_a_run_is_chosen_from_the_newest_that_the_command_can_take(served: Path) -> None:
