@@ -217,6 +217,26 @@ class TestGraph:
         )
         assert page.evaluate(middle) == pytest.approx(before, abs=1)
 
+    def test_on_a_telephone_a_graph_opens_on_what_is_active_with_letters_that_can_be_read(
+        self, stage: Stage
+    ) -> None:
+        tone = ["idle"] * 17 + ["active"] + ["idle"] * 2
+        parts = "".join(
+            f'<g id="p{n}" class="p s-{tone[n]}" data-part="{n}"><title>{n}: x</title>'
+            f'<a href="/p"><rect x="{n * 90}" y="40" width="80" height="30"/></a></g>'
+            for n in range(20)
+        )
+        seen = dict[int, float]()
+        for width in (1280, 390):
+            stage.page.set_viewport_size({"width": width, "height": 800})
+            stage.show(f'<div class="graph"><svg viewBox="0 0 1800 120">{parts}</svg></div>')
+            drawing = str(stage.page.locator(".graph.zoomable svg").get_attribute("viewBox"))
+            seen[width] = float(drawing.split()[2])
+        assert seen[1280] >= 1800, "all of it is seen"
+        box, active = (stage.page.locator(what).bounding_box() for what in (".graph svg", "#p17"))
+        assert box["width"] / seen[390] == pytest.approx(11 / 12, rel=0.01)
+        assert box["x"] <= active["x"] <= box["x"] + box["width"] - active["width"]
+
     def test_M32_a_part_whose_page_cannot_be_had_so_is_gone_to(self, stage: Stage) -> None:
         refused: list[Any] = []
 

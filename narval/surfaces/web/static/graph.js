@@ -7,6 +7,8 @@
 
 const LARGE = 300;         // parts from which a graph opens on what is active or failed
 const FURTHEST = 4;        // pixels a unit
+const READABLE = 11 / 12;  // pixels a unit at which letters, which have 12 units, have 11
+const NARROW = "(max-width: 600px)";
 const STEP = 1.3;
 
 const PART = "[data-part]";
@@ -93,9 +95,8 @@ class View {
     this.svg.setAttribute("viewBox", box.map((number) => number.toFixed(2)).join(" "));
   }
 
-  grow() {
+  grow(scale = Math.min(this.width / this.all.width, 1)) {
     // As high as the drawing at the width there is, and not higher than leaves room to scroll the page.
-    const scale = Math.min(this.width / this.all.width, 1);
     const most = Math.max(innerHeight * 0.9, 200);
     this.svg.setAttribute("height", String(Math.round(Math.min(Math.max(this.all.height * scale, 160), most))));
   }
@@ -438,10 +439,13 @@ const begin = (graph) => {
   graph.querySelector(".canvas")?.removeAttribute("tabindex");  // it moves by itself, and scrolls no more
   view.grow();
   view.fit();
-  if (parts.length > LARGE) {
-    graph.classList.add("large");
+  const isLarge = parts.length > LARGE;
+  if (isLarge) graph.classList.add("large");
+  if (isLarge || (view.scale < READABLE && matchMedia(NARROW).matches)) {
+    // All of it cannot be read at once: it opens where something happens.
     const of = OPENS_ON.map((tone) => parts.find((part) => part.matches(tone))).find(Boolean);
-    view.scale = 1;
+    view.scale = isLarge ? 1 : READABLE;
+    view.grow(view.scale);
     view.begin(of ?? parts[0]);
   }
   tools(view, graph, parts);
