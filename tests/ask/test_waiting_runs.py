@@ -94,10 +94,13 @@ def test_a_call_that_is_to_be_agreed_to_waits_for_a_person_and_one_that_watches_
     with narval.open(by=login(os.geteuid())) as agent:
         agent.load(tmp_path / "m.py")
         agent.load(ASKS)
-        agent.start("t.held")
+        held = agent.start("t.held")
         agent.until_idle()
         assert (waiting_for(agent, "person"), waiting_for(agent, "nothing")) == (["t.held"], [])
         (item,) = agent.runs(kind="work", state="active")
+        *_, entry = (entry for group in agent.ask("story", run=held)["groups"] for entry in group["entries"])
+        asks = {"run": item["eid"], "title": f"run {item['eid']}"}
+        assert entry["said"] == ["It called m.send", "; ", asks, " asks if it may", "."]
         agent.ask("answer", item=item["eid"], outcome="reject")
         agent.until_idle()
         assert waiting_for(agent, "person") == []

@@ -18,10 +18,6 @@ class CallTold:
     def __init__(self, part: str, name: str, at: float, event_at: str, said: Said) -> None:
         self.part, self.name, self.at, self.event_at, self._said = part, name, at, event_at, said
 
-    def leave_open(self, is_asked: bool) -> None:
-        """Say that it is under way, or that somebody is asked first."""
-        self._said.append("; it waits for an agreement." if is_asked else "; it is under way.")
-
     def end(self, said: Said) -> None:
         """Say how it came back, in the same sentence."""
         self._said[-1:] = said
@@ -37,13 +33,16 @@ class CallsTold:
 
     def begin(self, row: JournalRow, line: Row) -> tuple[str, Said]:
         """The part that makes a call, and the sentence on it, which its end completes."""
-        said = self._asked(line)
+        said, child = self._asked(line), self._agent.runs.by_call.get(line["call"])
+        is_open = self._run.active and line["call"] in self._run.calls
+        is_held = is_open and bool(line.get("approve")) and not line.get("approved")
+        if child is not None:
+            said += ["; ", run_piece(child), " asks if it may"] if is_held else [", by ", run_piece(child)]
+        elif is_held:
+            said.append("; it waits for an agreement")
+        said.append("; it is under way." if is_open and not is_held else ".")
         call = CallTold(line["step"], line["name"], row.at, event_at=line["at"], said=said)
         self._open[line["call"]] = self._known[line["call"]] = call
-        if self._run.active and line["call"] in self._run.calls:
-            call.leave_open(bool(line.get("approve")) and not line.get("approved"))
-        else:
-            said.append(".")
         return "" if line["kind"] == commands.NOTICE else line["step"], said
 
     def _asked(self, line: Row) -> Said:
@@ -69,9 +68,6 @@ class CallsTold:
                 said = [f"{line['step']} is written to, by {name}"]
             case _:
                 said = [f"It {'asked people:' if kind in ASKS else 'called'} {name}", *given]
-        child = self._agent.runs.by_call.get(line["call"])
-        if child is not None:
-            said += [", ", run_piece(child)]
         if line.get("attempt", 1) > 1:
             said.append(f", try {line['attempt']}")
         return said
