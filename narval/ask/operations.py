@@ -73,6 +73,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "definitions.accepting": ("accept", "unaccept"),
     "definitions.editing": ("edit", "check_edit", "save_edit", "take_back_edit"),
+    "definitions.examples": ("examples", "example", "take_example"),
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip

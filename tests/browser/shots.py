@@ -150,6 +150,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "past": "/past/{job}",
         "proposals": "/proposals",
         "proposal": "/proposals/forward-invoices",
+        "example": "/examples/invoice",
         "calendar": "/calendar",
         "log": "/log",
         "search": "/search?q=mail",

@@ -71,7 +71,7 @@ def samples(household: Household) -> Samples:
     others["tokens_page"] = {"run": str(process)}
     others["definition_page"] = {"name": "demo.fail"}
     others["proposal_page"] = {"name": "mine"}
-    others["edit_page"] = {"name": "edited.one"}
+    others |= {"edit_page": {"name": "edited.one"}, "example_page": {"name": "invoice"}}
     others["migrate_page"] = {"run": str(moved)}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
 

@@ -215,6 +215,15 @@ async def take_back_edit(
     return await _saved(daemon, name, kind, asker, version=version, digest=digest)
 
 
+def require_editing(daemon: Daemon, asker: Asker) -> None:
+    """Raise RequestError unless who asks may alter definitions: those who may grant, and in the browser only
+    where a setting allows it.
+    """
+    require_granting(daemon, asker)
+    if asker.way == WEB and not daemon.files.settings.web.edit:
+        raise RequestError(f"editing in the browser is off; {ALLOW}")
+
+
 def digest_of_text(text: str) -> str:
     """The digest of the text of a file."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -233,9 +242,7 @@ async def _saved(
     text: str | None = None,
     version: str | None = None,
 ) -> dict[str, Any]:
-    require_granting(daemon, asker)
-    if asker.way == WEB and not daemon.files.settings.web.edit:
-        raise RequestError(f"editing in the browser is off; {ALLOW}")
+    require_editing(daemon, asker)
     await daemon.files.reload()  # it is judged beside the files as they are
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
 

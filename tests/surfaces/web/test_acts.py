@@ -445,6 +445,7 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
         "outdate_element": (f"/memory/{letter}/outdate", {"reason": "old"}),
         "grant_definition": ("/definitions/show.stages/grant", {}),
         "revoke_definition": ("/definitions/show.stages/revoke", {}),
+        "take_example": ("/examples/month/take", {"group": "mine"}),
         "save_edit": ("/definitions/edited.one/edit/save", edited(pages)),
         "take_back_edit": ("/definitions/edited.one/edit/take-back", {"version": "e1"}),
         "explore": ("/definitions/show.stages/explore", {"kind": "recipe"}),

@@ -124,3 +124,33 @@ def test_no_path_is_taken_from_an_address_and_no_module_is_edited(pages: PagesOf
             assert pages.post(path, edited=OTHER).status_code in (400, 404), path
     refused = pages.post("/definitions/talk.nothing/edit/save", edited="x", digest="0")
     assert (refused.status_code, "only files in recipes/ are edited here" in refused.text) == (400, True)
+
+
+def test_one_begins_from_an_example_with_its_scenario(pages: PagesOfHome) -> None:
+    pages.shows("/proposals", "Or begin from an example", f'href="{BASE}/examples/invoice">invoice</a>')
+    page = pages.shows("/examples/invoice", "What it does", "scenarios/examples/invoice.xml", "Begin with it")
+    assert 'value="mine"' in page
+    leads = pages.does("/examples/invoice/take", group="office")
+    assert leads == "/examples/invoice?taken=office"
+    pages.shows(
+        leads,
+        "It is yours, in the group office",
+        f'href="{BASE}/definitions/office.invoice/edit?kind=recipe"',
+        f'href="{BASE}/simulate?scenario=office%2Finvoice"',
+    )
+    assert (pages.home.path / "scenarios/office/invoice.xml").exists()
+    pages.shows("/definitions/office.invoice/edit", "no faults")
+    pages.shows("/simulate", '<option value="office/invoice" selected>', scenario="office/invoice")
+    for fields, words in (
+        ({"group": "office"}, "is there already: choose another group"),
+        ({"group": "../etc"}, "expected a name for a group of your own"),
+    ):
+        refused = pages.post("/examples/invoice/take", **fields)
+        assert (refused.status_code, words in refused.text) == (400, True)
+    assert pages.get("/examples/household").status_code == 404  # it is of several agents
+    assert pages.get("/examples/..%252Fmail").status_code == 404
+    assert pages.post("/examples/invoice/take", "reader", group="mine").status_code == 403
+    allow(pages, "")
+    assert "narval take examples/invoice --as mine" in pages.shows("/examples/invoice", "is off")
+    assert "editing in the browser is off" in pages.post("/examples/invoice/take", group="mine").text
+    assert not (pages.home.path / "recipes/mine").exists()

@@ -102,7 +102,9 @@ async def answer_proposal(visit: Visit) -> Redirect:
 
 async def _listed(visit: Visit, wish: str = "", change: str = "", problem: str = "") -> Shown:
     rows = await visit.ask("proposals")
+    listed = [] if visit.live else await visit.ask("examples")
     values = {
+        "subjects": [(name, list(some)) for name, some in groupby(listed, itemgetter("subject"))],
         "rows": [{**row, "tone": TONES.get(row["state"], "idle")} for row in rows],
         "wish": wish,
         "change": change,

@@ -26,7 +26,8 @@ LISTED = 100
 @page("/a/{agent}/simulate", roles=OPERATORS, command="narval simulate")
 async def simulate_page(visit: Visit) -> Shown:
     """Ask what is to be simulated: a definition, or a scenario, from when and for how long."""
-    return await _form(visit, {"definition": visit.query.get("definition", "")}, "")
+    fields = {"definition": visit.query.get("definition", ""), "name": visit.query.get("scenario", "")}
+    return await _form(visit, fields, "")
 
 
 @page("/a/{agent}/simulate/{trial}", roles=OPERATORS, command="narval simulate")

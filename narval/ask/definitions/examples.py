@@ -1,0 +1,81 @@
+"""Operations on the examples that ship: what there are, what one does, and one taken into the home."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.definitions.editing import require_editing
+from narval.ask.definitions.proposing import home_of
+from narval.ask.definitions.telling import told
+from narval.ask.registry import operation
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.alterations import HOUSEHOLD, example_files, shipped_library
+from narval.files.examples import examples as shipped_examples
+from narval.files.examples import take_as
+from narval.files.found_files import RECIPES
+from narval.files.home import SCENARIOS
+from narval.files.shipped import EXAMPLES, shipped
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def examples(daemon: Daemon, about: str = "") -> list[Form]:
+    """The examples that ship, by subject: `{"name", "subject", "about"}`, where `about` is what one does, in
+    a sentence; given words, those of a subject, or with the words in their line.
+
+    Raises RequestError where there is none.
+    """
+    rows = await asyncio.to_thread(shipped_examples, about)
+    return [msgspec.to_builtins(one) for one in rows if one.name != HOUSEHOLD]
+
+
+@operation("read")
+async def example(daemon: Daemon, name: str) -> Form:
+    """An example that ships, in the form of `examples`, with what its definitions do (`told`, as `tell` has
+    it), its `files`, scenarios too (`{"path", "text"}`), and `allowed`, as `edit` has it.
+
+    Raises RequestError where there is none.
+    """
+
+    def whole() -> Form:
+        (row,) = (one for one in shipped_examples() if one.name == _found(name))
+        paths = [path for path in example_files()[row.name] if path.startswith((RECIPES, SCENARIOS))]
+        library = shipped_library()
+        sentences = [line for one in library if one.path in paths for line in told(one, library)]
+        files = [{"path": path, "text": (shipped() / path).read_text("utf-8", "replace")} for path in paths]
+        allowed = daemon.files.settings.web.edit
+        return {**msgspec.to_builtins(row), "told": sentences, "files": files, "allowed": allowed}
+
+    return await asyncio.to_thread(whole)
+
+
+@operation("write")
+async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = PROGRAM) -> Form:
+    """Make an example into recipes and scenarios of the home, of which all names are in a group: `{"name",
+    "group", "paths"}`. Nothing is granted by that. It is for those who may save edits.
+
+    Raises RequestError, also where a file is there already.
+    """
+    home = home_of(daemon)
+    require_editing(daemon, asker)
+    if not daemon.agent.store.is_own:
+        raise RequestError("an example is taken into the home; ask the home's own agent")
+    paths = await asyncio.to_thread(lambda: take_as(home, _found(name), group))
+    await daemon.files.reload()
+    return {"name": name, "group": group, "paths": paths}
+
+
+def _found(name: str) -> str:
+    """The whole name of an example, given with or without what all begin with. Raises RequestError."""
+    names = [one for one in example_files() if one != HOUSEHOLD]
+    whole = name if name.startswith(f"{EXAMPLES}/") else f"{EXAMPLES}/{name}"
+    if whole not in names:
+        raise RequestError(f"there is no example {name!r:.80}{closest(whole, names)}")
+    return whole
