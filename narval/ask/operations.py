@@ -28,7 +28,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "set_agent_settings", "move_agent",
     ),
     "daemon.new_agents": ("add_agents",),
-    "daemon.letters": ("send", "letters", "resend", "drop_letter"),
+    "daemon.letters": ("send", "letters", "message_counts", "resend", "drop_letter"),
     "attention.attention": ("attention", "health"),
     "attention.calendar": ("calendar",),
     "trials.trials": ("simulate", "simulate_migration", "scenarios", "explore", "explored", "trial"),

@@ -23,6 +23,19 @@ class WaitingRow(NamedTuple):
     last: int
 
 
+class PairRow(NamedTuple):
+    """The messages of a pair: the number of the last that was sent, and of the last that was taken, for they
+    count from 1; how many are not taken, and when the first of these was sent.
+    """
+
+    agent: int
+    sender: int
+    sent: int
+    taken: int
+    many: int
+    oldest: float | None
+
+
 class KeptLetter(NamedTuple):
     """A dead letter under the number of its line."""
 
@@ -48,6 +61,11 @@ class Letters(Protocol):
 
     def waiting(self) -> list[WaitingRow]:
         """The pairs that have messages which are not taken."""
+
+    def pairs(self, agent: int, most: int) -> list[PairRow]:
+        """The pairs of which one is an agent, or with 0 all, that have sent anything: those with the most
+        messages that are not taken first, then those that have sent most.
+        """
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
         """The messages that an agent has not taken, of each sender in order.
@@ -93,6 +111,10 @@ class DatabaseLetters(Letters):
     def waiting(self) -> list[WaitingRow]:
         """The pairs that have messages which are not taken."""
         return self._typed(WaitingRow, "waiting messages")
+
+    def pairs(self, agent: int, most: int) -> list[PairRow]:
+        """The pairs that have sent anything."""
+        return self._typed(PairRow, "message pairs", agent, most)
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
         """The messages that an agent has not taken."""
@@ -183,6 +205,21 @@ class VolatileLetters(Letters):
             WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair), last[pair])
             for pair in sorted(counts)
         ]
+
+    def pairs(self, agent: int, most: int) -> list[PairRow]:
+        """The pairs that have sent anything."""
+        waiting = {(row.agent, row.sender): row for row in self.waiting()}
+        first: dict[tuple[int, int], float] = {}
+        for row in self._messages.values():
+            pair = row.agent, row.sender
+            first[pair] = min(row.at, first.get(pair, row.at))
+        rows = [
+            PairRow(*pair, max(taken, of.last if of else 0), taken, of.many if of else 0, first.get(pair))
+            for pair in {**self._taken, **waiting}
+            if agent == 0 or agent in pair
+            for of, taken in [(waiting.get(pair), self._taken.get(pair, 0))]
+        ]
+        return sorted(rows, key=lambda row: (-row.many, -row.sent, row.agent, row.sender))[:most]
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
         """The messages that an agent has not taken."""

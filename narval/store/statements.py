@@ -97,6 +97,13 @@ QUERIES = {
     "waiting messages": """
         SELECT agent, sender, count(*), sum(length(data)), min(until), max(number) FROM messages
         GROUP BY agent, sender ORDER BY agent, sender""",
+    "message pairs": """
+        SELECT agent, sender, max(sent), max(gone), max(many), min(oldest) FROM (
+            SELECT agent, sender, number AS sent, number AS gone, 0 AS many, NULL AS oldest FROM taken
+            UNION ALL SELECT agent, sender, max(number), 0, count(*), min(at) FROM messages
+            GROUP BY agent, sender) AS pairs
+        WHERE ? IN (0, agent, sender) GROUP BY agent, sender
+        ORDER BY max(many) DESC, max(sent) DESC, agent, sender LIMIT ?""",
     "messages": "SELECT {messages} WHERE agent = ? ORDER BY sender, number",
     "messages at the start": "SELECT {messages} WHERE agent = ? ORDER BY sender, number",
     "taken": "SELECT {taken} WHERE agent = ? ORDER BY sender",

@@ -52,6 +52,9 @@ def samples(household: Household) -> Samples:
         client.ask("save_edit", name="edited.one", text=f"<!-- anew -->\n{EDITED}", digest=digest)
     element = household.add("<letter to='ann'>Hello</letter>")
     with household.client() as client:
+        client.ask("add_agent", name="shop")
+        client.ask("suspend", name="shop")
+        client.ask("send", to="shop", elements=[b"<order/>"])
         failed = client.ask("start", name="demo.fail", wait=True)["eid"]
         incident = client.ask("incidents")[0]["incident"]
         version = client.ask("show", run=run)["definition"]
@@ -92,6 +95,8 @@ def test_M90_axe_finds_no_violation(route: PageRoute, watched: Watched, samples:
     assert answer.status == 200, page.locator("main").inner_text()
     page.locator("main").wait_for()
     page.evaluate(AXE_SCRIPT)
+    if route.name == "log_page":  # a short one
+        page.locator(".switch summary").click()
     found: list[str] = []
     for width in (320, 1280):
         page.set_viewport_size({"width": width, "height": 900})
@@ -112,4 +117,23 @@ def test_M60_every_page_can_be_made_anew_and_asks_no_other_origin(watched: Watch
             page.locator("body[data-stream=open], body[data-stream=over]").wait_for()
             page.wait_for_timeout(100)
             assert page.locator("#banner").inner_text() == "", route.path
+    assert watched.trouble == []
+
+
+def test_an_agent_is_chosen_in_the_header_of_each_page(watched: Watched, samples: Samples) -> None:
+    for width in (1280, 390):
+        page = watched.page(viewport={"width": width, "height": 800})
+        page.goto("/a/narval/runs")
+        page.locator(".switch summary").click()
+        box = page.locator(".switch > div").bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+        page.locator(".switch").get_by_role("link", name="shop").click()
+        page.wait_for_url("**/a/shop/runs")
+        page.locator(".switch summary").click()
+        page.get_by_label("The name of an agent").fill("nar")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/a/narval/runs")
+        page.goto("/")
+        page.locator("[data-part=shop] rect").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert watched.trouble == []

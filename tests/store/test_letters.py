@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.store.batch import DeadLetterRow, MessageRow, TakenRow
-from narval.store.letters import KeptLetter, WaitingRow
+from narval.store.letters import KeptLetter, PairRow, WaitingRow
 from narval.store.store import Store
 from tests.store.stores import batch
 
@@ -21,11 +21,15 @@ def test_G25_messages_are_there_until_they_are_taken(store: Store) -> None:
     assert letters.messages(1) == []
     assert sorted(letters.waiting()) == [WaitingRow(2, 1, 3, 24, 1.0, 3), WaitingRow(2, 3, 1, 4, None, 1)]
     assert letters.messages_of({1, 2}) == letters.messages(2)
+    both = [PairRow(2, 1, 3, 0, 3, 1.0), PairRow(2, 3, 1, 0, 1, 1.0)]
+    assert (letters.pairs(0, 5), letters.pairs(0, 1), letters.pairs(3, 5)) == (both, both[:1], both[1:])
     store.commit(batch(2, taken=[TakenRow(2, 1, 2)]))
+    assert letters.pairs(1, 5) == [PairRow(2, 1, 3, 2, 1, 1.0)]
     assert letters.messages(2) == [sent[2], message(2, 3, 1)]
     assert letters.taken(2) == [TakenRow(2, 1, 2)]
     store.commit(batch(2, taken=[TakenRow(2, 1, 3), TakenRow(2, 3, 1)]))
     assert (letters.messages(2), letters.waiting()) == ([], [])
+    assert letters.pairs(2, 5) == [PairRow(2, 1, 3, 3, 0, None), PairRow(2, 3, 1, 1, 0, None)]
     assert letters.taken(2) == [TakenRow(2, 1, 3), TakenRow(2, 3, 1)]
 
 

@@ -27,6 +27,13 @@ WHOLE = {
     "held by agents": {"SCAN elements USING COVERING INDEX elements_by_eid", "SCAN runs"},
     "facts of agents": {"SCAN agents USING COVERING INDEX agents_by_name"},
     "waiting messages": {"SCAN messages"},
+    "message pairs": {  # of all agents, in a thread, for a page of them
+        "SCAN taken",
+        "SCAN messages",
+        "SCAN pairs",
+        "USE TEMP B-TREE FOR GROUP BY",
+        "USE TEMP B-TREE FOR ORDER BY",
+    },
     "stray messages": {"SCAN messages", "USE TEMP B-TREE FOR ORDER BY"},  # where a store is shared
     "messages of sender": {"SCAN messages", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"},  # for a listing
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements

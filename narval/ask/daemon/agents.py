@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -43,23 +43,28 @@ A_DAY = 86_400.0
 
 
 @operation("read")
-async def agents(daemon: Daemon, limit: int | None = None, after: str | None = None) -> list[dict[str, Any]]:
+async def agents(
+    daemon: Daemon, limit: int | None = None, after: str | None = None, text: str | None = None
+) -> list[dict[str, Any]]:
     """The agents, the home's own first, then by name: their states and what they hold; of those in memory
     also what is under way, what failed within a day, open work, faults, and the memory they take (M58).
 
     `limit` and `after` a name are a page, for which those that are passive cost their rows alone: what they
-    hold is null.
+    hold is null. `text` leaves those whose names have it, in any case.
     """
     if limit is not None and limit < 1:
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
     rows, own_name = daemon.agents.rows, daemon.files.settings.name
     own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
-    first = [{**own, **_held(daemon, daemon.agents.own)}] if after is None else []
-    if daemon.store.is_shared:
-        return await _of_all_daemons(daemon, first, limit, after)
+    words = (text or "").casefold()
+    is_first = after is None and words in own_name.casefold()
+    first = [{**own, **_held(daemon, daemon.agents.own)}] if is_first else []
 
     def follows(name: str) -> bool:
-        return after in (None, own_name) or name > str(after)
+        return (after in (None, own_name) or name > str(after)) and words in name.casefold()
+
+    if daemon.store.is_shared:
+        return await _of_all_daemons(daemon, first, limit, follows)
 
     if limit is not None:
         names = sorted(filter(follows, rows.names()))
@@ -73,7 +78,7 @@ async def agents(daemon: Daemon, limit: int | None = None, after: str | None = N
 
 
 async def _of_all_daemons(
-    daemon: Daemon, first: list[dict[str, Any]], limit: int | None, after: str | None
+    daemon: Daemon, first: list[dict[str, Any]], limit: int | None, follows: Callable[[str], bool]
 ) -> list[dict[str, Any]]:
     """The agents of a store that daemons share, each with the home of the daemon that has it, and the number
     of its ownership; those of others as the store has them.
@@ -89,9 +94,7 @@ async def _of_all_daemons(
     for agent, number, runs in held:
         elements[agent] += number
         active[agent] += runs
-    names = sorted(row.name for row in rows if row.agent != own)
-    if after not in (None, daemon.files.settings.name):
-        names = [name for name in names if name > str(after)]
+    names = sorted(row.name for row in rows if row.agent != own and follows(row.name))
     known, there = {row.name: row for row in rows}, daemon.agents.rows
     forms = [{**form, **_owned(owners.get(own))} for form in first]
     for name in names if limit is None else names[: limit - len(first)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from narval.agent.turn import Turn
@@ -16,7 +17,7 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.messages.envelope import ELEMENT, unseal
 from narval.daemon.messages.sending import send_from_outside
 from narval.store.batch import MessageRow
-from narval.store.letters import KeptLetter
+from narval.store.letters import KeptLetter, PairRow
 
 
 @operation("write")
@@ -54,6 +55,48 @@ async def letters(daemon: Daemon, dead: bool = False) -> list[dict[str, Any]]:
     names = {row.agent: row.name for row in daemon.store.agents()}
     rows = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
     return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows.values()]
+
+
+MOST_PAIRS = 1_000
+"""The most pairs of agents that are told of."""
+
+
+@operation("read")
+async def message_counts(daemon: Daemon, name: str | None = None, limit: int = 200) -> dict[str, Any]:
+    """The pairs of agents of which one has sent the other anything, or those of one agent: how many messages
+    were sent, how many of them are taken, how many wait, and since when the oldest of these.
+
+    Pairs with the most messages that wait come first, then those that have sent most; `more` says that there
+    are others than the first `limit`. An agent that is gone has no name. Raises RequestError.
+    """
+    if not 1 <= limit <= MOST_PAIRS:
+        raise RequestError(f"expected limit to be from 1 to {MOST_PAIRS:,}, got {limit}")
+    store = daemon.store
+
+    def read() -> tuple[dict[int, str], list[PairRow]]:
+        names = {row.agent: row.name for row in store.agents()}
+        numbers = [number for number, its in names.items() if its == name]
+        if name is not None and not numbers:
+            return names, []
+        return names, store.letters.pairs(numbers[0] if numbers else 0, limit + 1)
+
+    names, pairs = read() if store.is_volatile else await asyncio.to_thread(read)
+    if name is not None and name not in names.values():
+        daemon.agents.rows.find(name)  # says which there are
+    return {
+        "pairs": [
+            {
+                "from": names.get(row.sender),
+                "to": names.get(row.agent),
+                "sent": row.sent,
+                "taken": row.taken,
+                "open": row.many,
+                "oldest": json_forms.moment(row.oldest),
+            }
+            for row in pairs[:limit]
+        ],
+        "more": len(pairs) > limit,
+    }
 
 
 @operation("write")

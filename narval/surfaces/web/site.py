@@ -134,6 +134,9 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
 )
 """The pages that the header of every page leads to, and the keys that do (M91)."""
 
+SWITCHED = 10
+"""So many agents stand in the header of each page; a field leads to any other."""
+
 SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js", "draft.js", "edit.js")
 """The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
 
@@ -163,7 +166,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     templates = environment("narval.surfaces.web")
     templates.globals |= {
         "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "phase_tones": PHASE_TONES,
-        "waited_for": WAITED_FOR, "waits_tones": WAITS_TONES,
+        "waited_for": WAITED_FOR, "waits_tones": WAITS_TONES, "most_agents": SWITCHED,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
@@ -178,12 +181,25 @@ async def frame(visit: Visit) -> dict[str, Any]:
         "base": visit.base if visit.agent else "",
         "visitor": visit.visitor,
         "attention": await _attention(visit),
+        "agents_there": await _agents(visit),
         "now": in_shown_zone(datetime.now(UTC)).isoformat(timespec="seconds"),
         "zone": zone(),
         "live": "",
         "here": "",
         "command": "",
     }
+
+
+async def _agents(visit: Visit) -> list[dict[str, Any]]:
+    """The first agents of the home, and one more where there is one; none while a page that is open is made
+    anew, as its header stays.
+    """
+    if not visit.agent or visit.live:
+        return []
+    try:
+        return list(await visit.ask("agents", limit=SWITCHED + 1))
+    except NarvalError:
+        return []
 
 
 async def _attention(visit: Visit) -> int:

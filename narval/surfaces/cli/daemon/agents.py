@@ -8,12 +8,12 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.ask.text import Row, clean, clean_lines, counted
+from narval.ask.text import Row, clean, clean_lines, counted, moment
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.render import status
-from narval.surfaces.cli.render.tables import AGENTS, listing
+from narval.surfaces.cli.render.tables import AGENTS, Column, listing, of
 from narval.surfaces.cli.session import Session
 
 _EXAMPLE = """\
@@ -22,6 +22,7 @@ narval agents add ada
 narval agents add bob --collection office
 narval agents add --from desk --count 200
 narval agents show bob
+narval agents messages
 narval agents settings bob bob.toml
 narval start greet.door --agent ada
 narval agents suspend ada --reason 'on leave'
@@ -37,22 +38,27 @@ narval agents remove ada --now"""
     shell_complete=completion.agents,
     help="Of the list, only what follows this agent.",
 )
-def agents(session: Session, limit: int | None, after: str | None) -> None:
+@click.option("--text", metavar="TEXT", help="Of the list, only those whose names have this text.")
+def agents(session: Session, limit: int | None, after: str | None, text: str | None) -> None:
     """List the agents of the home, or change which there are.
 
     Each has a memory and runs of its own. One with a folder agents/NAME/ has files of its own there, the
     others follow the home's definitions. `add` makes one, and with --collection a folder, in which agent.toml
     says that it follows those and its own; `show` tells what counts for one, and what it has of all that is
-    limited. Where homes share their store an agent without a folder may be at work at any of them, and what
-    --collection says is kept in the store: `settings` writes that text, or lets FILE (- is standard input)
-    be it, with all that an agent.toml may say. `suspend` lets one do nothing until `resume`: what it is asked
-    waits; `passivate` takes one out of memory until it has something to do, as happens by itself; `move` has
-    one go on at the daemon of another home that shares the store; `remove` lets one go with all that it has.
-    The home's own agent is always active. Any other command asks another with --agent NAME.
+    limited; `messages` tells who sends to whom. Where homes share their store an agent without a folder may
+    be at work at any of them, and what --collection says is kept in the store: `settings` writes that text,
+    or lets FILE (- is standard input) be it, with all that an agent.toml may say. `suspend` lets one do
+    nothing until `resume`: what it is asked waits; `passivate` takes one out of memory until it has
+    something to do, as happens by itself; `move` has one go on at the daemon of another home that shares the
+    store; `remove` lets one go with all that it has. The home's own agent is always active. Any other
+    command asks another with --agent NAME.
     """
-    rows = session.ask("agents", limit=limit, after=after)
+    rows = session.ask("agents", limit=limit, after=after, text=text)
     session.give(rows, lambda listed: listing(AGENTS, listed, "no more agents"))
 
+
+GONE = "(gone)"
+"""The name of an agent that is no more."""
 
 name_argument = click.argument("name", shell_complete=completion.agents)
 
@@ -160,6 +166,31 @@ def show(answer: Row) -> None:
     status.agent(answer)
 
 
+_PAIRS = (
+    Column("from", lambda row: row["from"] or GONE),
+    Column("to", lambda row: row["to"] or GONE),
+    Column("sent", of("sent"), right=True),
+    Column("taken", of("taken"), right=True),
+    Column("waiting", lambda row: row["open"] or "", right=True),
+    Column("since", lambda row: moment(row["oldest"]), is_moment=True),
+)
+
+
+@asking("messages", "message_counts", example="narval agents messages\nnarval agents messages shop --json")
+@click.argument("name", required=False, shell_complete=completion.agents)
+@click.option("--limit", type=click.IntRange(1, 1000), default=200, help="Only the first N pairs (200).")
+def messages(answer: Row) -> None:
+    """Tell who sends to whom, how much, and what waits to be taken.
+
+    A pair a line: how many messages were sent since its first, how many were taken, how many wait, and since
+    when the oldest of these. Those with the most that wait come first. `narval letters` lists the messages
+    of an agent that wait.
+    """
+    listing(_PAIRS, answer["pairs"], "no agent has sent anything")
+    if answer["more"]:
+        click.echo("more pairs are left out", err=True)
+
+
 @command("settings", example="narval agents settings bob\nnarval agents settings bob bob.toml", alters=True)
 @name_argument
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
@@ -223,5 +254,5 @@ def remove(answer: Row) -> None:
     click.echo(f"{answer['name']} is removed")
 
 
-for _below in (add, show, settings, suspend, resume, passivate, move, remove):
+for _below in (add, show, messages, settings, suspend, resume, passivate, move, remove):
     agents.add_command(_below)

@@ -24,7 +24,7 @@ def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
         for before in node["from"]
         if before in eids
     ]
-    return _laid_out(parts, arcs)
+    return laid_out(parts, arcs)
 
 
 def trail(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,10 +38,10 @@ def trail(answer: Mapping[str, Any]) -> dict[str, Any]:
         for before in row["from"]
         if before in ids
     ]
-    return _laid_out(parts, arcs)
+    return laid_out(parts, arcs)
 
 
-def _laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[str, Any]:
+def laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[str, Any]:
     """Parts and arcs with what says where they stand."""
     shape = repr([(part["text"], part["id"]) for part in parts]) + repr(
         [(arc["from"], arc["to"]) for arc in arcs]

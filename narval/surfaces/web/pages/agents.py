@@ -1,28 +1,67 @@
-"""The page of agents: a line each; where there is one alone it leads to that (M58)."""
+"""The page of agents: a line each, and who sends to whom; where there is one alone it leads to that (M58)."""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, page, with_query
+from narval.surfaces.web.drawing.correspondence import correspondence
+from narval.surfaces.web.drawing.svg import drawing
 
 LISTED = 100
 """So many agents are on a page."""
 
+PAIRS, DRAWN = 100, 40
+"""So many pairs of agents that send to one another are listed, and so many of these drawn."""
+
 AGENT_TONES = {"active": "active", "passive": "idle", "suspended": "failed"}
 """The tones of the states of agents."""
 
+PAGE_NAME = re.compile("/[a-z]*")
+"""A page that another agent has too, such as `/runs`."""
 
-@page("/", roles=EVERYBODY, command="narval agents")
+
+@page("/", roles=EVERYBODY, command="narval agents", options={"after": "--after", "text": "--text"})
 async def agents_page(visit: Visit) -> Shown | Redirect:
-    """List the agents, a hundred a page; with one alone lead to its status, a person to their work."""
-    after = visit.query.get("after")
-    found = await visit.ask("agents", limit=LISTED + 1, after=after or None)
-    rest = "/work" if visit.visitor.role == "person" else "/"
-    if len(found) == 1 and not after:
-        return Redirect(Visit.address(found[0]["name"], rest))
+    """List the agents, a hundred a page; with one alone lead to its status, a person to their work.
+
+    With `text` those whose names have it: to one that is called so, or is the only one, it leads, to the
+    page that `to` names.
+    """
+    after, text = visit.query.get("after"), visit.query.get("text", "").strip()
+    found = await visit.ask("agents", limit=LISTED + 1, after=after or None, text=text or None)
+    to = visit.query.get("to", "/")
+    rest = "/work" if visit.visitor.role == "person" else to if PAGE_NAME.fullmatch(to) else "/"
+    called_so = [row for row in found if row["name"] == text]
+    if called_so or (len(found) == 1 and not after):
+        return Redirect(Visit.address((called_so or found)[0]["name"], rest))
     listed = found[:LISTED]
-    older = f"/{with_query({'after': listed[-1]['name']})}" if len(found) > LISTED else ""
-    rows = [{**row, "url": Visit.address(row["name"], rest)} for row in listed]
-    values = {"agents": rows, "agent_tones": AGENT_TONES, "older": older, "newest": "/" if after else ""}
+    query = {"text": text, "to": to if text else ""}
+    older = f"/{with_query({**query, 'after': listed[-1]['name']})}" if len(found) > LISTED else ""
+    values = {
+        "agents": [{**row, "url": Visit.address(row["name"], rest)} for row in listed],
+        "agent_tones": AGENT_TONES,
+        "text": text,
+        "to": to,
+        "older": older,
+        "newest": f"/{with_query(query)}" if after else "",
+        **await _messages(visit),
+    }
     return Shown(
         "agents.html", values, listed, links={"next": older} if older else {}, follows=Follows(runs=True)
     )
+
+
+async def _messages(visit: Visit) -> dict[str, Any]:
+    """The pairs that send to one another, and their drawing, for those who may look at everything."""
+    if visit.visitor.role == "person":
+        return {"messages": None, "drawing": None, "drawn": None}
+    answer = await visit.ask("message_counts", limit=PAIRS)
+    graph = correspondence(answer["pairs"][:DRAWN])
+    layout = await visit.layouts.of(graph) if graph["parts"] and not visit.live else None
+    return {
+        "messages": answer,
+        "drawn": graph,
+        "drawing": drawing(graph, layout, Visit.address) if layout is not None else None,
+    }

@@ -1,0 +1,57 @@
+"""The page of agents, and the switch in the header: who sends to whom, and the way to another agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.surfaces.web.household import PagesOfHome, at_work, browsing, data, make_show
+
+MANY = [f"a{number:02}" for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesOfHome]:
+    """The pages of a home with many agents, of which `shop` takes nothing, for it is suspended."""
+    home = make_show(tmp_path_factory.mktemp("agents") / "home")
+    with at_work(home), browsing(home) as pages:
+        for name in (*MANY, "shop"):
+            pages.ask("add_agent", name=name)
+        pages.ask("suspend", name="shop")
+        for to in ("shop", "shop", "a00"):
+            pages.ask("send", to=to, elements=[b"<order/>"])
+        yield pages
+
+
+def test_who_sends_to_whom_is_a_table_and_a_drawing(pages: PagesOfHome) -> None:
+    text = pages.shows(
+        "//", "Who sends to whom", ">2 wait<", "Agents that send to one another", 'data-to="shop"'
+    )
+    row = r'<td><a href="/a/narval/">narval</a></td><td data-label="to"><a href="/a/shop/">shop</a></td>'
+    sent = r'<td class="number" data-label="sent">2</td><td class="number" data-label="taken">0</td>'
+    assert re.search(row + sent, text)
+    assert "Who sends to whom" not in pages.get("//", "person").text
+    assert [row["name"] for row in data(pages.get("//.json"))][:2] == ["narval", "a00"]
+
+
+def test_an_agent_is_found_by_its_name_or_a_part_of_it(pages: PagesOfHome) -> None:
+    text = pages.shows("//", "narval agents --text a0<", text="a0")
+    assert "/a/a09/" in text
+    assert "/a/shop/" not in text.partition("Who sends")[0]
+    assert pages.get("//", text="a00", to="/runs").headers["location"] == "/a/a00/runs"
+    assert pages.get("//", text="sho").headers["location"] == "/a/shop/"
+    assert pages.get("//", "person", text="sho", to="/runs").headers["location"] == "/a/shop/work"
+    for elsewhere in ("//evil.example", "/../x", "http://evil.example", "/a/b"):
+        assert pages.get("//", text="shop", to=elsewhere).headers["location"] == "/a/shop/"
+    pages.shows("//", "No agent has “&lt;b&gt;” in its name.", text="<b>")
+
+
+def test_the_header_leads_to_the_same_page_of_another_agent_and_stays_short(pages: PagesOfHome) -> None:
+    text = pages.shows("/runs", '<summary aria-label="Agent narval, switch to another">narval</summary>')
+    (switch,) = re.findall(r'<details class="switch">(.*?)</details>', text, re.DOTALL)
+    assert re.findall(r'<li><a href="(.*?)">', switch) == [f"/a/{name}/runs" for name in MANY[:9]]
+    assert 'name="to" value="/runs"' in switch
+    assert 'href="/a/a00/work"' in pages.shows("/work", role="person")
+    pages.shows("//a/shop/runs", "switch to another", 'href="/a/narval/runs"')
