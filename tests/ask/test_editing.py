@@ -101,6 +101,17 @@ def test_a_save_is_the_grant_of_exactly_what_it_needs_and_the_former_text_is_tak
             agent.ask("take_back_edit", name="post.send", version="e9")
 
 
+def test_what_others_need_more_because_of_it_is_asked_for_and_told(home: Path) -> None:
+    (home / "recipes/calls.xml").write_text(CALLS.replace("post.other", "post.send"))
+    (home / "new.xml").write_text(SENDS)
+    with narval.open(home) as agent:
+        assert save(agent, ELSE)["asked"] == []
+        assert save(agent, SENDS)["asked"] == ["post.calls"]
+    assert well(home, "edit", "post.send", "--take-back", "e2").count("waits") == 0
+    told = well(home, "edit", "post.send", home / "new.xml")
+    assert "post.calls needs more because of it, and waits: narval grants post.calls" in told
+
+
 def test_what_somebody_altered_meanwhile_is_not_overwritten(home: Path) -> None:
     with narval.open(home) as agent:
         opened = digest(agent)

@@ -23,7 +23,7 @@ from narval.ask.definitions.one import find_definition
 from narval.ask.definitions.proposing import home_of
 from narval.ask.definitions.telling import changes, told
 from narval.ask.json_forms import fault as form_of
-from narval.ask.lookup import files_of
+from narval.ask.lookup import files_of, withheld_in
 from narval.ask.registry import operation
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.definitions.people.directory import Directory
@@ -193,8 +193,10 @@ async def save_edit(
     """Save another text of the file of a definition, whole or not at all, and grant exactly what its
     definitions need; `digest` is that of the text that was edited, by the operation `edit`.
 
-    That is for those who may grant. The answer is `{"version", "path", "by", "at", "granted"}`: the version
-    takes it back. Raises RequestError where the file was altered since, or the text has faults.
+    That is for those who may grant. The answer is `{"version", "path", "by", "at", "granted", "asked"}`: the
+    version takes it back; `asked` are definitions of other files that wait for a grant because of it.
+
+    Raises RequestError where the file was altered since, or the text has faults.
     """
     return await _saved(daemon, name, kind, asker, text=text, digest=digest)
 
@@ -258,9 +260,11 @@ async def _saved(
         answer = await asyncio.to_thread(save)
     except OSError as error:
         raise RequestError(f"{editing.path} cannot be written: {error.strerror}") from None
+    waiting = {one.full_name for one in withheld_in(daemon)}
     await daemon.files.reload()
+    asked = [one.full_name for one in withheld_in(daemon) if one.full_name not in waiting]
     log.info("%s was edited by %s; version %s is from before", editing.path, by, answer["version"])
-    return answer
+    return {**answer, "asked": asked}
 
 
 def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str, Any]:

@@ -192,6 +192,12 @@ def _incidents(context: click.Context, _: str) -> Choices:
         yield row["incident"], row["message"]
 
 
+def _edits(context: click.Context, _: str) -> Choices:
+    """The versions from before edits of the file of the definition that was named before."""
+    for row in asked(context, "edit", name=context.params.get("name") or context.args[0])["versions"]:
+        yield row["version"], f"{row['at']} {row['by']}"
+
+
 def _versions(context: click.Context, _: str) -> Choices:
     """The digests of the versions of the definition that was named before."""
     for row in asked(context, "versions", name=context.params.get("name") or context.args[0]):
@@ -219,6 +225,7 @@ trusted = source(_trusted)
 labels = source(_labels)
 incidents = source(_incidents)
 versions = source(_versions)
+edits = source(_edits)
 version_or_file = source(_loaded_version, or_file=True)
 runs = source(of_runs)
 active_runs = source(of_runs, state="active")

@@ -34,7 +34,13 @@ narval edit mail.triage --take-back e7"""
 @click.argument("file", required=False, type=click.Path(allow_dash=True))
 @click.option("--kind", metavar="K", help="The kind of NAME, where several kinds have one of that name.")
 @click.option("--check", is_flag=True, help="Say what FILE would do, and save nothing.")
-@click.option("--take-back", "version", metavar="VERSION", help="Give the file the text of this version.")
+@click.option(
+    "--take-back",
+    "version",
+    metavar="VERSION",
+    shell_complete=completion.edits,
+    help="Give the file the text of this version.",
+)
 @click.pass_context
 def edit(
     context: click.Context,
@@ -107,4 +113,6 @@ def _saved(row: Row, act: str) -> Iterator[str]:
     yield clean(f"{act}: {row['path']}")
     if row["granted"]:
         yield clean(f"  granted: {', '.join(row['granted'])}")
+    for name in row["asked"]:
+        yield clean(f"  {name} needs more because of it, and waits: narval grants {name}")
     yield clean(f"  version {row['version']} is from before: --take-back {row['version']}")

@@ -233,6 +233,10 @@ def test_elements_versions_and_people_are_chosen(served: Path) -> None:
     assert choices(served, "errors", "acknowledge", incident[:3]) == [incident]
     (version,) = choices(served, "definitions", "demo.greet", "--diff", "")
     assert len(version) == 64
+    assert choices(served, "edit", "demo.greet", "--take-back", "") == []  # it was not edited yet
+    file = served / "recipes/demo.xml"
+    well(served, "edit", "demo.greet", "-", given=f"<!-- anew -->\n{file.read_text()}")
+    assert choices(served, "edit", "demo.greet", "--take-back", "") == ["e1"]
     owner = choices(served, "web", "login", "")
     assert len(owner) == 1
     assert choices(served, "work", "--person", "") == choices(served, "work", "folder", "") == owner

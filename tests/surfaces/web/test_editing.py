@@ -56,7 +56,9 @@ def form(pages: PagesOfHome, text: str) -> dict[str, str]:
 def test_a_text_is_checked_and_compared_without_being_kept(pages: PagesOfHome) -> None:
     pages.shows("/definitions/mine.one", f'href="{BASE}{EDIT}?kind=recipe">Edit…')
     pages.shows(EDIT, "no faults", "<code>anything</code>", "narval edit mine.one", ">Simulate<")
-    answer = pages.post(EDIT, **form(pages, OTHER))
+    fields = form(pages, OTHER)
+    assert (fields["definition"], fields["edits"]) == ("mine.one", "mine.one")  # as a simulation wants it
+    answer = pages.post(EDIT, **fields)
     assert answer.status_code == 200
     assert "&lt;!-- &lt;b&gt;once more&lt;/b&gt; --&gt;" in answer.text  # what was typed is still there
     assert '<span class="add">+  &lt;!-- &lt;b&gt;once' in answer.text

@@ -59,7 +59,7 @@ def typed(visit: Visit) -> str:
 
 def _saved(visit: Visit, kind: str | None, done: dict[str, Any]) -> Redirect:
     address = f"/definitions/{segment(visit.path['name'])}/edit"
-    return Redirect(visit.url(address, kind=kind, saved=done["version"]))
+    return Redirect(visit.url(address, kind=kind, saved=done["version"], asked=" ".join(done["asked"])))
 
 
 async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed: bool = False) -> Shown:
@@ -84,6 +84,7 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
         "told": nested(judged["told"]) if judged else [],
         "diff": [(line_look(line), line) for line in judged["diff"].splitlines()] if judged else [],
         "saved": next((one for one in row["versions"] if one["version"] == visit.query.get("saved")), None),
+        "asked": visit.query.get("asked", "").split(),
         "can_simulate": row["path"].endswith(".xml"),
         "problem": problem,
         "here": "/definitions",
