@@ -7,6 +7,7 @@ terminal.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 Row = Mapping[str, Any]
+
+MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)")
+"""A moment within a text, as operations write it."""
 
 _zone_name: ContextVar[Callable[[], str]] = ContextVar("narval-shown-zone", default=lambda: "")
 
@@ -91,6 +95,11 @@ def xml_text(xml: str) -> str:
 def moment(text: str | None) -> str:
     """A moment for people, in the zone of the home, to the second."""
     return moment_exactly(text)[:19]
+
+
+def spoken(words: object) -> str:
+    """A sentence of an operation on one line, its moments as people read them."""
+    return MOMENT.sub(lambda match: moment(match[0]), clean(words))
 
 
 def moment_there(text: str) -> str:

@@ -157,6 +157,7 @@ def test_N27_a_run_that_is_done_says_which_step_was_its_end(agent: Agent) -> Non
     answer = agent.why(run)
     assert (answer["state"], answer["waiting"]) == ("done", [])
     assert answer["reason"].startswith("step end was reached; it ended at 2")
+    assert re.search(r"it ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", next(answers.why(answer)))
 
 
 def test_N26_a_failed_run_gives_its_error_and_that_nothing_took_it(agent: Agent) -> None:

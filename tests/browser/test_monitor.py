@@ -270,6 +270,34 @@ class TestWhatIsSeen:
             page.locator(f".dots a[href='{BASE}/runs/{failed}']").click()
             page.locator("h1", has_text=str(failed)).wait_for()
 
+    def test_M29_M91_the_story_is_read_and_each_stop_of_the_keys_is_something(
+        self, watched: Watched, household: Household
+    ) -> None:
+        letter = household.add("<letter to='ann' urgent='yes' title='Come to tea'/>")
+        run = household.start("demo.await")
+        with household.client() as client:
+            client.ask("wait", run=run, timeout=30)
+        for width in (1280, 390):
+            page = watched.page(viewport={"width": width, "height": 800})
+            page.goto(f"{BASE}/runs/{run}")
+            section = page.locator("#live_history")
+            section.get_by_role("heading", name="Step end").wait_for()
+            section.get_by_text(f"letter {letter}").first.wait_for()
+            assert "Come to tea" in section.inner_text()
+            drawing = page.locator("#drawing")
+            page.get_by_role("link", name="Skip to the graph").focus()
+            page.keyboard.press("Enter")
+            for _ in range(5):  # larger, smaller, fit, find, and the first of its parts
+                page.keyboard.press("Tab")
+                assert not drawing.evaluate("(svg) => svg === document.activeElement")
+            assert page.evaluate("Boolean(document.activeElement.closest('[data-part]'))")
+            page.get_by_role("link", name="all of it").click()
+            page.get_by_role("heading", name="Step end").wait_for()
+            page.get_by_role("link", name="The lines of the journal").click()
+            page.get_by_text("Finish").first.wait_for()
+            page.get_by_text(f"narval history {run} --journal --before").wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
     def test_M8_a_part_that_is_open_can_be_mailed(self, page: Any, household: Household) -> None:
         run = household.start("show.still")
         page.goto(f"{BASE}/runs/{run}")

@@ -26,6 +26,11 @@ VIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 """The lists: the words for each, and the arguments by which it is asked."""
 
+OPTIONS = {f"view={name}": "--all!" for name in VIEWS if name != "mine"} | {
+    f"view={name}": f"--all --state {name}!" for name, (_, asked) in VIEWS.items() if "state" in asked
+}
+"""The options of the command for each list but that for oneself."""
+
 FIELD = "field."
 """The start of the names of a form's fields that belong to the answer."""
 
@@ -39,7 +44,7 @@ ITEM_TONES = {
 """The tones of the states of items."""
 
 
-@page("/a/{agent}/work", roles=EVERYBODY, command="narval work")
+@page("/a/{agent}/work", roles=EVERYBODY, command="narval work", options=OPTIONS)
 async def work_list(visit: Visit) -> Shown:
     """List the items that are offered to the visitor, or those of another view."""
     view = visit.query.get("view", "mine")

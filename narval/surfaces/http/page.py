@@ -202,7 +202,7 @@ class PageRoute(msgspec.Struct, frozen=True):
     An act that `looks` alters nothing, and may answer with a page: its form has more than an address holds.
 
     `options` has the option of the command for each parameter of the address; one that is "" is an argument,
-    and one that ends in "!" takes no value.
+    and one that ends in "!" takes no value. `name=value` is a parameter that has this value.
     """
 
     path: str
@@ -220,9 +220,11 @@ class PageRoute(msgspec.Struct, frozen=True):
 
     def command_of(self, path: Mapping[str, Any], query: Mapping[str, str]) -> str:
         """The command that says the same as the page at an address, with its filters."""
-        words = [self.command.format(**path)]
-        for name, option in self.options.items():
-            if not (value := query.get(name)):
+        words = [self.command.format(**{name: shlex.quote(str(value)) for name, value in path.items()})]
+        for parameter, option in self.options.items():
+            name, _, only = parameter.partition("=")
+            value = query.get(name)
+            if not value or only not in ("", value):
                 continue
             if option:
                 words.append(option.removesuffix("!"))

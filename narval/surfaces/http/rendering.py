@@ -30,9 +30,6 @@ _HIDING = re.compile(
 )
 """Characters that cannot be seen, that turn the order of those around them, or that are none."""
 
-_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)")
-"""A moment within a text, as operations write it."""
-
 _NO_FORM = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 """Characters that no form can hold."""
 
@@ -157,7 +154,7 @@ def clock(given: str | None) -> str:
 
 def spoken(words: str | None) -> str:
     """A sentence of an operation with its moments as `clock` writes them."""
-    return _MOMENT.sub(lambda match: clock(match[0]), words or "")
+    return text.MOMENT.sub(lambda match: clock(match[0]), words or "")
 
 
 def day(text: str) -> str:

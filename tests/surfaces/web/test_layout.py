@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import narval
 from narval.surfaces.web.drawing.layout import Layouts, source
 from narval.surfaces.web.drawing.svg import drawing
+from tests.places import ROOT
 
 SAFE = re.compile(r"[a-z0-9=.,;>\"\[\]{} \n-]*", re.ASCII)
 """The text that Graphviz may be given: `rankdir=TB` is the one word of ours with great letters."""
@@ -83,6 +85,7 @@ def test_the_texts_of_arcs_cover_one_another_nowhere() -> None:
     parts = [{**PART, "id": name, "state": "", "tone": "idle", "badge": ""} for name in names]
     drawn = {"parts": parts, "arcs": arcs, "layout": "x3"}
     layout = asyncio.run(Layouts().of(drawn))
+    assert layout is not None
     labels = [arc.label for arc in drawing(drawn, layout, lambda part: "/").arcs if arc.label]
     assert len(labels) == len(arcs)
     near = [
@@ -92,6 +95,38 @@ def test_the_texts_of_arcs_cover_one_another_nowhere() -> None:
         if abs(one.x - other.x) < 6.7 * len(one.text) and abs(one.y - other.y) < 10
     ]
     assert near == []
+
+
+EXAMPLES = ROOT / "recipes" / "examples"
+SHIPPED = {"shops": "shops.Morning", "flats": "flats.Flats", "theaters": "theaters.Evening"}
+"""Dataflows that ship, whose streams have names that are long for their drawings."""
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_the_names_of_streams_cover_neither_one_another_nor_an_operator() -> None:
+    with narval.open() as agent:
+        for file, name in SHIPPED.items():
+            agent.load(EXAMPLES / f"{file}.plan")
+            drawn = agent.ask("drawn", definition=name)
+            layout = asyncio.run(Layouts().of(drawn))
+            assert layout is not None
+            made = drawing(drawn, layout, lambda part: "/")
+            texts = [
+                (arc.label.x, arc.label.y - 9, arc.label.x + 6.6 * len(arc.label.text), arc.label.y)
+                for arc in made.arcs
+                if arc.label
+            ]
+            boxes = [
+                (one.left, one.top, one.left + one.box.width, one.top + one.box.height) for one in made.parts
+            ]
+            assert len(texts) > 10
+            for at, text in enumerate(texts):
+                assert [other for other in (*texts[:at], *boxes) if overlap(text, other)] == [], name
+
+
+def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """True if one rectangle covers some of the other."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 @pytest.mark.parametrize(

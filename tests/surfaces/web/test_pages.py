@@ -51,6 +51,26 @@ def test_M12_every_page_has_the_header(pages: PagesOfHome, failed: int) -> None:
         assert re.search(r'<a class="count" href="/a/narval/"[^>]*>\d+</a>', text)
 
 
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("/work?view=all", "narval work --all"),
+        ("/work?view=done", "narval work --all --state done"),
+        ("/definitions/show.stages?kind=recipe", "narval definitions show.stages --kind recipe"),
+        ("/runs/{wait}?at=9999", "narval show {wait} --at 9999"),
+        ("/runs/{wait}/story?before=9999", "narval history {wait} --story --before 9999"),
+        ("/runs/{wait}/parts/begin>answered", "narval part {wait} &#39;begin&gt;answered&#39;"),
+    ],
+)
+def test_M5_the_command_of_a_page_has_its_filter(
+    pages: PagesOfHome, waiting: int, path: str, command: str
+) -> None:
+    at = str(pages.ask("history", run=waiting)[-1]["seq"])
+    path, _, query = path.format(wait=waiting).replace("9999", at).partition("?")
+    said = f"<code>{command.format(wait=waiting).replace('9999', at)}</code>"
+    pages.shows(path, said, **dict([query.split("=")] if query else []))
+
+
 # --- memory ---------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from narval.ask.text import (
     newer_file,
     person,
     shortened,
+    spoken,
     took,
     zone,
 )
@@ -220,7 +221,7 @@ def why(answer: Row) -> Iterator[str]:
         return
     waiting, reason = answer["waiting"], answer.get("reason")
     if reason:
-        yield f"run {answer['run']} ({answer['state']}): {clean(reason)}"
+        yield f"run {answer['run']} ({answer['state']}): {spoken(reason)}"
     elif waiting:
         yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
     else:
@@ -314,7 +315,7 @@ def _outdated_by(by: Row | None) -> str:
 def _wait(wait: Row) -> Iterator[str]:
     what, zone = wait["for"], wait.get("zone")
     until = f"{moment_there(wait['until'])} ({clean(zone)})" if zone else moment(wait["until"])
-    text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
+    text = spoken(wait.get("text") or _OTHERWISE.get(what, ""))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
     if wait.get("reckoned"):

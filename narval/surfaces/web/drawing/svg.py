@@ -22,7 +22,7 @@ LONGEST = 40
 _CHARACTER, _LETTER = 6.7, 10.0
 """The width and height in pixels of a letter of such a text."""
 
-_SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
+_SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 """The places along an arc that its text may have, the best first, as shares of its length."""
 
 Room = tuple[float, float, float, float]
@@ -106,11 +106,15 @@ def drawing(drawn: Mapping[str, Any], layout: Layout, url: Callable[[str], str])
         DrawnPart(part_key(index), url(part["id"]), part, box, _lines(part, box))
         for index, (part, box) in enumerate(zip(drawn["parts"], layout.boxes, strict=True))
     )
-    labels = _Labels(layout.boxes)
-    arcs = tuple(
-        DrawnArc(arc_key(index), arc, *_arc(points), labels.placed(points, arc))
+    curves = [
+        (index, arc, points)
         for index, (arc, points) in enumerate(zip(drawn["arcs"], layout.curves, strict=True))
         if len(points) > 3
+    ]
+    labels = _labels(layout.boxes, [(points, arc) for _, arc, points in curves])
+    arcs = tuple(
+        DrawnArc(arc_key(index), arc, *_arc(points), label)
+        for (index, arc, points), label in zip(curves, labels, strict=True)
     )
     return Drawing(layout.width, layout.height, parts, arcs, _frames(parts))
 
@@ -134,28 +138,74 @@ def _arc(points: tuple[Point, ...]) -> tuple[str, str]:
     return f"M{first[0]:g},{first[1]:g} C{pairs}", _tip(points[-2], points[-1])
 
 
-class _Labels:
-    """The texts of arcs, each where it covers no part and no other text, if its arc has such a place."""
+def _labels(
+    boxes: tuple[Box, ...], arcs: list[tuple[tuple[Point, ...], Mapping[str, Any]]]
+) -> list[TextLine | None]:
+    """The texts of arcs, each where it covers no part, no other text, and not the best place of a later one;
+    where its arc has no such place, where it covers least.
+    """
+    taken, later = _Bands(), _Bands()
+    for box in boxes:
+        right, lower = box.x + box.width / 2, box.y + box.height / 2
+        taken.add((box.x - box.width / 2, box.y - box.height / 2, right, lower))
+    rooms = [_rooms(points, arc) for points, arc in arcs]
+    for places in rooms:
+        if places:
+            later.add(places[0])
+    lines: list[TextLine | None] = []
+    for (_, arc), places in zip(arcs, rooms, strict=True):
+        if not places:
+            lines.append(None)
+            continue
+        later.remove(places[0])
+        room = min(places, key=lambda place: (taken.covered(place), later.covered(place)))
+        taken.add(room)
+        lines.append(TextLine(str(arc["text"]), round(room[0], 1), round(room[1] + _LETTER, 1)))
+    return lines
 
-    def __init__(self, boxes: tuple[Box, ...]) -> None:
-        self._taken = [
-            (box.x - box.width / 2, box.y - box.height / 2, box.x + box.width / 2, box.y + box.height / 2)
-            for box in boxes
-        ]
 
-    def placed(self, points: tuple[Point, ...], arc: Mapping[str, Any]) -> TextLine | None:
-        text, badge = str(arc.get("text") or ""), str(arc.get("badge") or "")
-        if not text:
-            return None
-        width = _CHARACTER * (min(len(text), LONGEST) + len(badge) + bool(badge))
-        curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
-        places = [_on_curve(curves, share) for share in _SHARES]
-        sides = [(x + 5, y) for x, y in places] + [(x - 5 - width, y) for x, y in places]
-        rooms = [(x, y - _LETTER, x + width, y + 2) for x, y in sides]
-        free = (at for at, room in enumerate(rooms) if not any(_overlap(room, one) for one in self._taken))
-        at = next(free, 0)
-        self._taken.append(rooms[at])
-        return TextLine(text, round(sides[at][0], 1), round(sides[at][1], 1))
+class _Bands:
+    """What is drawn, by the bands of the drawing that it lies in, so that few are looked at for a place."""
+
+    HEIGHT = 50.0
+
+    def __init__(self) -> None:
+        self._bands: dict[int, list[Room]] = {}
+
+    def add(self, room: Room) -> None:
+        """Note what is drawn there."""
+        for band in self._of(room):
+            self._bands.setdefault(band, []).append(room)
+
+    def remove(self, room: Room) -> None:
+        """Forget what is drawn there."""
+        for band in self._of(room):
+            self._bands[band].remove(room)
+
+    def covered(self, room: Room) -> float:
+        """The area that something there would cover of what is drawn."""
+        near = {other for band in self._of(room) for other in self._bands.get(band, ())}
+        return sum(
+            (min(room[2], other[2]) - max(room[0], other[0]))
+            * (min(room[3], other[3]) - max(room[1], other[1]))
+            for other in near
+            if _overlap(room, other)
+        )
+
+    def _of(self, room: Room) -> range:
+        return range(int(room[1] // self.HEIGHT), int(room[3] // self.HEIGHT) + 1)
+
+
+def _rooms(points: tuple[Point, ...], arc: Mapping[str, Any]) -> list[Room]:
+    """The places that the text of an arc may have with its badge, right and left of it, the best first."""
+    text, badge = str(arc.get("text") or ""), str(arc.get("badge") or "")
+    if not text:
+        return []
+    width = _CHARACTER * (min(len(text), LONGEST) + len(badge) + bool(badge))
+    curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
+    places = [_on_curve(curves, share) for share in _SHARES]
+    sides = [(x + 5, y) for x, y in places] + [(x - 5 - width, y) for x, y in places]
+    return [(x, y - _LETTER, x + width, y + 2) for x, y in sides]
 
 
 def _overlap(one: Room, other: Room) -> bool:

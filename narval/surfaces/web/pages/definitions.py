@@ -34,6 +34,10 @@ JOBS = 5
 """So many of its trials on the past are listed with a definition."""
 
 
+DIFFERENCE = {"kind": "--kind", "old": "--diff", "new": "--to"}
+"""The options of the command for the parameters of a difference."""
+
+
 @page("/a/{agent}/definitions", command="narval definitions")
 async def definitions_page(visit: Visit) -> Shown:
     """List all that is loaded by kind and group, and the faults of files."""
@@ -71,7 +75,7 @@ def _grouped(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]
     return sorted(by_kind.items(), key=lambda pair: not any(row["ended"] or row["active"] for row in pair[1]))
 
 
-@page("/a/{agent}/definitions/{name}", command="narval definitions {name}")
+@page("/a/{agent}/definitions/{name}", command="narval definitions {name}", options={"kind": "--kind"})
 async def definition_page(visit: Visit) -> Shown:
     """Show one definition: graph, source, prototype, calls both ways, runs, dates, versions."""
     return await shown_definition(visit, visit.path["name"], visit.query.get("kind") or None)
@@ -182,7 +186,7 @@ async def _drawn(
     return answer
 
 
-@page("/a/{agent}/definitions/{name}/diff", command="narval definitions {name} --diff OLD")
+@page("/a/{agent}/definitions/{name}/diff", command="narval definitions {name}", options=DIFFERENCE)
 async def difference_page(visit: Visit) -> Shown:
     """Show what has changed between two versions of a definition."""
     kind, name = visit.query.get("kind") or None, visit.path["name"]

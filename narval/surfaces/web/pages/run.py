@@ -20,7 +20,7 @@ CALLED = 3
 """So many of the runs that a run waits for are told of."""
 
 
-@page("/a/{agent}/runs/{run:int}", command="narval show {run}")
+@page("/a/{agent}/runs/{run:int}", command="narval show {run}", options={"at": "--at"})
 async def run_page(visit: Visit) -> Shown:
     """One run: how it stands, its graph and parts, why, calls, context, the newest of its history."""
     eid, at = visit.path["run"], visit.number("at")

@@ -81,7 +81,12 @@ def pairs(text: str) -> dict[str, str]:
     return named
 
 
-@page("/a/{agent}/runs/{run:int}/retry", roles=OPERATORS, command="narval retry {run} --dry")
+@page(
+    "/a/{agent}/runs/{run:int}/retry",
+    roles=OPERATORS,
+    command="narval retry {run} --dry",
+    options={"step": "--from"},
+)
 async def retry_page(visit: Visit) -> Shown:
     """Say what would be kept, done again and used again, and which version is followed (M37)."""
     eid, step = visit.path["run"], visit.query.get("step") or None
@@ -139,7 +144,7 @@ async def start_run(visit: Visit) -> Redirect | Shown:
     return Redirect(visit.url(f"/runs/{run['eid']}"))
 
 
-@page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}")
+@page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}", options={"at": "--at"})
 async def tokens_page(visit: Visit) -> Shown:
     """Show the tokens of a run that moves tokens, its environment, and what can be done with each."""
     return await _tokens(visit, "")

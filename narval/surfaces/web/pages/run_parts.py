@@ -20,6 +20,9 @@ LINES = 100
 ENTRIES = 50
 """So many entries of the journal are told on a page."""
 
+BEFORE, AFTER = {"before": "--before"}, {"after": "--after"}
+"""The options of the commands for the parameters of their pages."""
+
 BARS = 500
 """So many calls are drawn on a page."""
 
@@ -78,7 +81,7 @@ async def timeline_page(visit: Visit) -> Shown:
     return Shown("timeline.html", values, answer, follows=Follows(run=eid), over=run["phase"] != "active")
 
 
-@page("/a/{agent}/runs/{run:int}/story", command="narval history {run} --story")
+@page("/a/{agent}/runs/{run:int}/story", command="narval history {run} --story", options=BEFORE)
 async def story_page(visit: Visit) -> Shown:
     """Show what happened in a run, in sentences: the newest entries of its journal, or earlier ones."""
     eid, before = visit.path["run"], visit.number("before")
@@ -103,7 +106,7 @@ async def story_page(visit: Visit) -> Shown:
     )
 
 
-@page("/a/{agent}/runs/{run:int}/history", command="narval history {run} --journal")
+@page("/a/{agent}/runs/{run:int}/history", command="narval history {run} --journal", options=BEFORE)
 async def history_page(visit: Visit) -> Shown:
     """Show a page of a run's journal, the newest lines first."""
     eid, before = visit.path["run"], visit.number("before")
@@ -128,7 +131,7 @@ async def history_page(visit: Visit) -> Shown:
     )
 
 
-@page("/a/{agent}/runs/{run:int}/replay", command="narval history {run} --replay")
+@page("/a/{agent}/runs/{run:int}/replay", command="narval history {run} --replay", options=AFTER)
 async def replay_page(visit: Visit) -> Shown:
     """Show a run as it was after an entry of its journal; a script moves over all of them."""
     eid, at, after = visit.path["run"], visit.number("at"), visit.number("after")

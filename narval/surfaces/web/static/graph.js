@@ -308,7 +308,8 @@ const keys = (view, graph, svg) => {
     else return;
     event.preventDefault();
   });
-  svg.addEventListener("focusin", (event) => {
+  // Not of the drawing: one that listens to focus can be focused itself, and is a stop of the keys for nothing.
+  graph.addEventListener("focusin", (event) => {
     const part = partOf(event.target);
     if (part && event.target.matches(":focus-visible")) view.reveal(part);
   });
