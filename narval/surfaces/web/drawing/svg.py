@@ -165,7 +165,7 @@ def _labels(
 
 
 class _Bands:
-    """What is drawn, by the bands of the drawing that it lies in, so that few are looked at for a place."""
+    """The places that are taken, by the bands of the drawing they lie in: few are looked at for a new one."""
 
     HEIGHT = 50.0
 
