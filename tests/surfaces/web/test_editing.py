@@ -67,6 +67,13 @@ def test_a_text_is_checked_and_compared_without_being_kept(pages: PagesOfHome) -
     assert file(pages) == TEXT
 
 
+def test_sentences_on_several_definitions_of_a_file_stand_below_their_names(pages: PagesOfHome) -> None:
+    assert "<h3>recipe mine.one</h3>" not in pages.shows(EDIT)
+    two = f"<cookbook>{TEXT}{TEXT.replace('one', 'two')}</cookbook>"
+    answer = pages.post(EDIT, **form(pages, two))
+    assert re.findall("<h3>(.*?)</h3>", answer.text) == ["recipe mine.one", "recipe mine.two"]
+
+
 def test_a_script_asks_for_what_stands_beside_the_text_alone(pages: PagesOfHome) -> None:
     headers = {"x-role": "operator", FRAGMENT: "judged"}
     answer = pages.browser.post(f"{BASE}{EDIT}", data=form(pages, WRONG), headers=headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from narval.core.errors import NarvalError, RequestError
@@ -81,7 +82,7 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
         "judged": judged,
         "faults": [{**one, "text": _line(lines, one["line"])} for one in faults],
         "is_sound": judged is not None and all(fault["warning"] for fault in faults),
-        "told": nested(judged["told"]) if judged else [],
+        "told": _by_definition(judged["told"]) if judged else [],
         "diff": [(line_look(line), line) for line in judged["diff"].splitlines()] if judged else [],
         "saved": next((one for one in row["versions"] if one["version"] == visit.query.get("saved")), None),
         "asked": visit.query.get("asked", "").split(),
@@ -90,6 +91,12 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
         "here": "/definitions",
     }
     return Shown("edit.html", values, row, status=400 if problem else 200)
+
+
+def _by_definition(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """The sentences of each definition of the file, with its kind and name."""
+    grouped = groupby(rows, key=lambda row: f"{row['kind']} {row['definition']}")
+    return [(named, nested(list(of_it))) for named, of_it in grouped]
 
 
 def _line(lines: list[str], number: int) -> str:
