@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -129,13 +130,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "column"), CASES)
-def test_N35_a_wrong_value_is_refused_by_name_or_costs_a_run(
-    filled: Path, tmp_path: Path, table: str, column: str
-) -> None:
-    for number, value in enumerate(VALUES):
+def try_values(filled: Path, scratch: Path, table: str, column: str, numbers: Iterable[int]) -> None:
+    """Open a home and ask it with each of the wrong values in a column."""
+    for number in numbers:
+        value = VALUES[number]
         rows = "last" if number % 2 else "all"
-        folder = tmp_path / f"{number}"
+        folder = scratch / f"{number}"
         shutil.copytree(filled, folder)
         if not altered(folder, table, column, value, rows):
             continue
@@ -143,6 +143,22 @@ def test_N35_a_wrong_value_is_refused_by_name_or_costs_a_run(
             if rows == "last":
                 looked(folder)
             asyncio.run(worked(folder))
+
+
+@pytest.mark.parametrize(("at", "table", "column"), [(at, *case) for at, case in enumerate(CASES)])
+def test_N35_a_wrong_value_is_refused_by_name_or_costs_a_run(
+    filled: Path, tmp_path: Path, at: int, table: str, column: str
+) -> None:
+    some = {(at + step) % len(VALUES) for step in range(3)}
+    try_values(filled, tmp_path, table, column, some)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("table", "column"), CASES)
+def test_N35_any_wrong_value_is_refused_by_name_or_costs_a_run(
+    filled: Path, tmp_path: Path, table: str, column: str
+) -> None:
+    try_values(filled, tmp_path, table, column, range(len(VALUES)))
 
 
 REFUSED = [
