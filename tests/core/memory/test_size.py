@@ -15,7 +15,7 @@ from narval.core.memory import packed
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
 
-MANY = 20_000
+MANY = 8_000
 ASKED = [condition(f"email[@{name}='none such']").bind() for name in ("id", "from", "size", "seen", "list")]
 
 
