@@ -22,7 +22,7 @@ from tests.core.engines.dialogue import Dialogue
 from tests.kinds.recipe.engine.test_property import ACTIONS, happens, plans
 
 EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "10"))
-MOST = 100 if EXAMPLES < 100 else 300
+MOST = 60 if EXAMPLES < 100 else 300
 """Recipes of more states are left aside, fewer in `make soak`: small ones have what large ones have."""
 
 MOST_CHOOSING = 2
