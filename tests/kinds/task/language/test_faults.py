@@ -112,10 +112,10 @@ def test_K70_a_group_is_a_name_without_dots() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * 500_000,
-        "TASK TYPE a INITIAL 1 STATE 1 EXPOSED ON EVENT e " + "[" * 400_000,
-        "TASK TYPE a INITIAL 1 STATE 1 EXPOSED ON ASSERT " + "{" * 400_000,
-        "TASK TYPE a INITIAL 1 STATE 1 EXPOSED ON ASSERT " + "if(a)" * 80_000,
+        "[" * 100_000,
+        "TASK TYPE a INITIAL 1 STATE 1 EXPOSED ON EVENT e " + "[" * 100_000,
+        "TASK TYPE a INITIAL 1 STATE 1 EXPOSED ON ASSERT " + "{" * 100_000,
+        "TASK TYPE a INITIAL 1 STATE 1 EXPOSED ON ASSERT " + "if(a)" * 20_000,
         "TASK TYPE a INITIAL " + "9" * 400_000,
         "TASK TYPE a INVOCATION: PERIODIC " + "9" * 400_000,
         "TASK TYPE " + "a" * 400_000,
@@ -123,8 +123,8 @@ def test_K70_a_group_is_a_name_without_dots() -> None:
         "GLOBAL EVENT e CONDITION ACTION '" + "\\'" * 200_000,
         "/*" * 200_000,
         "a" * 1_000_000,
-        "ON " * 150_000,
-        "TASK TYPE a " * 40_000,
+        "ON " * 40_000,
+        "TASK TYPE a " * 10_000,
     ],
     ids=lambda text: text[:60],
 )
