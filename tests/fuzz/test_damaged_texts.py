@@ -33,7 +33,7 @@ from tests.files.test_people_file import PEOPLE
 from tests.fuzz.surfaces import DTD, ELEMENTS, SCHEMA, try_together
 from tests.places import ROOT
 
-SAMPLE = 12
+SAMPLE = 5
 """So many of the damaged texts of each file are read in every run of the tests, the same each time."""
 
 SPECIMENS = ROOT / "tests/kinds/specimens"
