@@ -189,7 +189,7 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("xslt_folders = [3]", "1:16: xslt_folders: expected a list of folders"),
         ("nmae = 'x'", "1:1: unknown setting 'nmae'; did you mean 'name'?"),
         ("[site]\nport = 1", "1:2: unknown setting 'site'"),
-        ("[web]\nport = 1", "2:1: unknown setting 'web.port'; there is 'mcp'"),
+        ("[web]\nport = 1", "2:1: unknown setting 'web.port'; there is 'edit', 'mcp'"),
         ('"a b" = 1', "1:1: unknown setting 'a b'"),
         ("stop.grace = 1", "1:1: unknown setting 'stop'"),
     ],
