@@ -215,11 +215,11 @@ def test_M29_a_run_says_how_it_stands_and_what_failed_on_top(pages: PagesOfHome,
 def test_M29_what_happened_stands_in_sentences_by_part(pages: PagesOfHome, failed: int) -> None:
     fails = "It called talk.fail; it failed after"
     for path in (f"/runs/{failed}", f"/runs/{failed}/story"):
-        pages.shows(path, f'<h3>Step <a href="{BASE}/runs/{failed}/parts/break">break</a></h3>', fails)
+        pages.shows(path, f'>Step <a href="{BASE}/runs/{failed}/parts/break">break</a></h', fails)
     pages.shows(f"/runs/{failed}/story", f'href="{BASE}/runs/{failed}/history?before=')
     run = pages.start("order.order")
     pages.shows(
-        f"/runs/{run}/story", f'<h3>Node <a href="{BASE}/runs/{run}/parts/enter">', "Token 1 comes to it"
+        f"/runs/{run}/story", f'<h2>Node <a href="{BASE}/runs/{run}/parts/enter">', "Token 1 comes to it"
     )
     letter = pages.add("<letter to='ann' title='&lt;b&gt;bold'/>")
     waiting = pages.start("demo.await")
