@@ -68,6 +68,7 @@ class WaitingRuns:
 
     def __init__(self, agent: AgentState) -> None:
         self._agent, self._turn = agent, 0
+        self._listed = frozenset(listed_kinds())
         self._of: dict[int, tuple[str, str]] = {}
         self._runs: dict[tuple[str, str], dict[int, None]] = {}
 
@@ -105,8 +106,11 @@ class WaitingRuns:
 
     def counts(self) -> dict[str, int]:
         """The number of runs that a listing has, by what they wait for."""
-        kinds = tuple(listed_kinds())
-        return {sort: sum(len(self._runs.get((kind, sort), ())) for kind in kinds) for sort in SORTS}
+        counts = dict.fromkeys(SORTS, 0)
+        for (kind, sort), runs in self._runs.items():
+            if kind in self._listed:
+                counts[sort] += len(runs)
+        return counts
 
 
 async def waiting_runs(daemon: Daemon) -> WaitingRuns:
