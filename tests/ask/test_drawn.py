@@ -13,6 +13,7 @@ import narval
 from narval.core.engines.registry import run_kinds, runnable_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import KINDS
+from narval.surfaces.cli.history import sentence
 from tests.ask.work_home import MODULE, PURCHASE, home_with
 from tests.house.countdown import WITH_DESKS
 from tests.surfaces.cli.command_line import data, well
@@ -183,3 +184,26 @@ def test_M30_the_command_line_has_the_graph_as_a_table_as_data_and_for_graphviz(
     assert drawn == json.loads(well(home, "show", "r.same", "--graph", "--json"))
     assert drawn["layout"] == data(home, "show", run, "--graph")["layout"]
     assert '"transition s" -> "e"' in well(home, "show", "r.same", "--dot")
+
+
+SAID = {
+    "plan": "It began: transition s fired.",
+    "automaton": "It ran sleep 3600; it is under way.",
+    "process": "Token 1 comes to it.",
+    "work": "It is offered: Approve lamp, to ann",
+    "task": "It is entered with sheet",
+    "task-server": "of the task is loaded.",
+    "task-case": " goes to s.scan.",
+    "dataflow": "The session is done, with relation",
+    "countdown-run": "It called m.slow; it is under way.",
+    "countdown-desk": "It began.",
+}
+"""Something that the story of a run of each kind says."""
+
+
+def test_M29_a_run_of_each_kind_is_told_in_sentences(agent: Any) -> None:
+    for kind, run in runs_of(agent).items():
+        groups = agent.ask("story", run=run)["groups"]
+        sentences = [sentence(entry["said"]) for group in groups for entry in group["entries"]]
+        assert SAID[kind] in "\n".join(sentences), kind
+        assert [text for text in sentences if not text.endswith(".") or "{" in text] == [], kind

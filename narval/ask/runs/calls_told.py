@@ -58,7 +58,7 @@ class CallsTold:
                 said = ["It sent ", *self._sentences.named(eids), f" to {name}"]
             case commands.SIGNAL:
                 to = [run_piece(payload["run"])] if payload.get("run") else [name]
-                said = ["It told ", *to, f" {payload.get('signal', '')}", *given]
+                said = [f"It signalled {payload.get('signal', '')} to ", *to, *given]
             case commands.PROGRAM:
                 words = (line.get("program") or {}).get("words") or [name]
                 said = [f"It ran {shortened(' '.join(words), LONGEST)}", *given]

@@ -65,6 +65,8 @@ class Sentences:
                 return [run_piece(value)]
             case "moment":
                 return [{"moment": moment(value)}]
+            case "brief":
+                return [str(value)[:12]]
             case "watch":
                 return [_conditions(watches.get(value))]
         if isinstance(value, dict):

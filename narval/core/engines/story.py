@@ -12,8 +12,8 @@ class Fact(msgspec.Struct, frozen=True):
 
     words: str
     """The sentence. `{field}` stands for a field of the change, `{field:element}`, `{field:run}`,
-    `{field:moment}` and `{field:watch}` for what it names; what is in `[` and `]` is left out if one of its
-    fields is empty.
+    `{field:moment}` and `{field:watch}` for what it names, `{field:brief}` for its beginning; what is in `[`
+    and `]` is left out if one of its fields is empty.
     """
     part: str = ""
     """The field that names the part of the run, or the `call` or `token` of one; "": it is about the run."""

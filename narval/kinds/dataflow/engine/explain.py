@@ -159,7 +159,7 @@ def diagnose(
     return iter(())
 
 
-part_word = "session"
+part_word = ""
 
 story: Story = {
     "SessionKept": Fact("A session had ended before[, with {results:element}]."),

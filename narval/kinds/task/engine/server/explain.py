@@ -249,7 +249,7 @@ def diagnose(
 part_word = "instance"
 
 story: Story = {
-    "ServerLoaded": Fact("[Version {version} of the task is loaded.]"),
+    "ServerLoaded": Fact("[Version {version:brief} of the task is loaded.]"),
     "Enqueued": Fact("{object:element} is in the queue[, of case {case:run}]."),
     "ObjectGiven": Fact("[Instance {instance:run} is given {object:element}.]"),
     "ObjectGone": Fact("{object:element} is out of the queue[: {why}]."),
