@@ -96,6 +96,7 @@ def test_M32_a_part_tells_its_tries_what_they_were_given_and_the_run_that_answer
     assert last["inputs"][0]["elements"][0].items() >= {"eid": order, "name": "order"}.items()
     bad = agent.ask("part", run=run, id="bad")
     assert [row["outcome"] for row in bad["calls"]] == ["failed", "came", "failed"]
+    assert bad["calls"][0]["gave"] == []  # the error is of the last try
     assert bad["calls"][-1]["gave"][0]["name"] == "error"
     assert bad["retryable"]
     assert bad["reason"] == agent.why(run, "bad")["reason"]

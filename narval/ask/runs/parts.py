@@ -41,6 +41,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
             return {"run": run, "arc": arc, "ends": ends, "reason": arc["told"] or None}
     calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
     is_call_alone = id not in nodes and any(row["call"] for row in calls)
+    last = {row["call"]: row for row in calls}  # what a call gave is of its last try
     reasons = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
     return {
         "run": run,
@@ -49,7 +50,10 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
         "reason": reasons["reason"],
         "waiting": reasons["waiting"],
         "arcs": [row for row in arc_rows(edges) if id in (row["from"], row["to"])],
-        "calls": [_with_elements(daemon.agent, found, row) for row in calls[-TRIES:]],
+        "calls": [
+            _with_elements(daemon.agent, found, row, is_last=last[row["call"]] is row)
+            for row in calls[-TRIES:]
+        ],
         "left_out": max(0, len(calls) - TRIES),
         "retryable": not found.active
         and isinstance(found.engine, Retryable)
@@ -58,7 +62,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
     }
 
 
-def _with_elements(agent: AgentState, run: Run, row: Row) -> Row:
+def _with_elements(agent: AgentState, run: Run, row: Row, *, is_last: bool) -> Row:
     """A try with the names and ranks of what it was given (N16), and what it gave that is kept."""
     ranks = {eid: rank for rank, eids in enumerate(row.get("nearby", ())) for eid in eids}
     inputs = [
@@ -68,7 +72,7 @@ def _with_elements(agent: AgentState, run: Run, row: Row) -> Row:
     made = [
         eid for eid in agent.memory.contexts.of(run.eid) if _made_by(agent, eid) == (run.eid, row["call"])
     ]
-    gave = dict.fromkeys([*row["gave"], *(made if row["call"] else [])])
+    gave = dict.fromkeys([*row["gave"], *(made if row["call"] and is_last else [])])
     return {**form(row), "inputs": inputs, "gave": [_named(agent, eid) for eid in gave]}
 
 
