@@ -21,6 +21,8 @@ FENCE = re.compile(r"^```(\w+)(?: title=(\S+))?\n(.*?)^```$", re.DOTALL | re.MUL
 
 VARIES = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3})?([+-]\d\d:\d\d)?", "MOMENT"),
+    (r"^\d{4}-\d\d-\d\d(?= )", "DAY"),
+    (r"(?<= )[.=-]{40}$", "BAR"),
     (r"\b\d+(\.\d)? (ms|s)\b", "LENGTH"),
     (r"\b[0-9a-f]{64}\b", "DIGEST"),
     (r"\b\d+(\.\d)? [kM]B\b", "SIZE"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import click
 
@@ -83,7 +82,7 @@ _GANTT = (
 def gantt(answer: Row) -> None:
     """Show the runs of the last hour over time.
 
-    A bar a run that was under way in that time: = while it made a call, - while it waited.
+    A bar a run that was under way in that time: = while it made a call, - while it made none.
     """
     rows = [{**row, "bar": _bar(row, answer["since"], answer["until"])} for row in answer["runs"]]
     listing(_GANTT, rows, "no run was under way in that time")
@@ -102,10 +101,10 @@ def _bar(row: Row, since: str, until: str) -> str:
     def span(begun: str, ended: str | None) -> range:
         return range(place(begun), place(ended) + 1)
 
-    signs: list[Any] = [" "] * WIDTH
+    signs = ["."] * WIDTH
     for at in span(row["started"], row["ended"]):
         signs[at] = "-"
     for call in row["calls"]:
         for at in span(call["begun"] or call["asked"], call["ended"]):
             signs[at] = "="
-    return f"|{''.join(signs)}|"
+    return "".join(signs)
