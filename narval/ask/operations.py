@@ -36,7 +36,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
-    "daemon.hooks": ("hooks", "take_hook"),
+    "daemon.hooks": ("hooks", "take_hook", "note_refused"),
     "daemon.changed": ("changed",),
     "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),

@@ -190,10 +190,12 @@ KINDS: dict[str, Kind] = {
             ),
             "operations.administration": ("task_stop", "task_finish", "task_retry"),
             "operations.queries": ("tasks", "task_events", "task_queue", "task_where"),
-            "operations.records": ("task_passed", "task_log", "task_time"),
+            "operations.overview": ("task_types", "task_cases"),
+            "operations.records": ("task_passed", "task_log", "task_time", "task_times"),
         },
         commands={"task": "cli.command"},
         methods="python:OfTasks",
+        pages="page",
         tables="cli.tables",
     ),
     "dataflow": Kind(
@@ -208,6 +210,7 @@ KINDS: dict[str, Kind] = {
         preparers={"flow": "calls.calls:preparer"},
         operations={"operations": ("remembered", "forget_remembered", "flow_results", "record_flow_results")},
         commands={"dataflow": "cli.foreground", "remembered": "cli.remembered"},
+        pages="page",
     ),
 }  # fmt: skip
 """The kinds by name."""

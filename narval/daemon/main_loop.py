@@ -51,13 +51,15 @@ class Summary(NamedTuple):
 class Numbers:
     """The work of a daemon since its start, counted where it is done: each costs an assignment."""
 
-    __slots__ = ("busy", "ended", "slow")
+    __slots__ = ("busy", "ended", "refused", "slow")
 
     def __init__(self) -> None:
         self.busy = 0.0
         """The seconds in which turns were decided, recorded and performed."""
         self.ended: Counter[tuple[str, str]] = Counter()
         """The runs that ended, by definition and phase."""
+        self.refused: Counter[tuple[str, int]] = Counter()
+        """The calls of webhooks that were refused, by webhook and the status that was answered."""
         self.slow: tuple[float, float] | None = None
         """The last round that took `STUCK` seconds or longer: its end (seconds since 1970), and what it took.
         """

@@ -58,9 +58,25 @@ def test_webhooks_are_settings_with_places_of_their_faults(text: str, fault: str
     assert fault in "\n".join(map(str, faults))
 
 
+def test_a_webhook_tells_what_it_took_and_refused(agent: Agent) -> None:
+    for n in (1, 2):
+        taken = agent.ask("take_hook", name="build", element=b"<build n='%d'/>" % n)
+    agent.ask("note_refused", name="build", statuses={"401": 2})
+    agent.ask("note_refused", name="build", statuses={"401": 1, "429": 1})
+    (hook,) = agent.ask("hooks")
+    assert (hook["taken"], hook["eid"], hook["refused"]) == (2, taken["eid"], {"401": 3, "429": 1})
+    assert hook["last"] is not None
+    with pytest.raises(RequestError, match="there is no webhook 'bild'"):
+        agent.ask("note_refused", name="bild", statuses={"401": 1})
+    with pytest.raises(RequestError, match="got '200'"):
+        agent.ask("note_refused", name="build", statuses={"200": 1})
+
+
 def test_webhooks_are_listed_and_hot(agent: Agent, tmp_path: Path) -> None:
     (hook,) = agent.ask("hooks")
-    assert hook == {"hook": "build", "element": "build", "bytes": 1024, "calls": 3, "sha256": DIGEST}
+    never = {"taken": 0, "last": None, "eid": None, "refused": {}}
+    limits = {"element": "build", "bytes": 1024, "calls": 3, "sha256": DIGEST}
+    assert hook == {"hook": "build", **limits, **never}
     (tmp_path / "etc" / "narval.toml").write_text("")
     agent.ask("reload")
     assert agent.ask("hooks") == []

@@ -25,7 +25,7 @@ from tests.surfaces.cli.command_line import begun, line_of
 
 PICTURES = ROOT / "docs" / "reference" / "pictures"
 WIDE, NARROW = (1280, 800), (390, 800)
-QUALITIES, MOST = (75, 60, 45, 30), 110_000
+QUALITIES, MOST = (75, 60, 45, 30), 60_000
 
 FILES = {
     "recipes/shop.xml": """\
@@ -83,6 +83,42 @@ def post():
 async def carry():
     await asyncio.sleep(3600)
 """,
+    "recipes/bank.task": """\
+TASK TYPE scan
+  INITIAL scanning
+  STATE scanning EXPOSED
+    ON EVENT scanned GOTO checking
+  STATE checking EXPOSED
+    ON EVENT bank.update
+      AFTER 1 HRS
+      CONDITION
+      ACTION
+    ON EVENT bank.hurry
+      BEFORE 2 HRS
+      CONDITION "call[@of='the customer']"
+      ACTION
+    ON EVENT checked GOTO FORWARD
+  ON FORWARD
+    route(book);
+
+TASK TYPE book
+  ROLES: operator
+  INITIAL booking
+  STATE booking EXPOSED
+    ON EVENT booked GOTO COMMIT
+""",
+    "recipes/flats.plan": """\
+PLAN Watch {
+  BODY {
+    makestream2("[{FLATS}]" : flats)
+    remember("flats", "link", flats : new, _)
+    print(new)
+  }
+}
+""".replace(
+        "FLATS",
+        "}, {".join(f'\\"link\\": \\"homes.example/{n}\\", \\"rooms\\": {n % 4 + 1}' for n in range(7)),
+    ),
     "etc/people.toml": """\
 [people.ann]
 login = "{login}"
@@ -90,6 +126,12 @@ web = "operator"
 roles = ["operator"]
 """,
 }
+
+HOOK = f"""
+[hooks.build]
+sha256 = "{"0" * 64}"
+element = "build"
+"""
 
 GOOD = """\
 <recipe group="shop" name="greet" start_step="say" end_step="say">
@@ -151,6 +193,9 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "proposals": "/proposals",
         "proposal": "/proposals/forward-invoices",
         "example": "/examples/invoice",
+        "tasks": "/tasks",
+        "object": "/tasks/objects/{object}",
+        "letters": "/letters?dead=yes",
         "calendar": "/calendar",
         "log": "/log",
         "search": "/search?q=mail",
@@ -189,7 +234,7 @@ def make(place: Path) -> Home:
     (home.path / "recipes" / "greet.xml").write_text(GOOD)
     settings = home.path / "etc" / "narval.toml"
     text = settings.read_text().replace('grants = "ask"', 'grants = "trust"')
-    settings.write_text(f'timezone = "UTC"\n{text}\n[web]\nedit = true\n')
+    settings.write_text(f'timezone = "UTC"\n{text}\n[web]\nedit = true\n{HOOK}')
     return home
 
 
@@ -231,6 +276,23 @@ def fill(home: Home) -> dict[str, int | str]:
             owner.ask("save_edit", name="shop.greet", text=f"<!-- for the shop -->\n{greet}", digest=digest)
         order_of_parcel = [b"<order id='8' sum='20'/>", b"<signature parcel='8'/>"]
         trial = client.ask("simulate", definition="shop.parcel", elements=order_of_parcel, duration="1h")
+        cheques = [f"<cheque n='{n}' amount='{n * 40}'/>".encode() for n in range(1, 6)]
+        first = client.ask("task_put", name="bank.scan", elements=cheques)["cases"][0]
+        for _ in range(2):  # one of them has the first object
+            task = client.ask("task_init", name="bank.scan")["task"]
+            client.ask("task_get", task=task, wait=20.0)
+            client.ask("task_assert", task=task, state="checking")
+        for event in ("bank.update", "bank.hurry"):
+            client.ask("task_raise", name="bank.scan", event=event)
+        start("flats.Watch")
+        client.ask("add_agent", name="shop")
+        client.ask("suspend", name="shop")
+        for n in (1, 2):
+            client.ask("send", to="shop", elements=[f"<order n='{n}' item='milk'/>".encode()])
+        client.ask("remove_agent", name="shop", now=True)
+        for n in (1, 2, 3):
+            client.ask("take_hook", name="build", element=f"<build n='{n}' state='failed'/>".encode())
+        client.ask("note_refused", name="build", statuses={"401": 2, "429": 14})
         wish = "forward invoices to my accountant"
         client.ask("propose", name="forward-invoices", texts={"invoices.xml": PROPOSED}, wish=wish)
         job = client.ask("try_on_past", definition="mail.triage", since="1d")["job"]
@@ -238,6 +300,7 @@ def fill(home: Home) -> dict[str, int | str]:
             time.sleep(1)
         return {
             "trial": trial["trial"],
+            "object": first["object"],
             "job": job,
             "failed": failed, "parcel": parcel, "order": order, "asks": item["run"]["run"],
             "item": item["item"],

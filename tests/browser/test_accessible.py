@@ -11,6 +11,7 @@ from narval.surfaces.http.page import PageRoute
 from narval.surfaces.web.site import PAGES
 from tests.browser.programs import Household
 from tests.browser.watching import Watched
+from tests.surfaces.web.queues import add_queues
 from tests.surfaces.web.test_moving import FIRST, SECOND
 
 LOOKS = [route for route in PAGES if not route.is_act]
@@ -50,6 +51,16 @@ def samples(household: Household) -> Samples:
     with household.client() as client:  # who runs the tests owns the home
         digest = client.ask("edit", name="edited.one")["digest"]
         client.ask("save_edit", name="edited.one", text=f"<!-- anew -->\n{EDITED}", digest=digest)
+    add_queues(household.home)
+    with household.client() as client:
+        client.ask("reload")
+        sheets = [b"<sheet n='1'/>", b"<sheet n='2'/>"]
+        object = client.ask("task_put", name="w.scan", elements=sheets)["cases"][0]["object"]
+        task = client.ask("task_init", name="w.scan")["task"]
+        client.ask("task_get", task=task, wait=20.0)
+        client.ask("task_assert", task=task, state="reading")
+        client.ask("task_raise", name="w.scan", event="ev.never")
+        client.ask("start", name="flats.Watch", wait=True)
     element = household.add("<letter to='ann'>Hello</letter>")
     with household.client() as client:
         client.ask("add_agent", name="shop")
@@ -75,6 +86,9 @@ def samples(household: Household) -> Samples:
     others["definition_page"] = {"name": "demo.fail"}
     others["proposal_page"] = {"name": "mine"}
     others |= {"edit_page": {"name": "edited.one"}, "example_page": {"name": "invoice"}}
+    others["queue_page"] = {"name": "w.scan"}
+    others["object_page"] = {"object": str(object)}
+    others["remembered_items_page"] = {"name": "flats"}
     others["migrate_page"] = {"run": str(moved)}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.browser.programs import Household, log_in
 from tests.browser.watching import Watched
+from tests.surfaces.web.queues import add_queues
 
 BASE = "/a/narval"
 
@@ -338,3 +339,57 @@ class TestGoneAndBack:
         household.add("<go stage='2'/>")
         page.locator("body[data-stream=over]").wait_for()
         assert "done" in page.locator("h1").inner_text()
+
+
+STEPS = """PLAN Steps { BODY {
+  sleep("1500") ENABLE: first
+  makestream2("[{\\"n\\": 1}, {\\"n\\": 2}]" : all) WAIT: first
+  print(all) ENABLE: printed
+  sleep("600000") WAIT: printed
+} }
+"""
+
+
+def test_T53_the_counts_of_a_dataflow_go_on_as_one_looks(page: Any, household: Household) -> None:
+    (household.home / "recipes" / "steps.plan").write_text(STEPS)
+    with household.client() as client:
+        client.ask("reload")
+    run = household.start("steps.Steps")
+    page.goto(f"{BASE}/runs/{run}")
+    follow(page)
+    page.locator("svg .badge", has_text="2 in, 0 out").wait_for()
+    page.locator("svg tspan.badge", has_text="2").first.wait_for()
+    page.get_by_text("As a table").click()
+    page.locator("td", has_text="2 in, 0 out").wait_for()
+    with household.client() as client:
+        client.ask("cancel", run=run)
+
+
+def test_K67_tasks_are_found_beside_work_and_followed_at_both_widths(
+    watched: Watched, household: Household
+) -> None:
+    add_queues(household.home)
+    with household.client() as client:
+        client.ask("reload")
+    for width in (1280, 390):
+        page = watched.page(viewport={"width": width, "height": 800})
+        page.goto(f"{BASE}/work")
+        page.get_by_role("link", name="Tasks", exact=True).click()
+        page.wait_for_url("**/tasks")
+        follow(page)
+        with household.client() as client:
+            [row] = client.ask("task_put", name="w.fork", elements=[b"<sheet n='7'/>"])["cases"]
+            page.locator("tr", has_text="w.fork").locator("td[data-label=wait]", has_text="1").wait_for()
+            task = client.ask("task_init", name="w.fork")["task"]
+            client.ask("task_get", task=task, wait=20.0)
+            client.ask("task_assert", task=task, state="FORWARD")
+        page.get_by_role("link", name=str(row["object"]), exact=True).click()
+        page.get_by_label("Where it goes, if not to its task again").fill("w.book")
+        page.get_by_role("button", name="Let it go on").click()
+        page.locator("#live_place", has_text="at w.book").wait_for()
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        page.goto(f"{BASE}/memory")
+        for name in ("Letters", "Webhooks", "Remembered", "Elements"):
+            page.get_by_role("link", name=name, exact=True).click()
+            page.locator(".sections a[aria-current]", has_text=name).wait_for()
+            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.agent.turn import Turn
+from narval.ask import json_forms
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
@@ -19,13 +20,21 @@ from narval.files.agents.webhooks import ORIGIN
 KEYS = 1024
 """So many keys of senders are remembered of a webhook, the latest."""
 
+STATUSES = (400, 401, 408, 413, 415, 422, 429)
+"""The statuses with which a call of a webhook is refused."""
+
 LONGEST_KEY = 200
 """The most characters of a key."""
 
 
 @operation("read")
 async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
-    """The webhooks of `etc/narval.toml`: the element each gives, its limits, and the digest of its token."""
+    """The webhooks of `etc/narval.toml`: the element each gives, its limits, the digest of its token.
+
+    With the calls that were taken, the moment of the last and its element; and with those refused since the
+    daemon began, by the status that was answered.
+    """
+    meta, refused = daemon.agent.store.meta, daemon.main_loop.numbers.refused
     return [
         {
             "hook": hook.name,
@@ -33,9 +42,32 @@ async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
             "bytes": hook.bytes,
             "calls": hook.calls,
             "sha256": hook.sha256,
+            **_taken(meta.get(f"{ORIGIN}{hook.name}")),
+            "refused": {str(status): refused[hook.name, status] for status in STATUSES
+                        if refused[hook.name, status]},
         }
         for hook in daemon.files.settings.hooks.values()
-    ]
+    ]  # fmt: skip
+
+
+def _taken(fact: str | None) -> dict[str, Any]:
+    """The calls that a webhook has taken: how many, the moment of the last, and its element."""
+    if fact is None:
+        return {"taken": 0, "last": None, "eid": None}
+    count, at, eid = fact.split(" ")
+    return {"taken": int(count), "last": json_forms.moment(float(at)), "eid": int(eid)}
+
+
+@operation("write")
+async def note_refused(daemon: Daemon, name: str, statuses: dict[str, int]) -> dict[str, Any]:
+    """Count calls of a webhook that were refused, by the status that was answered."""
+    if name not in daemon.files.settings.hooks:
+        raise RequestError(f"there is no webhook {name!r:.80} in etc/narval.toml")
+    if wrong := [status for status in statuses if status not in map(str, STATUSES)]:
+        raise RequestError(f"expected statuses of {', '.join(map(str, STATUSES))}, got {wrong[0]!r:.20}")
+    for status, count in statuses.items():
+        daemon.main_loop.numbers.refused[name, int(status)] += max(0, count)
+    return {"hook": name}
 
 
 @operation("write")
@@ -56,13 +88,16 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
         raise ElementError("invalid", f"the webhook {name} gives <{hook.element}>, not <{found:.80}>")
 
     def work(turn: Turn) -> dict[str, Any]:
-        keys = {value: (number, eid) for number, eid, value in _keys(turn, name)}
+        meta, fact = {**turn.agent.store.meta, **dict(turn.transaction.batch.meta)}, f"{ORIGIN}{name}"
+        keys = {value: (number, eid) for number, eid, value in _keys(meta, name)}
         if key and key in keys:
             return {"hook": name, "eid": keys[key][1], "again": True}
         raise_if_refused(turn, [xml])
         raise_if_over_limit(turn, [xml])
         with turn.transaction.coming_with(turn.agent.memory.labels.number([f"{HOOK}{name}"])):
             eid = turn.add(xml, Origin(step=f"{ORIGIN}{name}"))
+        count = int(meta.get(fact, "0").split(" ")[0])
+        turn.transaction.batch.meta.append((fact, f"{count + 1} {turn.at} {eid}"))
         if key:
             number = 1 + max((number for number, _ in keys.values()), default=0)
             turn.transaction.batch.meta.append((f"{ORIGIN}{name}/{number % KEYS}", f"{number} {eid} {key}"))
@@ -71,9 +106,9 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
     return dict(await daemon.host.submit(work))
 
 
-def _keys(turn: Turn, name: str) -> Iterator[tuple[int, int, str]]:
-    """The keys of a webhook: their numbers, the elements they came with. Those of this turn come last."""
-    for fact, value in {**turn.agent.store.meta, **dict(turn.transaction.batch.meta)}.items():
+def _keys(meta: Mapping[str, str], name: str) -> Iterator[tuple[int, int, str]]:
+    """The keys of a webhook among facts: their numbers, and the elements they came with."""
+    for fact, value in meta.items():
         if fact.startswith(f"{ORIGIN}{name}/"):
             number, eid, key = value.split(" ", 2)
             yield int(number), int(eid), key

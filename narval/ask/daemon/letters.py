@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from narval.agent.turn import Turn
 from narval.ask import json_forms
@@ -18,6 +19,8 @@ from narval.daemon.messages.envelope import ELEMENT, unseal
 from narval.daemon.messages.sending import send_from_outside
 from narval.store.batch import MessageRow
 from narval.store.letters import KeptLetter, PairRow
+
+Row = TypeVar("Row", MessageRow, KeptLetter)
 
 
 @operation("write")
@@ -45,16 +48,47 @@ async def send(
 
 
 @operation("read")
-async def letters(daemon: Daemon, dead: bool = False) -> list[dict[str, Any]]:
+async def letters(
+    daemon: Daemon, dead: bool = False, limit: int | None = None, before: str | None = None
+) -> list[dict[str, Any]]:
     """The messages that the agent has sent and that are to be taken by it, as far as they are not taken;
     with `dead`, those it has sent that could not be (G32).
+
+    All; with `limit` the newest so many, newest first, and with `before` the number of a dead letter, or the
+    id of a message, those behind it in that order.
     """
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
     pending, own = daemon.store.letters, daemon.agent.store.agent
+    rows: list[MessageRow] | list[KeptLetter]
     if dead:
-        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in pending.dead(own)]
+        rows = _page(pending.dead(own), lambda row: (row.line,), lambda row: str(row.line), limit, before)
+        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in rows]
     names = {row.agent: row.name for row in daemon.store.agents()}
-    rows = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
-    return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows.values()]
+    by_pair = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
+    rows = _page([*by_pair.values()], lambda row: (row.at, row.number), lambda row: row.id, limit, before)
+    return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows]
+
+
+def _page(
+    rows: list[Row],
+    order: Callable[[Row], tuple[float, ...]],
+    name: Callable[[Row], str],
+    limit: int | None,
+    before: str | None,
+) -> list[Row]:
+    """A page of rows, the newest first; all as they are without a limit. Raises RequestError for a `before`
+    that is none of them.
+    """
+    if limit is None and before is None:
+        return rows
+    newest = sorted(rows, key=order, reverse=True)
+    if before is not None:
+        behind = next((at for at, row in enumerate(newest, 1) if name(row) == before), None)
+        if behind is None:
+            raise RequestError(f"letter {before!r:.80} is not listed any more; begin anew, without before")
+        newest = newest[behind:]
+    return newest[:limit]
 
 
 MOST_PAIRS = 1_000

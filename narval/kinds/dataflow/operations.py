@@ -13,26 +13,38 @@ from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
+from narval.kinds.dataflow.language.definition import DataflowDefinition, FixedValue
 from narval.store.batch import ResultRow
 from narval.store.store import ALL, AgentStore
 
 
 @operation("read")
 async def remembered(
-    daemon: Daemon, name: str = "", key: list[str] | None = None, limit: int | None = None
+    daemon: Daemon,
+    name: str = "",
+    key: list[str] | None = None,
+    limit: int | None = None,
+    skip: int = 0,
 ) -> list[dict[str, Any]]:
-    """The names under which dataflows remember what they saw; of one name its items, the latest first (T49).
+    """The names under which dataflows remember what they saw, and the dataflows that do now; of one name its
+    items, the latest first (T49).
 
-    `key` are the values of the key attributes of one item, as texts.
+    `key` are the values of the key attributes of one item, as texts; `limit` and `skip` are a page.
     """
     from narval.kinds.dataflow.calls.results import item_of
 
+    if skip < 0 or (limit is not None and limit < 1):
+        raise RequestError(f"expected limit to be 1 or more and skip 0 or more, got {limit} and {skip}")
+    end = skip + limit if limit is not None else None
     store = await _store(daemon, is_reading=True)
     if not name:
-        return [{"name": found, "items": count} for found, count in await asyncio.to_thread(_names, store)]
-    rows = await asyncio.to_thread(_rows, store, name, key, limit)
+        names = (await asyncio.to_thread(_names, store))[skip:end]
+        by = _rememberers(daemon)
+        return [{"name": named, "items": count, "by": by.get(named, [])} for named, count in names]
+    rows = await asyncio.to_thread(_rows, store, name, key, end)
     if not rows:
         await asyncio.to_thread(_refuse, store, name, key)
+    rows = rows[skip:]
     return [
         {
             "key": json.loads(item.key),
@@ -42,6 +54,18 @@ async def remembered(
         }
         for item in map(item_of, rows)
     ]
+
+
+def _rememberers(daemon: Daemon) -> dict[str, list[str]]:
+    """The dataflows that are loaded and remember, by the names under which they do, where these are fixed."""
+    by_name: dict[str, list[str]] = {}
+    for _, definition in sorted(daemon.agent.library.of(DataflowDefinition.kind).items()):
+        assert isinstance(definition, DataflowDefinition), definition.full_name
+        calls = [call for graph in definition.graphs.values() for call in graph.calls]
+        names = (call.arguments.get("name") for call in calls if call.operator.name == "remember")
+        for name in dict.fromkeys(str(name.value) for name in names if isinstance(name, FixedValue)):
+            by_name.setdefault(name, []).append(definition.full_name)
+    return by_name
 
 
 @operation("write")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.kinds.task.operations import administration, programs, putting, queries, records
+from narval.kinds.task.operations import administration, overview, programs, putting, queries, records
 from narval.surfaces.python.runner import forward
 
 
@@ -27,3 +27,6 @@ class OfTasks:
     task_passed = forward(records.task_passed)
     task_log = forward(records.task_log)
     task_time = forward(records.task_time)
+    task_times = forward(records.task_times)
+    task_types = forward(overview.task_types)
+    task_cases = forward(overview.task_cases)

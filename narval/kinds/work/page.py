@@ -59,6 +59,7 @@ async def work_list(visit: Visit) -> Shown:
         "acted": await _acted(visit),
         "item_tones": ITEM_TONES,
         "here": "/work",
+        "section": "/work",
     }
     links = {"next": older} if older else {}
     return Shown("work.html", values, items[:LISTED], links=links, follows=Follows(work=True))

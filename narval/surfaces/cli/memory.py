@@ -15,7 +15,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.limits import asked_limits, limit_options
-from narval.surfaces.cli.paging import Page, paged
+from narval.surfaces.cli.paging import Page, limit_option, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import DEAD_LETTERS, FACETS, LETTERS, elements, listing, table
 from narval.surfaces.cli.session import Connection, Purpose, Session
@@ -196,14 +196,23 @@ narval letters drop 3"""
 
 @command_group("letters", example=_LETTERS)
 @click.option("--dead", is_flag=True, help="List those that could not be taken.")
-def letters(session: Session, dead: bool) -> None:
+@limit_option("newest")
+@click.option("--before", metavar="LETTER", help="Only those older than this letter, or message.")
+def letters(session: Session, dead: bool, most: int | None, before: str | None) -> None:
     """List messages, sent or received, that are not taken yet.
 
     With --dead, those it has sent that could not be taken: they are kept 30 days. `resend` sends such a
     LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.
     """
-    rows = session.ask("letters", dead=dead)
-    session.give(rows, lambda listed: listing(DEAD_LETTERS if dead else LETTERS, listed, "no letters wait"))
+    limit = most + 1 if most is not None else None
+    rows = session.ask("letters", dead=dead, limit=limit, before=before)
+    visible = rows[:most]
+    session.give(
+        visible, lambda listed: listing(DEAD_LETTERS if dead else LETTERS, listed, "no letters wait")
+    )
+    if len(visible) < len(rows) and not session.as_json:
+        last = visible[-1]["letter" if dead else "message"]
+        click.echo(f"{len(visible)} shown; --before {last} has the next", err=True)
 
 
 letter_argument = click.argument("letter", type=int, shell_complete=completion.dead_letters)

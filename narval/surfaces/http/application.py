@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
 
 from narval.ask.text import json_bytes
-from narval.core.errors import DaemonGoneError, NarvalError, RequestError, WorkRefusedError
+from narval.core.errors import DaemonGoneError, NarvalError, RequestError, TaskRefusedError, WorkRefusedError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.bulk import BulkActs
 from narval.surfaces.http.page import (
@@ -261,7 +261,8 @@ def _live_address(request: Request, site: Site, page: Shown) -> str:
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
     """The page of an error of narval's own: a sentence, and what to do next."""
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
-    if isinstance(error, RequestError) and str(error).startswith("there is no "):
+    is_missing = isinstance(error, TaskRefusedError) and error.kind in ("no-type", "no-object")
+    if is_missing or (isinstance(error, RequestError) and str(error).startswith("there is no ")):
         status = 404
     return await _error_page(site, request, status, str(error))
 

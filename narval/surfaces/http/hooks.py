@@ -10,8 +10,9 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from starlette.requests import ClientDisconnect, Request
@@ -32,6 +33,9 @@ KNOWN = 1.0
 
 AT_ONCE = 8
 """Bodies that are made into elements and recorded at a time; others wait, having arrived."""
+
+TOLD = 1.0
+"""Seconds after which the daemon is told of calls that were refused."""
 
 LONG = 64 * 1024
 """Bytes from which a body is read in a thread."""
@@ -74,9 +78,30 @@ class Hooks:
         self._taken: dict[str, deque[float]] = {}
         """The moments of the calls of the last minute, by hook."""
         self._places, self._asking = asyncio.Semaphore(AT_ONCE), asyncio.Lock()
+        self._refused: dict[str, Counter[str]] = {}
+        """The calls refused of which the daemon has not been told, by hook and status."""
+        self._telling: asyncio.Task[None] | None = None
 
     async def take(self, call: HookCall) -> HookAnswer:
-        """Take what was sent; it is recorded when the answer is 202."""
+        """Take what was sent; it is recorded when the answer is 202. The daemon hears of what is refused."""
+        answer = await self._answer(call)
+        hooks = self._known[1] if self._known is not None else {}
+        if answer.status != 202 and answer.status < 500 and call.name in hooks:
+            self._refused.setdefault(call.name, Counter())[str(answer.status)] += 1
+            if self._telling is None or self._telling.done():
+                self._telling = asyncio.create_task(self._tell_refused())
+        return answer
+
+    async def _tell_refused(self) -> None:
+        """Tell the daemon after a while, once for all that are refused meanwhile, however many."""
+        while self._refused:
+            await asyncio.sleep(TOLD)
+            refused, self._refused = self._refused, {}
+            for name, statuses in refused.items():
+                with suppress(NarvalError):  # what a daemon that is gone does not count is not made up for
+                    await self._writing.ask("note_refused", name=name, statuses=dict(statuses))
+
+    async def _answer(self, call: HookCall) -> HookAnswer:
         try:
             hook = (await self._hooks()).get(call.name)
             if hook is None:

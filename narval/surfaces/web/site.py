@@ -27,6 +27,8 @@ from narval.surfaces.web.pages import (
     examples,
     gantt,
     grants,
+    hooks,
+    letters,
     log,
     many_runs,
     memory,
@@ -41,6 +43,9 @@ from narval.surfaces.web.pages import (
     simulation,
     status,
 )
+
+_OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS.values() if kind.pages)
+"""The modules in which kinds have pages of their own."""
 
 PAGES: tuple[PageRoute, ...] = (
     agents.agents_page,
@@ -112,14 +117,23 @@ PAGES: tuple[PageRoute, ...] = (
     errors.acknowledge_incident,
     log.log_page,
     search.search_page,
-    *(
-        route
-        for kind in KINDS.values()
-        if kind.pages
-        for route in import_module(f"{kind.folder}.{kind.pages}").PAGES
-    ),
+    letters.letters_page,
+    letters.act_on_letter,
+    hooks.hooks_page,
+    *(route for pages in _OF_KINDS for route in pages.PAGES),
 )
 """All pages and acts, in the order in which they are looked up."""
+
+
+def sections_of(path: str) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
+    """The lists of kinds that stand beside a page of the header."""
+    return tuple(
+        (word, own, roles)
+        for pages in _OF_KINDS
+        for beside, word, own, roles in getattr(pages, "SECTIONS", ())
+        if beside == path
+    )
+
 
 NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
     ("Status", "/", READERS, "g s"),
@@ -133,6 +147,15 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
     ("Log", "/log", READERS, "g l"),
 )
 """The pages that the header of every page leads to, and the keys that do (M91)."""
+
+SECTIONS: Mapping[str, tuple[tuple[str, str, tuple[Role, ...]], ...]] = {
+    "/memory": (
+        ("Elements", "/memory", READERS), ("Letters", "/letters", READERS), ("Webhooks", "/hooks", READERS),
+        *sections_of("/memory"),
+    ),
+    "/work": (("Items", "/work", EVERYBODY), *sections_of("/work")),
+}  # fmt: skip
+"""The lists that share an entry of the header, by its path: each leads to the others."""
 
 SWITCHED = 10
 """So many agents stand in the header of each page; a field leads to any other."""
@@ -166,7 +189,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
     templates = environment("narval.surfaces.web")
     templates.globals |= {
         "static": static.url, "scripts": SCRIPTS, "navigation": NAVIGATION, "phase_tones": PHASE_TONES,
-        "waited_for": WAITED_FOR, "waits_tones": WAITS_TONES, "most_agents": SWITCHED,
+        "sections": SECTIONS, "waited_for": WAITED_FOR, "waits_tones": WAITS_TONES, "most_agents": SWITCHED,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
     reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
@@ -186,6 +209,7 @@ async def frame(visit: Visit) -> dict[str, Any]:
         "zone": zone(),
         "live": "",
         "here": "",
+        "section": "",
         "command": "",
     }
 

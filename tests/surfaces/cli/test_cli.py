@@ -70,7 +70,7 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
     by_programs |= {"try_on_past", "job", "jobs", "end_job"}  # simulate --since plays it, and waits for it
     by_programs |= {"examples", "example", "take_example"}  # take reads what ships, and copies it itself
     by_programs |= {"reach"}  # check --trust reads the files itself
-    by_programs |= {"take_hook"}  # a program elsewhere does, through the pages
+    by_programs |= {"take_hook", "note_refused"}  # a program elsewhere does, through the pages
     by_programs |= {
         "client_tools",
         "use_tool",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class FakeDaemon:
     def __init__(self) -> None:
         self.hook = HOOK
         self.taken: list[dict[str, Any]] = []
+        self.refused: list[tuple[str, dict[str, int]]] = []
         self.asked = 0
         self.raises: Exception | None = None
         self.now = 0.0
@@ -53,6 +55,9 @@ class FakeDaemon:
         if method == "hooks":
             self.asked += 1
             return [self.hook]
+        if method == "note_refused":
+            self.refused.append((params["name"], params["statuses"]))
+            return {}
         canonical_given(params["element"])
         self.taken.append(params)
         return {"hook": "build", "eid": 7, "again": False}
@@ -166,6 +171,25 @@ def test_without_its_token_nothing_is_taken_and_no_body_is_read(
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert daemon.taken == []
     assert TOKEN not in answer.text
+
+
+def test_the_daemon_is_told_once_of_all_that_is_refused_for_a_while(
+    client: TestClient, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narval.surfaces.http.hooks.TOLD", 0.2)
+    right = client.headers["authorization"]
+    client.headers["authorization"] = "Bearer wrong"
+    for _ in range(20):
+        assert client.post("/hook/build", content=b"{}").status_code == 401
+        assert client.post("/hook/other", content=b"{}").status_code == 404
+    client.headers["authorization"] = right
+    assert client.post("/hook/build", content=b"not JSON").status_code == 400
+    deadline = time.monotonic() + 20
+    while sum(sum(statuses.values()) for _, statuses in daemon.refused) < 21:
+        assert time.monotonic() < deadline, daemon.refused
+        time.sleep(0.02)
+    assert {name for name, _ in daemon.refused} == {"build"}, "nobody counts what has no webhook"
+    assert len(daemon.refused) < 10
 
 
 @pytest.mark.parametrize("path", ["/hook/other", "/hook/..", "/hook/%2e%2e%2fbuild", "/hook/"])

@@ -19,6 +19,7 @@ from narval.surfaces.web.site import PAGES
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import narval
 from tests.surfaces.web.household import BASE, PagesOfHome, browsing
+from tests.surfaces.web.queues import add_queues, hold, send_in_vain
 
 
 def refused(pages: PagesOfHome, *command: object) -> str:
@@ -429,7 +430,14 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     digest = proposed(pages)
     bulk_act = pages.does("/runs/all/cancel", these=door)
     (moves, simulated, moved), version = outlived(pages)
+    add_queues(pages.home.path)
+    pages.ask("reload")
+    pages.over("flats.Watch")
+    send_in_vain(pages, 1)
     return {
+        "act_on_object": (f"/tasks/objects/{hold(pages)}/retry", {"to": "w.book"}),
+        "act_on_letter": ("/letters/1/drop", {}),
+        "forget_remembered_act": ("/remembered/flats/forget", {"key": "7"}),
         "migrate_run": (f"/runs/{moves}/migrate", {"version": version}),
         "undo_migration": (f"/runs/{moved}/migrate/undo", {}),
         "simulate_migration": (f"/runs/{simulated}/migrate/simulate", {"duration": "7d"}),

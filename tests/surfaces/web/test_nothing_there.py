@@ -26,6 +26,16 @@ EMPTY = {
     "/log?text=whale": ("left out by this filter.", 'href="/a/narval/log">Show all'),
     "/definitions?name=whale": ("left out by this filter.", 'href="/a/narval/definitions">Show all'),
     "/definitions/demo.slow": ("It has no run.", "Nothing of it waits for a moment."),
+    "/tasks": ("There is no task type",),
+    "/tasks/at-work": ("No task is at work.", 'href="/a/narval/tasks"'),
+    "/tasks/cases": ("No case is under way.", "kind=task-case"),
+    "/tasks/cases?state=held": ("No case is held.", 'href="/a/narval/tasks/cases">Show all'),
+    "/tasks/events": ("No event waits.",),
+    "/tasks/log": ("Nothing is logged",),
+    "/letters": ("No letter waits",),
+    "/letters?dead=yes": ("Every letter could be sent.",),
+    "/hooks": ("There is no webhook", "etc/narval.toml"),
+    "/remembered": ("No dataflow remembers anything",),
     "/search": ("Type the number of a run or an element",),
 }
 
@@ -57,6 +67,8 @@ GONE = {
     "/definitions/no.such": "there is no definition",
     "/definitions/no.such/diff": "there is no definition",
     "/errors/00000000": "there is no incident",
+    "/tasks/objects/987654": "987654 is not in memory",
+    "/tasks/types/no.such": "there is no task type",
     "/work/987654": "there is no item 987654",
     "/nonsense": "There is no such page.",
 }

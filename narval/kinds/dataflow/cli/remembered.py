@@ -28,10 +28,17 @@ narval remembered flats --forget-all"""
 @click.argument("name", default="", shell_complete=completion.source(_names))
 @click.argument("key", nargs=-1)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List so many at most.")
+@click.option("--skip", type=click.IntRange(0), default=0, metavar="N", help="Leave out the first N.")
 @click.option("--forget", is_flag=True, help="Forget the item of KEY: it will be new again.")
 @click.option("--forget-all", is_flag=True, help="Forget all items of NAME.")
 def remembered(
-    session: Session, name: str, key: tuple[str, ...], limit: int | None, forget: bool, forget_all: bool
+    session: Session,
+    name: str,
+    key: tuple[str, ...],
+    limit: int | None,
+    skip: int,
+    forget: bool,
+    forget_all: bool,
 ) -> None:
     """List what dataflows remember.
 
@@ -45,7 +52,7 @@ def remembered(
         answer = session.ask("forget_remembered", name=name, key=wanted)
         session.give(answer, lambda found: click.echo(f"forgotten: {found['forgotten']:,} of {name}"))
         return
-    rows = session.ask("remembered", name=name, key=wanted, limit=limit)
+    rows = session.ask("remembered", name=name, key=wanted, limit=limit, skip=skip)
     session.give(rows, lambda found: _listed(found, name))
 
 

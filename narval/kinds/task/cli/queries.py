@@ -6,7 +6,7 @@ import click
 
 from narval.ask.text import Row, clean, moment
 from narval.kinds.task.cli.programs import type_argument, types
-from narval.kinds.task.cli.tables import EVENTS, PASSED, QUEUE, record
+from narval.kinds.task.cli.tables import CASES, EVENTS, PASSED, QUEUE, TIMES, TYPES, record
 from narval.surfaces.cli.command import asking, command
 from narval.surfaces.cli.paging import Page, limit_option, paged
 from narval.surfaces.cli.render.tables import listing
@@ -17,14 +17,15 @@ object_argument = click.argument("object", type=int, metavar="OBJECT")
 
 @command("events", example="narval task events\nnarval task events bank.update --json")
 @click.argument("name", metavar="[TYPE]", required=False, shell_complete=types)
+@click.option("--object", "object", type=int, metavar="OBJECT", help="Only what concerns this object.")
 @paged
-def events(session: Session, name: str | None, page: Page) -> None:
+def events(session: Session, name: str | None, object: int | None, page: Page) -> None:
     """List the events that are not over, of a type or of all.
 
     Each is registered, awaiting its condition, or awaiting its action; one that several rules may answer has
-    a line for each.
+    a line for each. Its window is open, or shut until the next moment.
     """
-    rows = page.ask(session, "task_events", name=name)
+    rows = page.ask(session, "task_events", name=name, object=object)
     page.give(session, rows, lambda found: listing(EVENTS, found, "no event waits"))
 
 
@@ -72,14 +73,55 @@ def passed(rows: list[Row]) -> None:
     listing(PASSED, rows, "it has passed none yet")
 
 
-@command("time", example="narval task time bank.scan scanning\nnarval task time 31 bank.scan")
+@command("types", example="narval task types\nnarval task types --json")
+@limit_option("first")
+@click.option("--after", metavar="TYPE", shell_complete=types, help="Only those behind this one.")
+def task_types(session: Session, most: int | None, after: str | None) -> None:
+    """List the task types and global events, and what waits at each.
+
+    Of each: the objects in its queue and since when the first waits, who takes them, the tasks at work, the
+    events that are not over, and how many of their windows are open or shut.
+    """
+    rows = session.ask("task_types", limit=most + 1 if most is not None else None, after=after)
+    visible = rows[:most]
+    session.give(visible, lambda listed: listing(TYPES, listed, "there is no task type"))
+    if len(visible) < len(rows) and not session.as_json:
+        click.echo(f"{len(visible)} shown; --after {visible[-1]['type']} has the next", err=True)
+
+
+@command("cases", example="narval task cases\nnarval task cases --state held")
+@click.option(
+    "--state",
+    type=click.Choice(("active", "held", "aborting", "blocked")),
+    help="Only those in this state.",
+)
+@paged
+def cases(session: Session, state: str | None, page: Page) -> None:
+    """List the cases that are not over, and where their objects are.
+
+    A case is held while an object of it cannot go on by itself, and blocked while a compensator failed.
+    """
+    rows = page.ask(session, "task_cases", state=state)
+    page.give(session, rows, lambda listed: listing(CASES, listed, "no case is under way"))
+
+
+@command(
+    "time", example="narval task time bank.scan scanning\nnarval task time 31 bank.scan\nnarval task time 31"
+)
 @click.argument("what", metavar="TYPE|OBJECT", shell_complete=types)
-@click.argument("of", metavar="STATE|TYPE")
-def time(session: Session, what: str, of: str) -> None:
+@click.argument("of", metavar="[STATE|TYPE]", required=False)
+def time(session: Session, what: str, of: str | None) -> None:
     """Tell how long tasks of a TYPE were in a STATE, or how long an OBJECT was at a TYPE.
 
-    An object is at a task from when it is taken until a terminal state is entered.
+    An object is at a task from when it is taken until a terminal state is entered. An OBJECT alone has a
+    line for each type, and for each state there.
     """
+    if of is None:
+        if not what.isdecimal():
+            raise click.UsageError(f"expected a state of {what}, or the number of an object")
+        rows = session.ask("task_times", object=int(what))
+        session.give(rows, lambda listed: listing(TIMES, listed, "it has come to no task yet"))
+        return
     if what.isdecimal():
         answer = session.ask("task_time", name=of, object=int(what))
     else:
@@ -116,4 +158,4 @@ def log(session: Session, object: int | None, name: str | None, most: int | None
         click.echo(f"{most} shown; those before: --before {rows[-1]['seq']}", err=True)
 
 
-COMMANDS = (events, queue, where, passed, time, log)
+COMMANDS = (task_types, cases, events, queue, where, passed, time, log)

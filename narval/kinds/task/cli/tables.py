@@ -5,6 +5,7 @@ records of the logs.
 from __future__ import annotations
 
 from narval.ask.text import Row, clean, moment
+from narval.kinds.task.operations.sentences import sentence
 from narval.surfaces.cli.render.tables import Column, of, plain
 
 
@@ -48,8 +49,42 @@ EVENTS = (
     Column("queue", lambda row: f"{row['queue']}{', in vain so far' if row['stage'] == 'false' else ''}"),
     Column("receiver", of("receiver"), right=True),
     Column("object", of("object"), right=True),
+    Column("window", of("window")),
     _at("next"),
     _at("until"),
+)
+
+
+def _of_window(row: Row) -> str:
+    return ", ".join(f"{count} {word}" for word, count in row["windows"].items() if count)
+
+
+TYPES = (
+    Column("type", of("type")),
+    Column("waiting", lambda row: "" if row["waiting"] is None else f"{row['waiting']:,}", right=True),
+    _at("oldest"),
+    Column("takes", of("takes"), most=40),
+    Column("at work", lambda row: f"{row['at_work']:,}" if row["at_work"] else "", right=True),
+    Column("events", lambda row: f"{sum(row['events'].values()):,}" if any(row["events"].values()) else "",
+           right=True),
+    Column("windows", _of_window),
+    _at("next"),
+)  # fmt: skip
+CASES = (
+    Column("case", of("case"), right=True),
+    *plain("state"),
+    Column("object", of("object"), right=True),
+    Column("where", of("where")),
+    _at("since"),
+    Column("why", of("why"), most=60),
+)
+TIMES = (
+    Column("type", lambda row: row["type"] if row["state"] is None else ""),
+    Column("state", of("state")),
+    Column("seconds", lambda row: f"{row['seconds']:g}", right=True),
+    Column("times", of("times"), right=True),
+    Column("now", lambda row: "yes" if row["open"] else ""),
+    Column("waited", lambda row: "" if row["waited"] is None else f"{row['waited']:g}", right=True),
 )
 PASSED = (
     _at("at"),
@@ -108,21 +143,4 @@ PARTS = (
 
 def record(row: Row) -> str:
     """A record of a log in a sentence (K66)."""
-    return clean(f"{moment(row['at'])}  {_sentence(row)}")
-
-
-def _sentence(row: Row) -> str:
-    task = f"task {row['task']} ({row['type']})"
-    if row["log"] == "object":
-        return f"object {row['object']} entered {task}"
-    if "state" in row:
-        return f"{task} entered {row['state']}" + (f" with object {row['object']}" if row["object"] else "")
-    event = row.get("event") or f"event {row.get('number')}"
-    if "to" in row:
-        who = task if row["task"] else row["by"] or "somebody"
-        carried = f" with object {row['object']}" if row["object"] else ""
-        return f"{who} raised {event} to {row['to']}{carried}"
-    receiver = task if row["task"] else row["type"]
-    if "condition" in row:
-        return f"{event}: condition for {receiver}: {'true' if row['condition'] else 'false'}"
-    return f"{event}: action for {receiver}: {row['action']}"
+    return clean(f"{moment(row['at'])}  {sentence(row)}")

@@ -23,6 +23,7 @@ from narval.kinds.task.engine.engine import kind as instances
 from narval.kinds.task.engine.server.state import EventRule, RaisedEvent, TaskServerState
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
+from narval.kinds.task.language.windows import Interval
 from narval.kinds.task.operations.telling import KIND, server_of, type_of
 
 Form = dict[str, Any]
@@ -172,13 +173,19 @@ def _server_state(daemon: Daemon, definition: TaskDefinition) -> TaskServerState
 
 @operation("read")
 async def task_events(
-    daemon: Daemon, name: str | None = None, limit: int | None = None, before: int | None = None
+    daemon: Daemon,
+    name: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
+    object: int | None = None,
 ) -> list[dict[str, Any]]:
     """The events that are not over, of one type or of all, in three queues (K62): registered,
-    awaiting-condition, awaiting-action. An event that several rules may answer has a row for each.
+    awaiting-condition, awaiting-action. An event that several rules may answer has a row for each, with its
+    `window`: open, shut, or None for none.
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
-    numbers.
+    numbers; with `object` only those that carry it, or that the task which has it has raised, receives, or
+    may receive in the state in which it is.
     """
     if limit is not None and limit < 1:
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
@@ -194,19 +201,56 @@ async def task_events(
         if before is None or event.id < before
     ]
     found.sort(key=lambda pair: pair[0].id, reverse=limit is not None)
-    rows = (_event(event, of, rule) for event, of in found for rule in event.rules.values())
+    concerned = None if object is None else _Concerned(daemon, object)
+    now = daemon.rounds.clock.now()
+    rows = (
+        _event(event, of, rule, now)
+        for event, of in found
+        for rule in event.rules.values()
+        if concerned is None or concerned.has(of, event, rule)
+    )
     return await gathered(rows, limit)
 
 
-def _event(event: RaisedEvent, name: str, rule: EventRule) -> Form:
+class _Concerned:
+    """An object, the task that has it, and the state in which that is: what an event may be about."""
+
+    def __init__(self, daemon: Daemon, object: int) -> None:
+        _, case, identity = case_of(daemon, object)
+        member = case.members[identity]
+        task = _worker(daemon, member)
+        self._eids = {identity, member.now, task or identity}
+        state = daemon.agent.runs[task].state if task is not None else None
+        self._place = (member.type, state.state) if isinstance(state, InstanceState) else None
+
+    def has(self, name: str, event: RaisedEvent, rule: EventRule) -> bool:
+        """True if a rule of an event of a type concerns it."""
+        if self._eids & {event.object, event.raiser, rule.receiver}:
+            return True
+        return not rule.receiver and self._place == (name, rule.state)
+
+
+def _windows(rule: EventRule) -> tuple[Interval, ...] | None:
+    """The windows that count for a rule as far as it has come."""
+    return rule.before_action if rule.stage in ("due", "ready", "acting") else rule.before_condition
+
+
+def window_of(rule: EventRule, now: float) -> str | None:
+    """`open` or `shut`, as the window of a rule is at a moment; None for a rule without one."""
+    if (windows := _windows(rule)) is None:
+        return None
+    return "open" if any(one.start <= now <= one.end for one in windows) else "shut"
+
+
+def _event(event: RaisedEvent, name: str, rule: EventRule, now: float) -> Form:
     """A rule of an event that is not over yet."""
-    windows = rule.before_action if rule.stage in ("due", "ready", "acting") else rule.before_condition
+    windows = _windows(rule)
     ends = max((window.end for window in windows), default=None) if windows else None
     return {
         "eid": event.id,
         "event": event.name,
         "type": name,
-        "queue": _QUEUES[rule.stage],
+        "queue": QUEUES[rule.stage],
         "stage": rule.stage,
         "state": rule.state or None,
         "raised": moment(event.at),
@@ -215,12 +259,13 @@ def _event(event: RaisedEvent, name: str, rule: EventRule) -> Form:
         "object": event.object or None,
         "by": event.raiser or None,
         "receiver": rule.receiver or None,
+        "window": window_of(rule, now),
         "next": moment(rule.wake),
         "until": moment(ends) if ends is not None and ends < _EVER else None,
     }
 
 
-_QUEUES = {
+QUEUES = {
     "registered": "registered",
     "open": "awaiting-condition",
     "false": "awaiting-condition",

@@ -22,6 +22,9 @@ from narval.system.time_slice import TimeSlice
 
 Form = dict[str, Any]
 
+_Span = tuple[float, float | None]
+"""The time from a moment to another; None: until now."""
+
 _ENDS = frozenset({"ObjectDone", "EndingBegan", "InstanceOver", "InstanceEnded"})
 """The facts with which an instance is in a state no more."""
 
@@ -71,9 +74,13 @@ class _Versions:
             set[int](),
             set[str](),
         )
+        self.came_to: dict[str, None] = {}
+        """The types to which it came, in order."""
         for line in _facts(daemon, self.case):
             if line.get("object") != self.identity:
                 continue
+            if line["what"] == "ObjectPut":
+                self.came_to[line["at_type"]] = None
             if line["what"] == "ObjectLeft":
                 self.instances.add(line["instance"])
                 self.eids |= {line["was"], line["now"]}
@@ -202,6 +209,34 @@ async def task_time(
     return {"type": definition.full_name, "state": state, **_sum(spans, now)}
 
 
+@operation("read")
+async def task_times(daemon: Daemon, object: int) -> list[dict[str, Any]]:
+    """The times of an object (K67): a row for each type at which it was, with `waited`, its seconds in the
+    queue there; below it one for each state, in the order in which it came to them.
+
+    `open`: so many go on, and count until now.
+    """
+    versions, now = _Versions(daemon, object), daemon.rounds.clock.now()
+    at_type: dict[str, list[_Span]] = {name: [] for name in versions.came_to}
+    in_state: dict[str, dict[str, list[_Span]]] = {}
+    for eid in sorted(versions.instances):
+        run = daemon.agent.runs.get(eid)
+        if run is None:
+            continue
+        at_type.setdefault(run.name, []).extend(_with_object(daemon, run, versions.eids))
+        for state, span in _states_with_object(daemon, run, versions.eids):
+            in_state.setdefault(run.name, {}).setdefault(state, []).append(span)
+    rows: list[Form] = []
+    for name, spans in at_type.items():
+        waited = _waited(daemon, versions, name, [begin for begin, _ in spans], now)
+        rows.append({"type": name, "state": None, **_sum(spans, now), "waited": round(waited, 3)})
+        rows += (
+            {"type": name, "state": state, **_sum(inner, now), "waited": None}
+            for state, inner in in_state.get(name, {}).items()
+        )
+    return rows
+
+
 def _sum(spans: Iterable[tuple[float, float | None]], now: float) -> Form:
     found = list(spans)
     seconds = sum((now if end is None else end) - begin for begin, end in found)
@@ -248,6 +283,22 @@ def _with_object(daemon: Daemon, run: Run, eids: set[int]) -> Iterator[tuple[flo
             begin = None
     if begin is not None:
         yield begin, run.ended
+
+
+def _states_with_object(daemon: Daemon, run: Run, eids: set[int]) -> Iterator[tuple[str, _Span]]:
+    """The states in which an instance was while it had an object that was one of these when it was taken."""
+    has, state, begin = False, "", 0.0
+    for line in _facts(daemon, run):
+        if line["what"] == "ObjectTaken":
+            has = line.get("object") in eids
+        elif line["what"] in ("StateEntered", *_ENDS):
+            if state:
+                yield state, (begin, line["at"])
+            is_in = has and line["what"] == "StateEntered" and not line.get("terminal")
+            state, begin = (line["state"], line["at"]) if is_in else ("", 0.0)
+            has = has and is_in
+    if state:
+        yield state, (begin, run.ended)
 
 
 def _waited(daemon: Daemon, versions: _Versions, name: str, begins: list[float], now: float) -> float:

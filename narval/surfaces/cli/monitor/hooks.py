@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from narval.ask.text import Row
+from narval.ask.text import Row, moment
 from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.tables import Column, listing, plain
+
+
+def _refused(row: Row) -> str:
+    return ", ".join(f"{count:,} × {status}" for status, count in row["refused"].items())
+
 
 _HOOKS = (
     *plain("hook", "element"),
     Column("bytes", lambda row: f"{row['bytes']:,}", right=True),
     Column("calls a minute", lambda row: row["calls"], right=True),
+    Column("taken", lambda row: f"{row['taken']:,}", right=True),
+    Column("last", lambda row: moment(row["last"]), is_moment=True),
+    Column("refused", _refused),
 )
 
 
@@ -17,6 +25,7 @@ _HOOKS = (
 def hooks(rows: list[Row]) -> None:
     """List the webhooks of etc/narval.toml.
 
-    `narval web` takes what is sent to /hook/NAME.
+    `narval web` takes what is sent to /hook/NAME. Of each: the calls that were taken, the last one, and how
+    many were refused since the daemon began, by the status that was answered.
     """
     listing(_HOOKS, rows, "no webhooks: the table [hooks] of etc/narval.toml names them")

@@ -287,7 +287,11 @@ LIMITS = (
     Column("used", lambda row: "" if row["used"] is None else f"{row['used']:,}", right=True),
     Column("limit", lambda row: "" if row["limit"] is None else f"{row['limit']:,}", right=True),
 )
-REMEMBERED_NAMES = (*plain("name"), Column("items", of("items"), right=True))
+REMEMBERED_NAMES = (
+    *plain("name"),
+    Column("items", of("items"), right=True),
+    Column("by", lambda row: ", ".join(row["by"])),
+)
 REMEMBERED = (
     *plain("key"),
     Column("first", lambda row: moment(row["first"]), is_moment=True),

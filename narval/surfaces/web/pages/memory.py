@@ -75,6 +75,7 @@ async def memory_list(visit: Visit) -> Shown:
         "cut": CUT,
         "came_from": came_from,
         "here": "/memory",
+        "section": "/memory",
     }
     return Shown(
         "memory.html",
