@@ -8,6 +8,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
+from narval.ask.element_titles import title
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.ask.runs.waiting import check_sort, waiting_runs, waits_for
@@ -15,6 +16,7 @@ from narval.core.engines.registry import listed_kinds
 from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
+from narval.system.time_slice import TimeSlice
 
 _NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for"})
 """The arguments that a row of the store cannot answer."""
@@ -55,6 +57,9 @@ async def runs(
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
     `element`, a `moment`, a `call`, or for `nothing`, as they work.
 
+    With `limit` a run also has the elements by which it is known, `about`: the first that it had to do with,
+    and the newest, each as `{"element", "title"}`.
+
     Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
     with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
@@ -81,7 +86,19 @@ async def runs(
     else:
         sets = _sets(agent, query, erred=error is not None or text is not None)
     eids = eids_of(limit, before, lambda: snapshot(sets), partial(descending, sets))
-    return await gathered(map(form, eids), limit)
+    rows, time_slice = await gathered(map(form, eids), limit), TimeSlice()
+    for row in rows if limit is not None else ():
+        await time_slice.yield_if_due()
+        row["about"] = _about(agent, row["eid"])
+    return rows
+
+
+def _about(agent: AgentState, run: int) -> list[dict[str, Any]]:
+    """The first element that a run had to do with, other than those that memory declares, and the newest."""
+    memory, held = agent.memory, agent.memory.contexts.of(run)
+    first = next((eid for eid in held if eid not in memory.declared), None)
+    ends = (first, next(reversed(list(held)), None)) if first is not None else ()
+    return [{"element": eid, "title": title(agent, eid)} for eid in dict.fromkeys(ends) if eid is not None]
 
 
 def _sets(agent: AgentState, query: RunsPage, *, erred: bool) -> Sequence[SortedInts | Span]:

@@ -10,21 +10,27 @@ NAMING = ("subject", "title", "name", "summary", "what")
 FROM_WHOM = ("from-name", "from", "by", "author", "feed")
 """The attributes that say from whom it is, the best first."""
 
+DECIDED = ("verdict", "outcome")
+"""The attributes that say what was decided about it: what a person looks for first."""
+
 MOST = 80
 """The most characters of each of its words."""
 
 
 def title_of(attributes: Mapping[str, str]) -> str:
-    """Say what an element is about and from whom, of its attributes; the first two where none says so.
+    """Say what was decided, what an element is about and from whom, of its attributes; the first two where
+    none says what it is about.
 
     An element without attributes has no title.
     """
     about = next((attributes[name] for name in NAMING if attributes.get(name)), "")
     whom = next((attributes[name] for name in FROM_WHOM if attributes.get(name)), "")
-    words = [word for word in (about, whom) if word]
+    decided = next((attributes[name] for name in DECIDED if attributes.get(name)), "")
+    words = [word for word in (decided, about, whom) if word]
     if not about:
-        others = [f"{name} {value}" for name, value in attributes.items() if value and value != whom]
-        words = [*words, *others][:2]
+        named = (decided, whom)
+        others = [f"{name} {value}" for name, value in attributes.items() if value and value not in named]
+        words = [*words, *others][: 2 + bool(decided)]
     return " · ".join(_cut(" ".join(word.split())) for word in words)
 
 

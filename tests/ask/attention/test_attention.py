@@ -160,7 +160,7 @@ def test_M13_the_gravest_stands_first_and_each_links_to_what_it_tells_of(home: P
     assert failed["since"] < file["since"]
     assert late["text"].endswith("of s.late is overdue: Soon")
     assert nobody["text"].endswith("can be done by nobody there is: Who?")
-    assert person["text"].startswith("1 item waits for people; the oldest is ")
+    assert person["text"].startswith("1 item waits for people: ")
     agent.cancel(asked)
     agent.until_idle()
     assert [item["what"] for item in told(agent)] == ["file", "incident", "overdue", "nobody"]

@@ -58,7 +58,7 @@ def test_D10_a_wish_is_drafted_tried_accepted_and_taken_back(pages: PagesOfHome,
         "recipe",
         "What it does",
         "Note each bill.",
-        "It reaches nothing outside",
+        "It needs nothing outside the home",
         "Round 2",
         "mine.bills",
     )

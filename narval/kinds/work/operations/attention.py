@@ -60,5 +60,6 @@ def _waiting(items: list[Run]) -> Form:
     many, first = len(items), min(items, key=lambda run: run.started)
     wait = counted(many, "item waits", "items wait")
     link = {"work": first.eid} if many == 1 else {"page": "work"}
-    text = f"{wait} for people; the oldest is {first.eid} of {first.name}"
+    oldest = "" if many == 1 else " the oldest:"
+    text = f"{wait} for people:{oldest} {first.state.title or first.name}"
     return item("person", "low", text, link, first.started)
