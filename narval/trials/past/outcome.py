@@ -96,9 +96,9 @@ class Tally:
             self._tried.add(run)
         if not is_called:
             self.counts[name, ""] += 1
-            definition = runnable(self._library, name)
-            if definition is not None and definition.kind == ASKING:
-                self._do(Deed(line["at"], "ask", name, "", "", run))
+        definition = runnable(self._library, name)
+        if run in self._tried and definition is not None and definition.kind == ASKING:
+            self._do(Deed(line["at"], "ask", name, "", "", run))
 
     def _end(self, line: Line) -> None:
         if line["run"] in self._tried:

@@ -121,6 +121,14 @@ def test_as_json(past: Path) -> None:
     assert told["counts"] == {"sent": 2, "written": 0, "asked": 0}
 
 
+def test_whom_it_would_ask_whether_a_call_may_be_made_is_counted(past: Path) -> None:
+    work = '<work group="home" name="agree"><title>May it?</title><outcome name="approve"/></work>'
+    (past / "recipes/agree.xml").write_text(work)
+    (past / "asks.xml").write_text(NEW.replace('"shop.ask"', '"shop.ask" approve="home.agree"'))
+    told = json.loads(well(past, "simulate", past / "asks.xml", "--since", "1h", "--json"))
+    assert (told["counts"], told["under_way"]) == ({"sent": 0, "written": 0, "asked": 2}, 3)
+
+
 def test_a_program_is_told_how_far_it_is(past: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "PACE", 0.0)
     monkeypatch.setattr(command, "REST", 0)
