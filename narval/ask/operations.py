@@ -47,7 +47,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "memory.origins": ("origin", "uses"),
     "memory.withdrawing": ("withdraw", "withdrawal", "confirm", "undo"),
     "runs.acts": ("start", "cancel", "cancel_all", "retry", "wait"),
-    "runs.listing": ("runs",),
+    "runs.listing": ("runs", "runs_about"),
     "runs.figures": ("figures",),
     "runs.gantt": ("gantt",),
     "runs.showing": ("show", "xml"),

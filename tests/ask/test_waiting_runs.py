@@ -133,3 +133,14 @@ def test_a_look_costs_what_changed(agent: Agent, monkeypatch: pytest.MonkeyPatch
 def test_a_sort_that_there_is_not_is_named_with_those_there_are(agent: Agent) -> None:
     with pytest.raises(RequestError, match=r"one of person, act, nothing, element, moment, call, got 'rain'"):
         agent.ask("runs", waiting_for="rain")
+
+
+def test_runs_are_known_by_what_they_had_to_do_with(agent: Agent) -> None:
+    run = agent.start("t.element", "<letter subject='Price list?' from='otto'/>")
+    agent.until_idle()
+    about = agent.ask("runs_about", runs=[run, 999])
+    assert {eid: [one["title"] for one in elements] for eid, elements in about.items()} == {
+        str(run): ["letter · Price list? · otto"], "999": []
+    }  # fmt: skip
+    with pytest.raises(RequestError, match="expected at most 1,000 runs, got 1,001"):
+        agent.ask("runs_about", runs=[run] * 1001)

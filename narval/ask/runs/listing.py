@@ -1,4 +1,4 @@
-"""The operation `runs`: the runs there are."""
+"""The operations `runs` and `runs_about`: the runs there are, and the elements by which they are known."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.ask.runs.waiting import check_sort, waiting_runs, waits_for
 from narval.core.engines.registry import listed_kinds
+from narval.core.errors import RequestError
 from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
 from narval.system.time_slice import TimeSlice
+
+MOST_ABOUT = 1000
+"""The most runs of which it is told at once by which elements they are known."""
 
 _NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for"})
 """The arguments that a row of the store cannot answer."""
@@ -57,9 +61,6 @@ async def runs(
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
     `element`, a `moment`, a `call`, or for `nothing`, as they work.
 
-    With `limit` a run also has the elements by which it is known, `about`: the first that it had to do with,
-    and the newest, each as `{"element", "title"}`.
-
     Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
     with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
@@ -86,11 +87,21 @@ async def runs(
     else:
         sets = _sets(agent, query, erred=error is not None or text is not None)
     eids = eids_of(limit, before, lambda: snapshot(sets), partial(descending, sets))
-    rows, time_slice = await gathered(map(form, eids), limit), TimeSlice()
-    for row in rows if limit is not None else ():
+    return await gathered(map(form, eids), limit)
+
+
+@operation("read")
+async def runs_about(daemon: Daemon, runs: list[int]) -> dict[str, list[dict[str, Any]]]:
+    """The elements by which runs are known, by the number of the run, at most 1,000 runs: the first that it
+    had to do with, other than those that memory declares, and the newest, each as `{"element", "title"}`.
+    """
+    if len(runs) > MOST_ABOUT:
+        raise RequestError(f"expected at most {MOST_ABOUT:,} runs, got {len(runs):,}")
+    time_slice, told = TimeSlice(), dict[str, list[dict[str, Any]]]()
+    for eid in runs:
         await time_slice.yield_if_due()
-        row["about"] = _about(agent, row["eid"])
-    return rows
+        told[str(eid)] = _about(daemon.agent, eid)
+    return told
 
 
 def _about(agent: AgentState, run: int) -> list[dict[str, Any]]:

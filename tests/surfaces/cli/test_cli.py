@@ -69,6 +69,7 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
     by_programs |= {"simulate", "scenarios", "explore", "explored", "trial"}  # commands do this themselves
     by_programs |= {"try_on_past", "job", "jobs", "end_job"}  # simulate --since plays it, and waits for it
     by_programs |= {"examples", "example", "take_example"}  # take reads what ships, and copies it itself
+    by_programs |= {"runs_about"}  # pages do, beside their rows
     by_programs |= {"reach"}  # check --trust reads the files itself
     by_programs |= {"take_hook", "note_refused"}  # a program elsewhere does, through the pages
     by_programs |= {

@@ -63,9 +63,11 @@ async def run_list(visit: Visit) -> Shown:
     older = url(**chosen, before=rows[-1]["eid"]) if len(listed) > LISTED else ""
     under_way = active[:LISTED] or [run for run in rows if run["phase"] == "active"]
     all_active = {**chosen, "phase": "active"}
+    about = await visit.ask("runs_about", runs=[run["eid"] for run in (*rows, *under_way)])
     values = {
         "runs": [run for run in rows if run["phase"] != "active"],
         "active": under_way,
+        "about": about,
         "more_active": url(**all_active, before=under_way[-1]["eid"]) if len(active) > LISTED else "",
         "chosen": {name: chosen.get(name, "") for name in FILTERS},
         "filtered": bool(chosen),
