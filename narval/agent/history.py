@@ -72,7 +72,7 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
         raise _no_history(run)
     definition = definition_before(agent, run, (row for row in rows if row.seq > seq))
     lines = [line for row in rows for line in _lines(agent, run, row)]
-    state, after = _basis(agent, run, definition, lines, seq)
+    state, after = _basis(agent, run, definition_before(agent, run, rows), lines, seq)
     reached, finish, ended = lines[0], None, None
     joined: dict[int, None] = {}
     for line in lines:
@@ -151,11 +151,12 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
     if oldest is None:
         raise _no_history(run)
     lines = list(_lines(agent, run, oldest))
-    first = lines[0].seq
-    saved = agent.store.snapshot(run.eid) if lines[0].what == "Started" and after > first else None
-    if saved is not None and saved.seq <= after:
+    first, is_whole = lines[0].seq, lines[0].what == "Started"
+    saved = agent.store.snapshot(run.eid) if not is_whole or after > first else None
+    if saved is not None and (not is_whole or saved.seq <= after):
         definition = definition_before(agent, run, agent.store.journal(run.eid, saved.seq))
-        return RunSnapshot(definition, _saved(agent, run, saved), first, True, saved.seq)
+        state = _saved(agent, run, saved)
+        return RunSnapshot(definition, state, first if is_whole else saved.seq, is_whole, saved.seq)
     definition = definition_before(agent, run, agent.store.journal(run.eid))
     state, reached = _basis(agent, run, definition, lines, None)
     return RunSnapshot(definition, state, reached or first, not reached, reached)

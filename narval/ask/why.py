@@ -17,7 +17,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
-from narval.ask.element_titles import title_in, titles
+from narval.ask.element_titles import TITLED, title_in, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, standing_of
 from narval.ask.memory.origins import descent_of
@@ -328,7 +328,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
     if under_way:
         line["calls"] = [
             {"call": call.call, "inputs": list(json_forms.given_to(call))}
-            | {"titles": titles(agent, json_forms.given_to(call))}
+            | {"titles": titles(agent, list(json_forms.given_to(call))[:TITLED])}
             | ({"agent": call.agent} if call.agent else {})
             for call in under_way
         ]

@@ -111,6 +111,11 @@ def moment_of(at: float) -> str:
 # --- what may begin -----------------------------------------------------------------------------------------
 
 
+def table_of(definition: Definition) -> str:
+    """The name of the table of the grant of a definition."""
+    return key_of(definition, folder_of(definition.path).rstrip("/"))
+
+
 class Standing(NamedTuple):
     """A definition of a library, what it needs, and if it may begin."""
 
@@ -121,7 +126,7 @@ class Standing(NamedTuple):
     @property
     def table(self) -> str:
         """The name of the table of its grant."""
-        return key_of(self.definition, folder_of(self.definition.path).rstrip("/"))
+        return table_of(self.definition)
 
     def grant(self, library: Library, by: str, at: float, *, rejected: bool = False) -> Grant:
         """The grant of what it needs now, or with `rejected` the refusal of that, at a moment (seconds since

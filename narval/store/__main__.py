@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from contextlib import closing
 
 from narval.core.errors import StoreError
+from narval.store import tables
 from narval.store.migrate import keep_before, migrate
 from narval.store.postgresql.drivers import driver_of
 from narval.store.sql import version_of
@@ -23,6 +24,11 @@ def bring(where: str, to: int) -> None:
             refuse_other(driver.path)
         with closing(driver.connect()) as connection:
             version = version_of(driver, connection)[0]
+            if version > tables.HEAD:
+                raise StoreError(
+                    f"{where} has tables of version {version}, and this narval knows those up to "
+                    f"{tables.HEAD}: let the one that made them take them back"
+                )
             if isinstance(driver, File) and version != to:
                 keep_before(driver, connection, version)
             migrate(driver, connection, version, to)

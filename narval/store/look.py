@@ -268,7 +268,7 @@ def _look_into_server(driver: Driver, ends: ExitStack) -> Store:
     with closing(connection.cursor()) as cursor:
         cursor.execute(_ONE_MOMENT)
     version, _ = version_of(driver, connection)
-    if version != tables.HEAD:
+    if version < tables.HEAD:
         raise StoreError(
             f"expected a store of schema {tables.HEAD} in {driver.name}, got one of {version}, "
             "which a look does not alter; start a daemon once, which brings it up to date"
@@ -309,14 +309,14 @@ def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look 
         connection = _connect(file.path, "readonly_shm=1" if is_logged else "immutable=1")
         ends.callback(connection.close)
         version, known = version_of(file, connection)
-        if version == tables.HEAD and known.get("clean") != "1" and not is_held():
+        if version >= tables.HEAD and known.get("clean") != "1" and not is_held():
             file.look_through(connection)
     except sqlite3.OperationalError:
         return None
     except (sqlite3.DatabaseError, StoreError):
         refuse_other(file.path)
         raise
-    if version != tables.HEAD:
+    if version < tables.HEAD:
         return None
     return Look(file, connection, lambda: is_logged or _stamp(file.path) == before)
 

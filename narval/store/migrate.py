@@ -17,19 +17,13 @@ from typing import Any
 from narval import __version__
 from narval.core.errors import StoreError
 from narval.store import tables
-from narval.store.batch import STORE
 from narval.store.reading import Driver
-from narval.store.releases import TABLES_FOR
+from narval.store.releases import OLDEST, note_oldest, text_of
 from narval.store.sqlite import File, sync
 
 logger = logging.getLogger("narval.store")
 
-MIGRATIONS = Path(__file__).with_name("migrations")
-
-OLDEST = 4
-"""The oldest version that can be brought up to date."""
-
-_FORTH, _BACK, _ADDITIVE = "-- forth\n", "-- back\n", "-- additive\n"
+_FORTH, _BACK = "-- forth\n", "-- back\n"
 
 
 def keep_before(file: File, connection: Any, version: int) -> Path:
@@ -70,22 +64,11 @@ def migrate(driver: Driver, connection: Any, version: int, to: int | None = None
         try:
             for statement in _statements(driver, version, to):
                 cursor.execute(statement)
-            cursor.execute(driver.statements["put meta"], (STORE, TABLES_FOR, str(oldest_for(driver, to))))
+            note_oldest(driver, cursor, to)
             cursor.execute("COMMIT")
         except BaseException:
             connection.rollback()
             raise
-
-
-def oldest_for(driver: Driver, version: int) -> int:
-    """The oldest version of the tables whose programs can work on those of a version."""
-    while version > OLDEST and _text(driver, version).startswith(_ADDITIVE):
-        version -= 1
-    return version
-
-
-def _text(driver: Driver, version: int) -> str:
-    return (MIGRATIONS / f"{version:04}.{driver.dialect.name}.sql").read_text("utf-8")
 
 
 def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
@@ -96,6 +79,6 @@ def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
         )
     forth, back = range(version + 1, to + 1), range(version, to, -1)
     for number in forth or back:
-        forward, _, backward = _text(driver, number).partition(_BACK)
+        forward, _, backward = text_of(driver, number).partition(_BACK)
         steps = forward.partition(_FORTH)[2] if forth else backward
         yield from filter(None, map(str.strip, steps.split(";\n")))

@@ -13,15 +13,45 @@ the oldest version of which that holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from narval import __version__
 from narval.core.errors import RequestError, StoreError
+from narval.store.batch import STORE
+from narval.store.reading import Driver
 
 NEEDS = "needs"
 """The fact of a store that has the oldest release that can read it; without it every release can."""
 
 TABLES_FOR = "tables_for"
 """The fact of a store that has the oldest version of the tables whose programs can work on its own."""
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+"""The folder of the statements that lead from one version of the tables to the next."""
+
+OLDEST = 4
+"""The oldest version that can be brought up to date."""
+
+_ADDITIVE = "-- additive\n"
+
+
+def note_oldest(driver: Driver, cursor: Any, version: int) -> None:
+    """Have a store with the tables of a version say whose programs can work on them."""
+    fact = (STORE, TABLES_FOR, str(oldest_for(driver, version)))
+    cursor.execute(driver.statements["put meta"], fact)
+
+
+def oldest_for(driver: Driver, version: int) -> int:
+    """The oldest version of the tables whose programs can work on those of a version."""
+    while version > OLDEST and text_of(driver, version).startswith(_ADDITIVE):
+        version -= 1
+    return version
+
+
+def text_of(driver: Driver, version: int) -> str:
+    """The statements that lead to a version of the tables from the one before, and back."""
+    return (MIGRATIONS / f"{version:04}.{driver.dialect.name}.sql").read_text("utf-8")
 
 
 def release(version: str) -> tuple[int, int]:

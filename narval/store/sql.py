@@ -160,7 +160,7 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
     with closing(writer.cursor()) as cursor:
         if known.get("clean") != "1":
             driver.look_through(writer)
-        if version != tables.HEAD:
+        if version < tables.HEAD:
             from narval.store.migrate import keep_before, migrate
 
             backup = None if is_copy else keep_before(driver, writer, version)
@@ -175,8 +175,8 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
 
 
 def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
-    """The version of the tables that are there, and the small facts. Tables of a newer version are as those
-    of this narval where they only have more.
+    """The version of the tables that are there, and the small facts. It may be newer than that of this narval
+    where those tables only have more: they are as its own.
 
     Raises StoreError for another newer version, and where there are no tables of narval's.
     """
@@ -208,7 +208,7 @@ def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
             f"or have that version take the tables back: python -m narval.store {driver.name} {tables.HEAD}"
         )
     refuse_newer(driver.name, known.get(NEEDS, ""))
-    return min(version, tables.HEAD), known
+    return version, known
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:

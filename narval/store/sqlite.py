@@ -16,6 +16,8 @@ from pathlib import Path
 from struct import Struct
 
 from narval.core.errors import StoreError
+from narval.store import tables
+from narval.store.releases import note_oldest
 from narval.store.statements import make_schema, statements
 from narval.store.store import Durability
 from narval.store.tables import SQLITE
@@ -187,6 +189,7 @@ class File:
             connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole, below
             connection.execute("BEGIN")
             make_schema(connection.cursor(), self.statements)
+            note_oldest(self, connection.cursor(), tables.HEAD)
             connection.execute("COMMIT")
         sync(new)
         new.replace(self.path)

@@ -189,21 +189,32 @@ def test_a_setting_allows_it_in_the_browser_and_those_alone_who_may_grant(home: 
         assert 'by = "ann"' in (home / "etc/grants.toml").read_text()
 
 
-def test_a_save_that_is_cut_off_is_finished_and_so_many_versions_are_kept(
+class KilledError(BaseException):
+    """The program is killed."""
+
+
+def test_a_save_that_cannot_be_written_changes_nothing_and_one_that_is_cut_off_is_finished(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(edits, "KEPT", 2)
     write, written = altering.write_whole, list[Path]()
+    trouble: BaseException = OSError(28, "No space left on device")
 
     def cut_off(path: Path, content: str | bytes) -> None:
         written.append(path)
         if len(written) == 3:  # its note and the grants are written
-            raise OSError(28, "No space left on device")
+            raise trouble
         write(path, content)
 
     with narval.open(home) as agent:
         monkeypatch.setattr(altering, "write_whole", cut_off)
         with pytest.raises(RequestError, match=f"{FILE} cannot be written: No space left"):
+            save(agent, SENDS)
+        assert ((home / FILE).read_text(), len(granted(home))) == (QUIET, 0)
+        assert [*(home / "var/edits").iterdir()] == []
+        written.clear()
+        trouble = KilledError()
+        with pytest.raises(KilledError):
             save(agent, SENDS)
         monkeypatch.setattr(altering, "write_whole", write)
         assert ((home / FILE).read_text(), len(granted(home))) == (QUIET, 1)
@@ -213,6 +224,16 @@ def test_a_save_that_is_cut_off_is_finished_and_so_many_versions_are_kept(
         for text in (ELSE, QUIET):
             save(agent, text)
         assert [row["version"] for row in agent.ask("edit", name="post.send")["versions"]] == ["e3", "e2"]
+
+
+def test_the_grants_of_what_leaves_the_file_leave_with_it(home: Path) -> None:
+    with narval.open(home) as agent:
+        more = SENDS.replace('name="send"', 'name="more"')
+        version = save(agent, f"<cookbook>{SENDS}{more}</cookbook>")["version"]
+        assert len(granted(home)) == 2
+        digest = agent.ask("edit", name="post.send")["digest"]
+        agent.ask("take_back_edit", name="post.send", version=version, digest=digest)
+        assert len(granted(home)) == 0
 
 
 def test_the_command_checks_saves_lists_and_takes_back(home: Path) -> None:

@@ -324,6 +324,9 @@ def test_what_a_join_had_before_it_has_another_name_is_read_again_and_drawn(home
         assert {part[0] for part in told["parts"]} == {"start", "a", "b", "c", "join"}
         [moved] = [entry for entry in told["entries"] if "version" in entry]
         assert moved["version"] == row["version"]
+        last = told["entries"][-1]["seq"]
+        states = {part["id"] for part in agent.ask("drawn", run=run, at=last)["parts"]}
+        assert states == {"start", "a", "b", "c", "both"}, "what came before the migration is applied to it"
         rest = agent.ask("replay", run=run, after=moved["seq"])
         assert {part[0] for part in rest["parts"]} == {"start", "a", "b", "c", "both"}
 

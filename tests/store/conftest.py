@@ -74,18 +74,19 @@ UPDATE version SET number = {number} - 1;
 @pytest.fixture
 def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A narval that has one migration more, which ends with the given statement; or only adds to tables."""
-    from narval.store import migrate, tables
+    from narval.store import releases, statements, tables
 
     number = tables.HEAD + 1
 
     def become(then: str = "", *, first: str = "") -> None:
         folder = tmp_path / "migrations"
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
+        shutil.copytree(releases.MIGRATIONS, folder)
         for database in ("sqlite", "postgresql"):
             text = NEXT.format(number=number, then=then, first=first)
             (folder / f"{number:04}.{database}.sql").write_text(text)
-        monkeypatch.setattr(migrate, "MIGRATIONS", folder)
-        monkeypatch.setattr(tables, "HEAD", number)
+        monkeypatch.setattr(releases, "MIGRATIONS", folder)
+        for module in (tables, statements):
+            monkeypatch.setattr(module, "HEAD", number)
 
     return become

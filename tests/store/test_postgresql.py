@@ -182,6 +182,7 @@ def test_a_store_of_a_newer_narval_is_left_alone(
 ) -> None:
     open_store(postgres_url).close()
     database.execute("UPDATE version SET number = 9999")
+    database.execute("UPDATE meta SET value = '9999' WHERE key = 'tables_for'")
     with pytest.raises(StoreError, match="newer than this one"):
         open_store(postgres_url)
 

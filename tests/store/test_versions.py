@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import StoreError
-from narval.store import migrate, tables
+from narval.store import migrate, releases, tables
 from narval.store.__main__ import bring
 from narval.store.batch import STORE
 from narval.store.open import look_into, open_store
@@ -63,7 +63,7 @@ def test_hearsay_of_before_is_of_a_model_that_is_not_known(path: Path) -> None:
 def test_there_is_a_step_for_both_databases_to_each_version() -> None:
     numbers = range(migrate.OLDEST + 1, tables.HEAD + 1)
     steps = {f"{number:04}.{of.name}.sql" for number in numbers for of in (SQLITE, POSTGRESQL)}
-    assert {path.name for path in migrate.MIGRATIONS.iterdir()} == steps
+    assert {path.name for path in releases.MIGRATIONS.iterdir()} == steps
 
 
 def test_a_version_that_is_too_old_is_named_and_left_alone(path: Path) -> None:
@@ -105,6 +105,7 @@ def test_a_store_of_a_newer_narval_is_refused_untouched(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("UPDATE version SET number = 999")
         other.execute("UPDATE meta SET value = '7.5.0' WHERE key = 'narval'")
+        other.execute("UPDATE meta SET value = '999' WHERE key = 'tables_for'")
     other.close()
     before = path.read_bytes()
     with pytest.raises(StoreError) as raised:
@@ -132,6 +133,23 @@ def test_tables_that_only_have_more_are_worked_on_by_the_release_before(
     bring(str(path), now)
     tables.HEAD = now
     assert len(read_all(path)["elements"]) == len(kept["elements"]) + 1
+
+
+def test_a_store_that_is_made_with_more_is_worked_on_by_the_release_before_and_not_taken_back_by_it(
+    path: Path, next_version: Callable[..., None]
+) -> None:
+    now = tables.HEAD
+    next_version(first="-- additive\n")
+    open_store(path).close()
+    tables.HEAD = now  # restored by the fixture
+    with open_store(path) as store:
+        store.commit(batch(elements=[added(70)]))
+    for to in (now, now - 1):
+        with pytest.raises(StoreError, match="let the one that made them take them back"):
+            bring(str(path), to)
+    tables.HEAD = now + 1
+    with open_store(path) as store:
+        assert [row.element.eid for row in store.of().elements()] == [70]
 
 
 def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:

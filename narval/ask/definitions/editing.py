@@ -11,7 +11,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -33,9 +33,18 @@ from narval.core.trust.grants import Decision, Grant
 from narval.core.trust.needs import needs_of
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import RECIPES
-from narval.files.grants import GRANTS, Standing, moment_of, places_of, read_grants, text_of_grants
+from narval.files.grants import (
+    GRANTS,
+    Standing,
+    moment_of,
+    places_of,
+    read_grants,
+    table_of,
+    text_of_grants,
+)
 from narval.files.home import Home
 from narval.files.proposals.altering import (
+    NOTE,
     ONE_AT_A_TIME,
     Alteration,
     FileChange,
@@ -277,7 +286,7 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
         raise RequestError(f"it has faults, and was not saved: {fault}")
     at = time.time()
     file_changes = [FileChange(editing.path, before, text)]
-    granted, former = _granted(home, judgement, by, at)
+    granted, former = _granted(editing, judgement, by, at)
     if granted != former:
         file_changes.insert(0, FileChange(GRANTS, text_at(home, GRANTS), text_of_grants(granted)))
     edit = new_edit(home)
@@ -291,8 +300,9 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
     }
     try:
         alter(edit, Alteration(tuple(file_changes), accepted))
-    except RequestError:
-        edit.folder.rmdir()
+    except (RequestError, OSError):
+        if not (edit.folder / NOTE).exists():
+            edit.drop()
         raise
     drop_older(home, editing.path)
     return {
@@ -303,18 +313,19 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
 
 
 def _granted(
-    home: Path, judgement: _Judged, by: str, at: float
+    editing: _Editing, judgement: _Judged, by: str, at: float
 ) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
-    """The grants of the home with exactly what the definitions of a text need, and as they were."""
-    before, faults = read_grants(home)
+    """The grants of the home with exactly what the definitions of a text need, in place of what those of the
+    file had, and as they were.
+    """
+    before, faults = read_grants(editing.home.path)
     if before is None:
         raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
-    after = dict(before)
+    gone = {table_of(one) for one in editing.definitions} | {one.table for one in judgement.standings}
+    after = {table: grant for table, grant in before.items() if table not in gone}
     for one in judgement.standings:
         if any(need.is_outside for need in one.needs):
             after[one.table] = one.grant(judgement.library, by, at)
-        else:
-            after.pop(one.table, None)
     return after, before
 
 

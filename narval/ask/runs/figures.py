@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from bisect import bisect_left, insort
 from collections import Counter
@@ -140,12 +141,17 @@ async def figures(
     zone = ZoneInfo(daemon.agent.clockwork.zone)
     today = datetime.fromtimestamp(daemon.rounds.clock.now(), zone).date()
     dates = [today - timedelta(days=before) for before in reversed(range(days))]
-    took = sorted(end.took for end in series[_place(series, dates[0], zone) :] if end.phase == "done")
+    recent = series[_place(series, dates[0], zone) :]
+
+    def counted() -> tuple[list[dict[str, Any]], list[float]]:
+        return _by_day(recent, dates, zone), sorted(end.took for end in recent if end.phase == "done")
+
+    by_day, took = await asyncio.to_thread(counted)  # they may be fifty thousand
     return {
         "kind": of[0] if of is not None else None,
         "name": of[1] if of is not None else None,
         "zone": zone.key,
-        "days": _by_day(series, dates, zone),
+        "days": by_day,
         "took": {"runs": len(took), "p50": percentile(took, 50), "p95": percentile(took, 95)},
         "last": [_form(end) for end in islice(reversed(series), LAST)],
         "more": ends.is_cut,

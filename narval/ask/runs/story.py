@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of, state_of
@@ -18,7 +18,7 @@ from narval.ask.text import person, shortened
 from narval.core.elements.error_element import read_error
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.story import Fact, part_word_of, story_of
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, UnreadableError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.store.batch import JournalRow
@@ -90,6 +90,7 @@ class _Teller:
         self._sentences = Sentences(agent)
         self._calls = CallsTold(agent, run, self._sentences)
         self._tokens: dict[int, str] = {}
+        self._now: tuple[Any, Any] | None = None
         self._latest: dict[str, Row] = {}
         self.name = run.name
         self.groups: list[Row] = []
@@ -159,7 +160,7 @@ class _Teller:
             case "TimerFired":
                 yield self._of_call(event["wake"], ["A moment came."])
             case "Signalled":
-                yield _Sentence([f"It was told {event['name']}."])
+                yield _Sentence([f"Signal {event['name']} came."])
 
     def _of_call(self, id: str, said: Said) -> _Sentence:
         return _Sentence(said, self._calls.part_of(id), self._word)
@@ -218,12 +219,13 @@ class _Teller:
         """The node of a token: as these entries have it, or the state of the run."""
         engine: object = self._run.engine
         if token is not None and token not in self._tokens and isinstance(engine, HasTokens):
-            definition, state = definition_of(self._agent, self._run), state_of(self._agent, self._run)
             try:
-                view = engine.token_view(definition, state, token)
-            except (RequestError, KeyError):
+                if self._now is None:  # of a run that is over its journal is read for it
+                    self._now = definition_of(self._agent, self._run), state_of(self._agent, self._run)
+                view = engine.token_view(*self._now, token)
+            except (RequestError, UnreadableError, KeyError):
                 view = {}
-            self._tokens[token] = str(view.get("node") or "")
+            self._tokens[token] = str((view.get("node") or {}).get("id", ""))
         return self._tokens.get(token, "") if token is not None else ""
 
     def _finish(self, line: Row) -> Said:

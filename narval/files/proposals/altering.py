@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -51,7 +52,8 @@ def text_at(home: Path, path: str) -> str | None:
 
 
 def alter(proposal: Proposal, alteration: Alteration) -> None:
-    """Write all of it, whatever interrupts: what began is finished by `finish_altering`.
+    """Write all of it: where a kill interrupts, `finish_altering` finishes what began; where a file cannot be
+    written, all are as they were.
 
     Raises RequestError where a file is not as it was, before anything is written, and OSError.
     """
@@ -59,11 +61,31 @@ def alter(proposal: Proposal, alteration: Alteration) -> None:
         if text_at(proposal.home, change.path) != change.before:
             raise RequestError(f"{change.path} was altered meanwhile; look at it again")
     write_whole(proposal.folder / NOTE, msgspec.json.encode(alteration).decode())
-    _finish(proposal, alteration)
+    try:
+        _finish(proposal, alteration)
+    except OSError:
+        _take_back(proposal, alteration)
+        raise
+
+
+def _take_back(proposal: Proposal, alteration: Alteration) -> None:
+    """Let files be as they were before what could not be written; what this cannot write either stays noted,
+    and is finished later.
+    """
+    home = proposal.home
+    with suppress(OSError):
+        for change in reversed(alteration.changes):
+            if text_at(home, change.path) == change.after:
+                if change.before is None:
+                    (home / change.path).unlink()
+                    _remove_empty(home, change.path)
+                else:
+                    write_whole(home / change.path, change.before)
+        (proposal.folder / NOTE).unlink()
 
 
 def finish_altering(home: Path) -> None:
-    """Finish what a killed program began; the log tells what could not be finished. Raises OSError."""
+    """Finish what a killed program began; the log tells what could not be finished, which is tried again."""
     for proposal in (*proposals_of(home), *edits_of(home)):
         note = proposal.folder / NOTE
         if not note.exists():
@@ -73,7 +95,10 @@ def finish_altering(home: Path) -> None:
         except msgspec.DecodeError as error:
             log.warning("%s cannot be read: %s", note.relative_to(home), error)
             continue
-        _finish(proposal, alteration)
+        try:
+            _finish(proposal, alteration)
+        except (OSError, UnicodeDecodeError) as error:
+            log.warning("what was begun by %s cannot be finished: %s", proposal.name, error)
 
 
 def _finish(proposal: Proposal, alteration: Alteration) -> None:

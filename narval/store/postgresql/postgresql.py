@@ -18,6 +18,7 @@ from narval.store import tables
 from narval.store.postgresql.functions import COUNTS, LEASES, OF_SERVERS, record
 from narval.store.postgresql.troubles import server_trouble
 from narval.store.postgresql.urls import of_libpq, shown
+from narval.store.releases import note_oldest, oldest_for
 from narval.store.sql import version_of
 from narval.store.statements import make_schema, statements
 from narval.store.tables import POSTGRESQL
@@ -128,8 +129,9 @@ def ensure(server: Server) -> None:
             logger.info("making the tables of a new store: %s", server.name)
             with connection.transaction():
                 make_schema(connection.cursor(), server.statements)
-        elif (version := _version(server, connection)) != tables.HEAD:
-            from narval.store.migrate import migrate, oldest_for
+                note_oldest(server, connection.cursor(), tables.HEAD)
+        elif (version := _version(server, connection)) < tables.HEAD:
+            from narval.store.migrate import migrate
 
             if oldest_for(server, tables.HEAD) > version:
                 _refuse_at_work(server, connection, version)
@@ -147,7 +149,7 @@ def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
     names = server.tables(connection)
     if not names:
         return False
-    is_current = _version(server, connection) == tables.HEAD
+    is_current = _version(server, connection) >= tables.HEAD
     return is_current and "leases" in names and _has_counts(connection) and _has_function(connection)
 
 

@@ -144,7 +144,8 @@ class BulkActs:
         task = asyncio.create_task(act.run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        for name in [name for name, one in self._acts.items() if one.is_over][: len(self._acts) - REMEMBERED]:
+        over = [name for name, one in self._acts.items() if one.is_over]
+        for name in over[: max(0, len(self._acts) - REMEMBERED)]:
             self._known_since = max(self._known_since, self._acts.pop(name).begins)
         return act
 

@@ -172,7 +172,7 @@ story: Story = {
     "GoalSet": Fact("It walks to state {goal}."),
     "ObjectReplaced": Fact("[{object:element} takes the place of {was:element}.]"),
     "OutputKept": Fact("Its script gave {produced:element}."),
-    "RouteChosen": Fact("[{object:element} ]goes to {to} from here."),
+    "RouteChosen": Fact("It is routed to {to}[, with {object:element}]."),
     "PiecesMade": Fact("It makes {eids:element} of its object."),
     "SignalKept": Fact("Signal {name} waits until its script has ended."),
     "ObjectDone": Fact("It is done with its object."),

@@ -142,7 +142,6 @@ async def stop_bulk(visit: Visit) -> Redirect:
     if made is None:
         raise RequestError(f"there is no act {name!r:.40} on runs here any more; its page says what is known")
     made.end()
-    await asyncio.sleep(0)  # one that waits is undone by now
     leads = {key: visit.fields.get(key) for key in ("which", "incident", *FILTERS, "before")}
     leads |= _known(made)
     return Redirect(visit.url(f"/runs/all/{what}/{name}", **leads))

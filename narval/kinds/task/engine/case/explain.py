@@ -219,7 +219,7 @@ def diagnose(
     return iter(())
 
 
-part_word = "step"
+part_word = "object"
 
 story: Story = {
     "ObjectPut": Fact("{object:element} goes to {at_type}."),
