@@ -202,7 +202,9 @@ SAID = {
 
 
 def test_M29_a_run_of_each_kind_is_told_in_sentences(agent: Any) -> None:
-    for kind, run in runs_of(agent).items():
+    runs = runs_of(agent)
+    agent.wait(runs["dataflow"])
+    for kind, run in runs.items():
         groups = agent.ask("story", run=run)["groups"]
         sentences = [sentence(entry["said"]) for group in groups for entry in group["entries"]]
         assert SAID[kind] in "\n".join(sentences), kind
