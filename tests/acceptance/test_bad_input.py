@@ -17,12 +17,13 @@ HOSTILE = {
     "an external entity": (EXTERNAL, "DOCTYPE"),
     "a DOCTYPE": (b"<!DOCTYPE a><a/>", "DOCTYPE"),
     "a depth of 10,000": (DEEP, "deep"),
-    "100 MB of text": (b"<a>" + b"x" * 100_000_000 + b"</a>", ""),
     "invalid UTF-8": (b"<a>\xff\xfe\xc3</a>", ""),
     "control characters": (b"<a>\x00\x01\x1b</a>", ""),
     "no XML at all": (b"hello", ""),
     "nothing": (b"", ""),
 }
+LARGE = "100 MB of text"
+"""What is made for its own test alone: each program of tests would hold it to its end."""
 MODULE = """
 from narval import action
 
@@ -48,9 +49,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narval]:
         yield narval
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("what", [*HOSTILE, LARGE])
 def test_a_hostile_element_is_refused_by_a_daemon_that_goes_on(home: Narval, what: str) -> None:
-    data, reason = HOSTILE[what]
+    data, reason = HOSTILE.get(what) or (b"<a>" + b"x" * 100_000_000 + b"</a>", "")
     before = home.ask("status")
     done = home("add", "-", given=data)
     message = done.stderr.decode()
@@ -72,9 +73,8 @@ def test_hostile_mail_does_no_harm_and_the_mail_after_it_is_answered(
     head = b"From: a@example.com\nTo: assistant@example.org\nSubject: s\nMessage-ID: <%d@example.com>\n"
     head += b"Date: Sat, 21 Nov 2026 08:00:00 +0000\n"
     for number, (data, _) in enumerate(HOSTILE.values()):
-        if len(data) < 1_000_000:
-            box.joinpath(f"{number}.xml").write_bytes(head % number + b"Content-Type: text/xml\n\n" + data)
-            box.joinpath(f"{number}.raw").write_bytes(data)
+        box.joinpath(f"{number}.xml").write_bytes(head % number + b"Content-Type: text/xml\n\n" + data)
+        box.joinpath(f"{number}.raw").write_bytes(data)
     good = (head % 99).replace(b"From: a@", b"From: b@")  # an address is answered once in a day
     box.joinpath("good").write_bytes(good + b"\nhello\n")
     done = narval("run", "--until-idle", "--timeout", "40")

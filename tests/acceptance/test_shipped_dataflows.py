@@ -104,7 +104,7 @@ def test_T60_flats_are_told_of_once_and_again_when_they_are_cheaper(tmp_path: Pa
         flats(site, attic="800")  # what costs more is no news
         assert started(narval, "flats.Flats", **of_flats(site))["phase"] == "done"
         assert len(lines(narval, "news.txt")) == 5
-        assert narval.ask("remembered") == [{"name": "flats", "items": 4}]
+        assert narval.ask("remembered") == [{"name": "flats", "items": 4, "by": ["flats.Flats"]}]
         assert len(narval.ask("remembered", "flats")) == 4
         (attic,) = narval.ask("remembered", "flats", f"{site.url}/f/1")
         assert attic["tuple"] == {"title": "Attic", "price": 800, "link": f"{site.url}/f/1"}

@@ -65,6 +65,13 @@ class Radicale:
         assert answer.status_code < 400, (answer.status_code, answer.text)
         return answer
 
+    def empty(self) -> None:
+        """Begin with an empty calendar, at work."""
+        if self._program is None:
+            self.start()
+        self.ask("DELETE")
+        self.ask("MKCOL", data=MKCALENDAR)
+
     def put(self, name: str, data: bytes) -> None:
         """Enter or alter an event."""
         self.ask("PUT", f"{name}.ics", data, **{"Content-Type": "text/calendar"})

@@ -39,10 +39,17 @@ BOAT = vevent(
 )
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Radicale]:
-    with radicale(tmp_path / "server") as server:
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Radicale]:
+    with radicale(tmp_path_factory.mktemp("radicale") / "server") as server:
         yield server
+
+
+@pytest.fixture
+def server(started: Radicale) -> Radicale:
+    """The server of this file, with an empty calendar."""
+    started.empty()
+    return started
 
 
 @pytest.fixture

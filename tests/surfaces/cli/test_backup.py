@@ -183,6 +183,7 @@ def test_G60_what_is_no_backup_is_refused_and_nothing_altered(lived_in: Path, tm
 def alter_version(file: Path) -> None:
     with closing(sqlite3.connect(file)) as store, store:
         store.execute("UPDATE version SET number = ?", (HEAD + 1,))
+        store.execute("UPDATE meta SET value = ? WHERE key = 'tables_for'", (str(HEAD + 1),))
 
 
 def cut_short(file: Path) -> None:

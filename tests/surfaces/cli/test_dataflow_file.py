@@ -98,7 +98,7 @@ def test_T19_T49_in_a_home_it_remembers_with_the_agent_if_it_is_to_whether_a_dae
         assert [new("b"), new("c", "--remember")] == [[], ["c"]]
         well(home, "stop")
     assert [new("c"), new("d"), new("d", "--remember"), new("d")] == [[], ["d"], ["d"], []]
-    assert data(home, "remembered") == [{"name": "homes", "items": 4}]
+    assert data(home, "remembered") == [{"name": "homes", "items": 4, "by": ["seen.Seen"]}]
 
 
 def test_T49_a_try_that_did_not_end_well_leaves_nothing_told(tmp_path: Path) -> None:

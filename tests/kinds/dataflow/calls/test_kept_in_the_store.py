@@ -98,7 +98,7 @@ def test_an_earlier_file_is_taken_over_once(tmp_path: Path) -> None:
     async def story() -> None:
         assert await session(scene) == "done"
         assert scene.alive is not None
-        assert await remembered(scene.alive) == [{"name": "homes", "items": 3}]
+        assert await remembered(scene.alive) == [{"name": "homes", "items": 3, "by": ["flats.News"]}]
         (item,) = await remembered(scene.alive, "homes", ["a"])
         assert item["first"].startswith("1970-01-01")
         assert (await forget_remembered(scene.alive, "homes"))["forgotten"] == 3

@@ -43,7 +43,7 @@ def found() -> Iterator[Counter[bool]]:
     assert counted[False] > 50
 
 
-@settings(max_examples=examples(800), deadline=None)
+@settings(max_examples=examples(1600), deadline=None)
 @given(inputs(), ELEMENTS, ELEMENTS, st.lists(st.sampled_from(NAMES), max_size=2), st.booleans())
 def test_N15_what_predecessors_give_is_what_the_whole_search_gives(
     found: Counter[bool],
