@@ -33,9 +33,9 @@ browser:
 	    sh -c 'apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz prometheus' 2>/dev/null \
 	  || echo "they cannot be had here; tests that want them are skipped"; }
 
-# Two workers more than two cores have: tests wait for programs and for moments half of their time.
+# One worker more than two cores have: tests often wait for programs and for moments.
 test: check browser  ## style, types and all tests
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)  ## style and types alone
 	@$(BIN)/ruff check .

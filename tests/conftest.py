@@ -58,21 +58,17 @@ BEGUN_FIRST = (
     "acceptance/test_messages_between_homes.py",
     "browser/test_accessible.py",
     "calls/cluster/test_cluster_lost.py",
+    "daemon/fleet/test_protocol.py",
     "simulator/",
-    "acceptance/test_stopping_under_load.py",
-    "calls/workers/test_workers.py",
     "modules/test_mail_survives.py",
     "store/test_wrong_values.py",
-    "store/test_outages.py",
     "store/test_agents.py",
     "calls/mcp/test_hostile.py",
+    "acceptance/",
+    "docs/",
+    "browser/",
 )
 """The files that take longest: begun last, one of them would keep all other workers waiting for its end."""
-
-WAITING = ("acceptance/", "browser/", "docs/")
-"""Folders of tests that mostly wait for programs: they come between those that compute, lest all workers wait
-at once, or compute at once.
-"""
 
 
 class OneWorkerAFile(LoadFileScheduling):  # type: ignore[misc]
@@ -89,23 +85,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneWorker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the files that take longest begin first, and spread those that wait among the others."""
-    order: dict[str, float] = {}
-    waiting: list[str] = []
-    computing: list[str] = []
-    for file in dict.fromkeys(map(_file_of, items)):
-        first = [at for at, place in enumerate(BEGUN_FIRST) if file.startswith(place)]
-        if first:
-            order[file] = first[0] - len(BEGUN_FIRST)
-        else:
-            (waiting if file.startswith(WAITING) else computing).append(file)
-    for files in (waiting, computing):
-        order |= {file: (at + 0.5) / len(files) for at, file in enumerate(files)}
-    items.sort(key=lambda item: order[_file_of(item)])
+    """Let the files that take longest begin first."""
+    rank = {place: at for at, place in enumerate(BEGUN_FIRST)}
 
+    def order(item: pytest.Item) -> int:
+        file = item.nodeid.partition("::")[0].removeprefix("tests/")
+        return min((at for place, at in rank.items() if file.startswith(place)), default=len(rank))
 
-def _file_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0].removeprefix("tests/")
+    items.sort(key=order)
 
 
 FREEZE = gc.freeze

@@ -168,10 +168,11 @@ def test_G50_agents_of_a_machine_that_is_lost_are_at_work_at_the_others(machines
     until(lambda: machines.taken_over(lost, "barn", "cellar"), "all agents at work again")
     until(lambda: len(machines.held("barn")) == len(machines.held("cellar")) == AGENTS // 2, "even shares")
     for name in ("barn", "cellar"):
-        agent = next(iter(machines.held(name)))
+        agent, (epoch, _) = next(iter(machines.held(name).items()))
         [(known,)] = machines.rows("SELECT name FROM agents WHERE agent = %s", agent)
         done = machines.homes[name].ask("--agent", known, "memory", "done")
-        assert len(done) == 2, "before and after, each once"
+        hands = epoch - lost[agent][0]  # one that went on for even shares has changed them twice
+        assert 2 <= len(done) <= 1 + hands, "before and after, each once"
 
 
 def test_G47_G48_a_machine_that_was_stopped_and_goes_on_starts_over(

@@ -7,16 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.code import classes, read
 
-
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _trees_that_stay() -> Iterator[None]:
-    """The trees of all files, millions of objects: no garbage is looked for among them, and they go at the
-    end.
+    """The trees of all files, millions of objects that all rules share: no garbage is looked for among them,
+    while they are made and later.
     """
     gc.disable()
     yield
-    read.cache_clear()
-    classes.cache_clear()
     gc.enable()
+    gc.freeze()
