@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
-from narval.agent.replay import definition_before, former_version, migration_in, version_of
+from narval.agent.replay import definition_before, former_version, migration_in
 from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.engines.events import Reusable
@@ -181,8 +181,9 @@ def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> I
         entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
         is_told = row.seq + entry.lines - 1 > after
         lines = codec.describe_entry(row.data, None, row.seq) if is_told else []
-        migration = migration_in(row)
-        definition = version_of(agent, run, migration["version"]) if migration is not None else None
+        definition = None
+        if migration_in(row) is not None:  # the store keeps a version between two only with the later one
+            definition = definition_before(agent, run, agent.store.journal(run.eid, row.seq))
         yield ReplayedEntry(lines, entry.changes, definition)
 
 

@@ -76,24 +76,21 @@ def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
 
 def definition_of(agent: AgentState, run: Run) -> Any:
     """The version of its definition that a run follows. Raises UnreadableError."""
-    return run.definition if run.definition is not None else version_of(agent, run, run.digest)
-
-
-def version_of(agent: AgentState, run: Run, digest: str) -> Any:
-    """The version with this digest of the definition of a run. Raises UnreadableError."""
+    if run.definition is not None:
+        return run.definition
     current = agent.library.get(run.engine.definition_kind, run.name)
-    if current is not None and current.digest == digest:
+    if current is not None and current.digest == run.digest:
         return current
-    stored = agent.store.definition(digest)
+    stored = agent.store.definition(run.digest)
     if stored is None:
         raise UnreadableError(
-            f"the store lacks version {digest[:12]} of {run.name}, which run {run.eid} follows"
+            f"the store lacks version {run.digest[:12]} of {run.name}, which run {run.eid} follows"
         )
     try:
         return read_definition(stored.kind, stored.path, stored.source)
     except NarvalError as error:
         raise UnreadableError(
-            f"version {digest[:12]} of {run.name}, which run {run.eid} follows, cannot be read: {error}"
+            f"version {run.digest[:12]} of {run.name}, which run {run.eid} follows, cannot be read: {error}"
         ) from error
 
 

@@ -175,6 +175,23 @@ def test_a_file_is_no_version_where_definitions_are_held_against_grants(home: Ho
         assert migrate(agent, run)[0]["outcome"] == "migrated"
 
 
+def test_a_run_that_migrated_twice_is_replayed_though_the_version_between_is_kept_nowhere_else(
+    home: Home,
+) -> None:
+    texts = FIRST, OTHER, RENAMED
+    with narval.open(home.path) as agent:
+        run = started(agent)
+        for text, names in zip(texts[1:], ({}, {"a": "begin"}), strict=True):
+            home.write(text)
+            agent.ask("reload")
+            assert migrate(agent, run, names=names)[0]["outcome"] == "migrated"
+    for _ in range(2):  # versions that no run follows are dropped when the store is opened
+        with narval.open(home.path) as agent:
+            told = agent.ask("replay", run=run)
+            assert told["fault"] is None
+            assert [len(entry["version"]) for entry in told["entries"] if "version" in entry] == [64, 64]
+
+
 def test_a_migration_is_taken_back_until_the_run_went_on(home: Home) -> None:
     with narval.open(home.path) as agent:
         run = started(agent)
