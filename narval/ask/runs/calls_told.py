@@ -41,9 +41,9 @@ class CallsTold:
         elif is_held:
             said.append("; it waits for an agreement")
         said.append("; it is under way." if is_open and not is_held else ".")
-        call = CallTold(line["step"], line["name"], row.at, event_at=line["at"], said=said)
+        call = CallTold(_part(line), line["name"], row.at, event_at=line["at"], said=said)
         self._open[line["call"]] = self._known[line["call"]] = call
-        return "" if line["kind"] == commands.NOTICE else line["step"], said
+        return call.part, said
 
     def _asked(self, line: Row) -> Said:
         """The beginning of the sentence on a call, without its end."""
@@ -113,13 +113,18 @@ class CallsTold:
         for row in self._agent.store.journal(self._run.eid, int(number) - 1, most=1):
             for line in lines_of(row):
                 if line["what"] == "Call" and line["call"] == id:
-                    return CallTold(line["step"], line["name"], row.at, line["at"], [])
+                    return CallTold(_part(line), line["name"], row.at, line["at"], [])
         return None
 
     def part_of(self, id: str) -> str:
         """The part that has made a call; "" where that is not known."""
         call = self.find(id)
         return call.part if call is not None else ""
+
+
+def _part(line: Row) -> str:
+    """The part that makes a call; "" of a notice, whose step is the person who is written to."""
+    return "" if line["kind"] == commands.NOTICE else str(line["step"])
 
 
 def made_by(facts: list[Row]) -> list[int]:

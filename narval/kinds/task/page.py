@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from narval.core.errors import RequestError, TaskRefusedError
+from narval.kinds.task.operations.overview import STATES
 from narval.kinds.task.operations.sentences import sentence
 from narval.surfaces.http.page import READERS, Follows, Redirect, Role, Shown, Visit, act, page, segment
 
 LISTED = 50
 """So many rows are on a page."""
-
-CASE_STATES = ("active", "held", "aborting", "blocked")
 
 CASE_TONES: Mapping[str, str] = {
     "active": "active", "held": "waiting", "aborting": "waiting", "blocked": "failed",
@@ -83,7 +82,7 @@ async def cases_page(visit: Visit) -> Shown:
     rows = await visit.ask("task_cases", state=state, limit=LISTED + 1, before=visit.number("before"))
     more = len(rows) > LISTED
     older = visit.url("/tasks/cases", state=state, before=rows[LISTED - 1]["case"]) if more else ""
-    values = {"state": state, "states": CASE_STATES, "case_tones": CASE_TONES}
+    values = {"state": state, "states": STATES, "case_tones": CASE_TONES}
     return _listing(visit, "task_cases.html", "/tasks/cases", rows[:LISTED], older, **values)
 
 
