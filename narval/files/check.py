@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.parsing import doubts, suffixes
 from narval.core.definitions.parsing import warnings as warnings_of
 from narval.core.definitions.people.approvals import doubts_of_rules
-from narval.core.definitions.people.directory import AFTER_A_MODEL, ASKS_FOR_A_CLIENT, Directory
+from narval.core.definitions.people.directory import AFTER_A_MODEL, ASKS_FOR_A_CLIENT, CHAT, MAIL, Directory
 from narval.core.definitions.schedule import date_warnings
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, SettingsError, StoreError
@@ -53,7 +53,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     settings, faults = read_settings(home.path)
     settings, reading = settings or Settings(), Reading(home.path, starts=True)
     people, of_people = read_people(home.path)
-    writes = settings.mail is not None
+    by = _ways_served(settings)
     trust, of_trust = read_trust(home.path)
     wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path))
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
@@ -61,7 +61,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     libraries = tuple(found.library for found in reading.libraries(snapshot))
     sources = ReachSources(libraries, settings, trust, clients_of(home.path))
     for found in reading.libraries(snapshot):
-        faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
+        faults += [*found.faults, *_warnings(found.library, found.library, people, by)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
         faults += _without_who_agrees(found.library)
@@ -87,7 +87,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         return sorted(set(faults))
     root, kept = home.path.resolve(), list[Fault]()
     outside = [path for path in wanted if not path.is_relative_to(root)]
-    kept += _faults_outside(loaded, outside, people, writes, alone=False) if outside else ()
+    kept += _faults_outside(loaded, outside, people, by, alone=False) if outside else ()
     for path in wanted:
         if path in outside:
             continue
@@ -175,7 +175,7 @@ def _faults_outside(
     loaded: Loaded,
     paths: Iterable[Path],
     people: Directory | None = None,
-    writes: bool = False,
+    by: Collection[str] = (),
     *,
     alone: bool,
 ) -> list[Fault]:
@@ -208,7 +208,7 @@ def _faults_outside(
             faults += _faults_declared(file, loaded.library, starts=not alone)
     added -= faulty.keys()
     definitions = [definition for definition in loaded.library if definition.path in added]
-    return [*faults, *_warnings(definitions, loaded.library, people, writes)]
+    return [*faults, *_warnings(definitions, loaded.library, people, by)]
 
 
 _SPECIAL = ("memory.xml", "narval.toml")
@@ -233,6 +233,11 @@ def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Faul
     return read_memory(file, schemas, library, starts=starts, shown=str(file))[1]
 
 
+def _ways_served(settings: Settings) -> tuple[str, ...]:
+    """The ways by which a home can write to people."""
+    return (*((MAIL,) if settings.mail is not None else ()), CHAT)
+
+
 def _is_well_written(text: Source) -> bool:
     """True if a text has no faults of its own: what is wrong is with the names of others."""
     try:
@@ -242,24 +247,24 @@ def _is_well_written(text: Source) -> bool:
 
 
 def _warnings(
-    definitions: Iterable[Definition], library: Library, people: Directory | None, writes: bool
+    definitions: Iterable[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
     """Warnings about definitions of a library; a definition over which narval fails costs itself alone."""
     definitions = list(definitions)
     try:
-        return _doubtful(definitions, library, people, writes)
+        return _doubtful(definitions, library, people, by)
     except Exception as error:
         if len(definitions) == 1:
             return [unexpected(definitions[0].path, error)]
-        return [fault for one in definitions for fault in _warnings([one], library, people, writes)]
+        return [fault for one in definitions for fault in _warnings([one], library, people, by)]
 
 
 def _doubtful(
-    definitions: list[Definition], library: Library, people: Directory | None, writes: bool
+    definitions: list[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
     """Warnings about definitions of a library: their own, those of their kind, about dates (N25), about
     limits that cannot be kept on this system (A19), about calls at other agents without a time limit (G35),
-    and about the people whom they ask, whom a home `writes` to if it has a server (P14).
+    and about the people whom they ask, whom a home can write to `by` some ways.
     """
     now = time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -281,7 +286,7 @@ def _doubtful(
         for call in definition.remote_calls
         if call.timeout is None
     ]
-    asking = doubts(definitions, people, writes=writes) if people is not None else []
+    asking = doubts(definitions, people, by) if people is not None else []
     own = [warning for definition in definitions for warning in definition.warnings]
     return [*own, *limits, *dates, *remote, *asking, *warnings_of(definitions, library)]
 

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from narval.core.definitions.people.directory import Approval, Away, Directory, Person, WebRole
+from narval.core.definitions.people.directory import WAYS, Approval, Away, Directory, Person, WebRole
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, PatternError, SettingsError
 from narval.core.patterns.pattern import compile_pattern
@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
 
 PEOPLE_KEYS: Mapping[str, tuple[str, ...]] = {
-    "": ("people", "roles", "admin", "approval", "mail_trust"),
+    "": ("people", "roles", "admin", "approval", "mail_trust", "ways"),
     "people": ("name", "login", "mail", "roles", "web", "away"),
     "roles": ("above",),
     "admin": ("people", "roles"),
@@ -107,6 +107,7 @@ class _Reading:
             admin_roles=self._names("admin", "roles"),
             approvals=tuple(self._approvals()),
             mail_trust=trust,
+            ways=self._list("ways", fits=WAYS.__contains__, wanted=f"ways, some of {', '.join(WAYS)}"),
         )
 
     def _person(self, name: str) -> Person:

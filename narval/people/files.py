@@ -66,7 +66,7 @@ def items_asked(
         run = agent.runs[eid]
         claim = run.state.claim
         if (
-            FILE in run.definition.ways
+            FILE in run.definition.ways_of(view.people)
             and person not in run.state.votes
             and (claim is None or claim.by == person)
             and "answer" in acts_open_to(run.definition, run.state, person, at, view)

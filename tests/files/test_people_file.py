@@ -67,6 +67,7 @@ def test_P15_all_of_a_file_is_read() -> None:
     assert dict(found.above) == {"director": ("approver",)}
     assert (found.admin_people, found.admin_roles) == (("ann",), ("director",))
     assert found.mail_trust == "mx.example.org"
+    assert read('ways = ["chat"]').ways == ("chat",)
     assert read("") == Directory()
 
 
@@ -79,6 +80,7 @@ def test_P73_the_rules_of_a_home_are_read() -> None:
 
 
 NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
+WAYS = "ways, some of terminal, web, file, mail, chat"
 ADDRESSES = "addresses, such as ann@example.org"
 SHARED = "is that of a already; two people cannot share it"
 
@@ -88,6 +90,7 @@ SHARED = "is that of a already; two people cannot share it"
     [
         ("[people.ann]\nlogn = 1", ["2:1: unknown key 'logn'; did you mean 'login'?"]),
         ("peple = 1", ["1:1: unknown key 'peple'; did you mean 'people'?"]),
+        ("ways = ['letter']", [f"1:9: expected {WAYS}, found 'letter'"]),
         ("people = 1", ["1:10: people: expected tables, such as [people.ann], found 1"]),
         ("[people]\nann = 1", ["2:7: ann: expected a table, found 1"]),
         ("[people.Ann]", [f"1:9: expected a name {NAMED}, found 'Ann'"]),

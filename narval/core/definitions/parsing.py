@@ -6,13 +6,13 @@ returns the definitions it could make and all the faults (`library.Parsed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, Parsed
-from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.people.directory import WRITTEN, Directory
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError, Fault, UnreadableError
 from narval.core.kinds import DECLARATIONS, KINDS, PROCESS, XSLT, Kind
@@ -130,11 +130,13 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
     ]
 
 
-def doubts(definitions: Iterable[Definition], people: Directory, *, writes: bool = True) -> list[Fault]:
-    """Warnings about definitions that ask people, given those of a home, which `writes` to them."""
+def doubts(
+    definitions: Iterable[Definition], people: Directory, by: Collection[str] = WRITTEN
+) -> list[Fault]:
+    """Warnings about definitions that ask people of a home, which can write to them `by` some ways."""
     return [
         fault
         for name, kind in KINDS.items()
         if kind.asks and (asking := [definition for definition in definitions if definition.kind == name])
-        for fault in import_module(f"{kind.language}.checks").doubts(asking, people, writes=writes)
+        for fault in import_module(f"{kind.language}.checks").doubts(asking, people, by)
     ]

@@ -19,6 +19,12 @@ from narval.core.patterns.pattern import Condition, compile_pattern
 WebRole = Literal["reader", "person", "operator"]
 """The rights that a person has on pages (M66)."""
 
+MAIL, CHAT = WRITTEN = ("mail", "chat")
+"""The ways by which people are written to."""
+
+WAYS = ("terminal", "web", "file", *WRITTEN)
+"""The ways in which people are asked and answer."""
+
 
 APPROVED = "approve"
 """The outcome of work by which a call that waits for it is made."""
@@ -64,6 +70,8 @@ class Person(msgspec.Struct, frozen=True):
     """A person by a short `name`, which is what is recorded; `full_name` is for people to read.
 
     `login` is the user of this machine, `mail` the addresses: written from any, written to at the first.
+    `chat` are their addresses at chats, each behind its kind, such as `xmpp:ann@example.org`; `zone` is their
+    time zone, "" for that of the home, and `quiet` the hours in which they are left alone: `22:00-07:00`.
     """
 
     name: str
@@ -73,6 +81,13 @@ class Person(msgspec.Struct, frozen=True):
     roles: tuple[str, ...] = ()
     web: WebRole = "person"
     away: Away | None = None
+    chat: tuple[str, ...] = ()
+    zone: str = ""
+    quiet: str = ""
+
+    def addresses(self, way: str) -> tuple[str, ...]:
+        """The addresses at which they are written to in a way."""
+        return self.chat if way == CHAT else self.mail
 
 
 class Right(msgspec.Struct, frozen=True):
@@ -107,7 +122,8 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
 
     `above` has for each role those that it includes (K17). Administrators are listed by name or role.
     `mail_trust` is the server whose word on the origin of a mail is believed (P65). `owner` is the person who
-    holds every role and is administrator, where there is no file (P16).
+    holds every role and is administrator, where there is no file (P16). `ways` are those by which all work is
+    asked, besides those that it names.
     """
 
     people: tuple[Person, ...] = ()
@@ -117,6 +133,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
     approvals: tuple[Approval, ...] = ()
     mail_trust: str = ""
     owner: str = ""
+    ways: tuple[str, ...] = ()
 
     @classmethod
     def of_owner(cls, name: str) -> Directory:

@@ -37,8 +37,9 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     state, definition = decision.state, decision.definition
     assert event.act is not None, event
     row = ACTS_ON_ITEMS[event.name]
-    if row.who != "admin" and event.act.way not in definition.ways:
-        message = f"{event.act.way or 'this'} is no way to answer this; use {' or '.join(definition.ways)}"
+    ways = definition.ways_of(decision.people)
+    if row.who != "admin" and event.act.way not in ways:
+        message = f"{event.act.way or 'this'} is no way to answer this; use {' or '.join(ways)}"
         raise NotSoError("way-not-allowed", message)
     shown = event.arguments.get("shown")
     if shown and shown != state.shown:
@@ -186,7 +187,7 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
     decision.answer(event, state=state.status, outcome=outcome.name, answer=state.answer or None)
 
 
-WAYS_FOR_ALWAYS = ("terminal", "web", "mail")
+WAYS_FOR_ALWAYS = ("terminal", "web", "mail", "chat")
 """The ways by which somebody may have a rule added, or grant something."""
 
 

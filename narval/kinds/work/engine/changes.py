@@ -6,6 +6,7 @@ number of the session, mail or file.
 
 from __future__ import annotations
 
+from narval.core.definitions.people.directory import MAIL
 from narval.core.engines.decision import Inputs
 from narval.core.engines.run_state import RunBegan, RunChange
 from narval.kinds.work.engine.state import Handed, ItemClaim, Notice, Values, Vote, WorkState
@@ -294,8 +295,8 @@ class GivenUp(WorkChange, frozen=True):
 
 
 class NoticeAsked(WorkChange, frozen=True):
-    """A person is to be written to by `call`, and why. The token of the notice counts `until` a moment; None
-    for a notice without.
+    """A person is to be written to by `call` in a way, and why. The notice counts `until` a moment; None for
+    one that asks nothing.
     """
 
     at: float
@@ -303,9 +304,10 @@ class NoticeAsked(WorkChange, frozen=True):
     to: str
     why: str
     until: float | None = None
+    way: str = MAIL
 
     def apply(self, state: WorkState) -> None:
-        state.notices[self.call] = Notice(self.to, self.why, self.until)
+        state.notices[self.call] = Notice(self.to, self.why, self.until, way=self.way)
 
 
 class NoticePutOff(WorkChange, frozen=True):

@@ -55,13 +55,34 @@ def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str,
     """The people an item waits for, and its deadline."""
     if state.over or not state.people:
         return
-    claim = state.claim
+    claim, by_ways = state.claim, _asked_by_ways(state)
     if claim is not None:
-        yield Wait("answer", "person", f"{claim.by}, who has claimed it", until=claim.until)
+        yield Wait("answer", "person", f"{claim.by}, who has claimed it{by_ways}", until=claim.until)
     else:
-        yield Wait("answer", "person", asked(definition, state))
+        yield Wait("answer", "person", f"{asked(definition, state)}{by_ways}")
     if state.deadline is not None:
         yield Wait("deadline", "limit", until=state.deadline)
+
+
+MOST_NAMED = 5
+"""So many people are named who were written to; of more there is the number."""
+
+
+def _ways_of_asking(state: WorkState) -> dict[str, list[str]]:
+    """The ways by which people are asked in writing and may answer, by person."""
+    ways: dict[str, list[str]] = {}
+    for notice in state.notices.values():
+        if notice.standing == "live" and notice.until is not None:
+            ways.setdefault(notice.to, []).append(notice.way)
+    return {person: list(dict.fromkeys(names)) for person, names in ways.items()}
+
+
+def _asked_by_ways(state: WorkState) -> str:
+    """The words that say who is asked in writing, and by which way; "" if no one is."""
+    ways = _ways_of_asking(state)
+    named = [f"{person} by {' and '.join(names)}" for person, names in list(ways.items())[:MOST_NAMED]]
+    more = [f"{len(ways) - MOST_NAMED} more"] if len(ways) > MOST_NAMED else []
+    return f" (written to: {', '.join([*named, *more])})" if ways else ""
 
 
 def hides_votes(definition: WorkDefinition, state: WorkState) -> bool:
@@ -121,12 +142,14 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         return f"{identifier} has answered{'' if is_hidden else f' {state.votes[identifier].outcome}'}"
     if state.claim is not None and state.claim.by == identifier:
         return f"{identifier} has claimed it since {in_utc(state.claim.since)}"
+    if ways := _ways_of_asking(state).get(identifier):
+        return f"{identifier} was asked by {' and '.join(ways)}, and has not answered"
     if identifier == state.status:
         return _reason(definition, state) or f"it is {identifier}"
-    ways = [f"{start} by {why}" for start, end, why in DRAWN if end == identifier]
-    exists = ways or any(identifier == start for start, _, _ in DRAWN)
+    moves = [f"{start} by {why}" for start, end, why in DRAWN if end == identifier]
+    exists = moves or any(identifier == start for start, _, _ in DRAWN)
     return (
-        f"it is {state.status}, not {identifier}; to that lead {'; '.join(ways) or 'none'}"
+        f"it is {state.status}, not {identifier}; to that lead {'; '.join(moves) or 'none'}"
         if exists
         else None
     )
@@ -177,7 +200,7 @@ story: Story = {
     "Expired": Fact("Its deadline passed without an outcome."),
     "Withdrawn": Fact("It is withdrawn[ by {by}][: {why}]."),
     "GivenUp": Fact("It ends: nobody is left to do it, or it cannot be offered."),
-    "NoticeAsked": Fact("{to} is to be written to: {why}."),
+    "NoticeAsked": Fact("{to} is to be written to[, by {way}]: {why}."),
     "NoticePutOff": Fact("A notice did not go out[, and is tried again at {due:moment}]."),
     "NoticeGivenUp": Fact("A notice[ to {to}] did not go out[: {why}]."),
     "Notified": Fact("{to} was written to[, by {way}][: {why}]."),

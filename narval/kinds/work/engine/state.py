@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from narval.core.definitions.people.directory import MAIL
 from narval.core.engines.decision import Inputs
 from narval.core.engines.run_state import Moves, RunState
 from narval.kinds.work.engine import table
@@ -48,7 +49,8 @@ class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A notice to a person: why, until when its token counts (None: it has none), how often it was tried.
+    """A notice to a person: why, until when it counts (None: it asks nothing), how often it was tried, and by
+    which way it goes.
 
     `due` is the moment of the next try. Its `standing` is live, spent, or void; `fruitless` counts the mails
     that had its token and were no answer.
@@ -61,9 +63,10 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     due: float | None = None
     standing: str = "live"
     fruitless: int = 0
+    way: str = MAIL
 
     def counts(self, now: float) -> bool:
-        """True while somebody can answer by its token."""
+        """True while somebody can answer it."""
         return self.standing == "live" and self.until is not None and now < self.until
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 
 from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.library import Library
-from narval.core.definitions.people.directory import BY_A_RULE, GRANTING, Directory
+from narval.core.definitions.people.directory import BY_A_RULE, CHAT, GRANTING, MAIL, Directory
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
 from narval.kinds.work.language.definition import Audience, WorkDefinition
@@ -40,19 +40,26 @@ def _seconds(length: Appointment) -> float:
     return length.length.days * 86400 + length.length.seconds
 
 
-def doubts(works: Iterable[WorkDefinition], people: Directory, *, writes: bool = True) -> list[Fault]:
-    """Warnings about work as it is asked of the people of a home, which can write mail or not; what ships for
-    rules and grants is for either.
+_NO_SERVER: Mapping[str, str] = {
+    MAIL: "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml",
+    CHAT: "chat is a way, and there is no chat; add [chats.NAME] to etc/narval.toml",
+}
+"""The warning about a way by which no one can be written to."""
+
+
+def doubts(works: Iterable[WorkDefinition], people: Directory, by: Collection[str]) -> list[Fault]:
+    """Warnings about work as it is asked of the people of a home, which can write to them by some ways; what
+    ships for rules and grants is for any.
     """
     works = list(works)
-    unsent = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
-    ships = (BY_A_RULE, GRANTING)
-    by_mail = [work for work in works if "mail" in work.ways and work.full_name not in ships]
+    own = [work for work in works if work.full_name not in (BY_A_RULE, GRANTING)]
     return [
         *(
             Fault(work.path, work.line, 1, f"{work.full_name}: {unsent}", warning=True)
-            for work in by_mail
-            if not writes
+            for way, unsent in _NO_SERVER.items()
+            if way not in by
+            for work in own
+            if way in work.ways_of(people)
         ),
         *_doubts_of_people(works, people),
     ]

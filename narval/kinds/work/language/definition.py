@@ -9,6 +9,7 @@ import msgspec
 
 from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.reading.values import TextTemplate
 from narval.kinds.work.language.fields import FormField
@@ -41,9 +42,6 @@ ACTS = (
     "renew",
 )
 """The names of all that may be done to an item; no outcome has one of them."""
-
-WAYS = ("terminal", "web", "file", "mail")
-"""The ways in which people are asked and answer."""
 
 LEASE = Appointment("1d", Length(days=1))
 """The time that a claim lasts where nothing else is said."""
@@ -166,6 +164,10 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         expired = ("expired",) if self.may_expire else ()
         no_quorum = ("no-quorum",) if self.is_voted and not self.otherwise else ()
         return ("refused", *expired, "withdrawn", *no_quorum)
+
+    def ways_of(self, people: Directory) -> tuple[str, ...]:
+        """The ways in which people are asked and answer: those it names, and those of all work of a home."""
+        return tuple(dict.fromkeys((*self.ways, *people.ways))) if people.ways else self.ways
 
     def outcome(self, name: str) -> WorkOutcome | None:
         """The outcome of a name."""

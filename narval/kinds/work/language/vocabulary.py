@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from narval.core.definitions.appointment import Appointment
+from narval.core.definitions.people.directory import WAYS
 from narval.core.definitions.reading.appointments import interval
 from narval.core.definitions.reading.vocabulary import (
     COMMON,
@@ -20,7 +21,7 @@ from narval.core.definitions.reading.vocabulary import (
     yes_no,
 )
 from narval.core.definitions.suggestions import closest
-from narval.kinds.work.language.definition import ACTS, OF_STEP, REQUESTER, WAYS
+from narval.kinds.work.language.definition import ACTS, OF_STEP, REQUESTER
 from narval.kinds.work.language.fields import FieldType
 
 _TAKEN = frozenset({*ACTS, "default"})

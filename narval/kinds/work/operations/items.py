@@ -235,7 +235,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
         "answers": [_vote(vote) for vote in state.votes.values()] if sees_votes else None,
         "answer": state.answer or None,
-        "ways": list(definition.ways),
+        "ways": list(definition.ways_of(look.view.people)),
     }
 
 

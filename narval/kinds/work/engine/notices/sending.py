@@ -1,18 +1,20 @@
-"""Sending of notices: who is written to about an item, when, and why (P32, P60, P63, P77).
+"""Sending of notices: who is written to about an item, by which way, when, and why.
 
-A notice is a call, which the runtime makes; a person answers by the token that the notice brings. Whoever may
-act has one that counts, and no one else does: so who comes to be asked is written to, and the token of who is
-not asked any more is void.
+A notice is a call, which the runtime makes; a person answers it, a mail by the token that it brings. Whoever
+may act has one that counts by each way of the item, and no one else does: so who comes to be asked is written
+to, and the notice of who is not asked any more is void. At a chat those are told so, because the message
+stays in view; a mail is left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN
 from narval.core.engines import commands
 from narval.core.engines.calls import backoff
 from narval.core.engines.commands import NOTICE
-from narval.core.engines.events import Plain, Returned
+from narval.core.engines.events import Plain, Returned, Signalled
 from narval.kinds.work.engine.changes import (
     Escalated,
     NoticeAsked,
@@ -25,11 +27,8 @@ from narval.kinds.work.engine.changes import (
 from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.state import WorkState
 
-MAIL = "mail"
-"""The way of notices."""
-
 LIFE = 30 * 86400.0
-"""Seconds for which a token counts at most."""
+"""Seconds for which a notice counts at most."""
 
 MOST_TRIES = 24
 """A notice is tried so often, later and later, for a day at most."""
@@ -40,46 +39,86 @@ FIRST_WAIT = 30.0
 TIMEOUT = 120.0
 """Seconds that a try may take."""
 
+TAKEN = "taken"
+"""The reason of a notice to whom an item does not ask any more."""
+
 
 def settle(decision: WorkDecision) -> None:
-    """See that who may act has a token that counts, and that no token of others does."""
+    """See that who may act has a notice that counts by each way of the item, and that no others do."""
+    if decision.state.status in ("offered", "claimed"):
+        for way in decision.definition.ways_of(decision.people):
+            if way in WRITTEN:
+                _settle_way(decision, way)
+
+
+def _settle_way(decision: WorkDecision, way: str) -> None:
     state, now = decision.state, decision.event.at
-    if MAIL not in decision.definition.ways or state.status not in ("offered", "claimed"):
-        return
-    asked = decision.to_be_told()
+    asked, notices = decision.to_be_told(), state.notices.items()
     void = tuple(
         call
-        for call, notice in state.notices.items()
-        if notice.standing == "live" and notice.until is not None and notice.to not in asked
+        for call, notice in notices
+        if notice.way == way
+        and notice.standing == "live"
+        and notice.until is not None
+        and notice.to not in asked
     )
     if void:
+        not_asked = dict.fromkeys(state.notices[call].to for call in void)
         decision.change(TokensVoided(now, void))
-    have = {notice.to for notice in state.notices.values() if notice.counts(now)}
+        for person in not_asked if way == CHAT else ():
+            if not _has_just_acted(decision, person):
+                write(decision, way, person, TAKEN, _why_not_asked(state, person))
+    have = {notice.to for _, notice in notices if notice.way == way and notice.counts(now)}
     reminded = {to for change in decision.changes if isinstance(change, Reminded) for to in change.to}
     escalated = any(isinstance(change, Escalated) for change in decision.changes)
     for person in asked:
         if person in reminded or person not in have:
             new = "claimed" if state.claim is not None else "escalated" if escalated else "offered"
             why = "reminder" if person in reminded else new
-            write(decision, person, why, until=min(now + LIFE, state.deadline or now + LIFE))
+            write(decision, way, person, why, until=min(now + LIFE, state.deadline or now + LIFE))
+
+
+def _why_not_asked(state: WorkState, person: str) -> str:
+    """The sentence for a person whose message about an item counts no more, though the item goes on."""
+    if person in state.votes:
+        return f"you have answered {state.votes[person].outcome}"
+    return f"{state.claim.by} has it now" if state.claim is not None else "you are not asked any more"
+
+
+def _has_just_acted(decision: WorkDecision, person: str) -> bool:
+    """True of the person whose act by chat is what has happened: its answer tells them."""
+    event = decision.event
+    return (
+        isinstance(event, Signalled)
+        and event.by == person
+        and event.act is not None
+        and event.act.way == CHAT
+    )
 
 
 def tell_end(decision: WorkDecision, sentence: str) -> None:
-    """Tell all who were written to that an item has ended, once; not who ended it."""
+    """Tell all who were written to that an item has ended, once by each way; not who ended it, but for a
+    message at a chat that was answered elsewhere.
+    """
     state = decision.state
-    written_to = dict.fromkeys((*state.notified, *(notice.to for notice in state.notices.values())))
-    for person in written_to:
-        if person not in state.ended_by.split():
-            write(decision, person, state.status, sentence)
+    written_to = dict.fromkeys((notice.to, notice.way) for notice in state.notices.values())
+    noted = {person for person, _ in written_to}
+    written_to |= dict.fromkeys((person, MAIL) for person in state.notified if person not in noted)
+    for person, way in written_to:
+        is_told = _has_just_acted(decision, person) if way == CHAT else person in state.ended_by.split()
+        if not is_told:
+            write(decision, way, person, state.status, sentence)
 
 
-def write(decision: WorkDecision, person: str, why: str, text: str = "", until: float | None = None) -> None:
-    """Have a person written to who has an address."""
+def write(
+    decision: WorkDecision, way: str, person: str, why: str, text: str = "", until: float | None = None
+) -> None:
+    """Have a person written to in a way who has an address for it."""
     recipient = decision.people.person(person)
-    if recipient is None or not recipient.mail:
+    if recipient is None or not recipient.addresses(way):
         return
     call = decision.identifier()
-    decision.change(NoticeAsked(decision.event.at, call, person, why, until))
+    decision.change(NoticeAsked(decision.event.at, call, person, why, until, way))
     _call(decision, call, text)
 
 
@@ -87,8 +126,12 @@ def _call(decision: WorkDecision, call: str, text: str = "") -> None:
     notice, state = decision.state.notices[call], decision.state
     payload: dict[str, Plain] = {"why": notice.why, "shown": state.shown, "title": state.title}
     payload |= {"until": notice.until, "text": text}
+    if notice.way == CHAT:
+        payload["deadline"] = state.deadline
     decision.ask(
-        commands.Call(call, NOTICE, MAIL, notice.to, timeout=TIMEOUT, attempt=notice.tries, payload=payload)
+        commands.Call(
+            call, NOTICE, notice.way, notice.to, timeout=TIMEOUT, attempt=notice.tries, payload=payload
+        )
     )
 
 
@@ -104,7 +147,7 @@ def returned(decision: WorkDecision, event: Returned) -> None:
     until = value.get("until")
     if problem is None and not event.abandoned:
         message = str(value.get("message", ""))
-        decision.change(Notified(now, notice.to, MAIL, message, notice.why, event.call))
+        decision.change(Notified(now, notice.to, notice.way, message, notice.why, event.call))
     elif isinstance(until, float | int):
         decision.change(NoticePutOff(now, event.call, float(until)))
     elif problem is None or problem.final or notice.tries >= MOST_TRIES or notice.standing != "live":
@@ -116,7 +159,7 @@ def returned(decision: WorkDecision, event: Returned) -> None:
 
 
 def try_again(decision: WorkDecision) -> None:
-    """Try notices again whose moment has come: with the same id, so that they are the same mails."""
+    """Try notices again whose moment has come: with the same id, so that they are the same messages."""
     for call in _due(decision.state, decision.event.at):
         decision.change(NoticePutOff(decision.event.at, call))
         _call(decision, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narval.core.definitions.people.directory import MAIL
 from narval.core.engines.events import Failure, Signalled
 from narval.kinds.work.engine.changes import Fruitless, TokenSpent, TokensVoided
 from narval.kinds.work.engine.decision import WorkDecision
@@ -45,7 +46,7 @@ def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
         return
     if failure.kind not in (SPENT, EXPIRED):
         count_fruitless(decision, event)
-        write(decision, event.by, "refused", failure.message)
+        write(decision, MAIL, event.by, "refused", failure.message)
     else:
         _tell_once(decision, event.by, SPENT, failure.message)
 
@@ -60,7 +61,7 @@ def no_act(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
 def _tell_once(decision: WorkDecision, person: str, why: str, text: str) -> None:
     """Write to a person about an item, once for this reason."""
     if not any(notice.to == person and notice.why == why for notice in decision.state.notices.values()):
-        write(decision, person, why, text)
+        write(decision, MAIL, person, why, text)
 
 
 def count_fruitless(decision: WorkDecision, event: Signalled) -> None:
