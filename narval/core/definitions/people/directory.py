@@ -67,23 +67,28 @@ class Away(msgspec.Struct, frozen=True):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A person by a short `name`, which is what is recorded; `full_name` is for people to read.
-
-    `login` is the user of this machine, `mail` the addresses: written from any, written to at the first.
-    `chat` are their addresses at chats, each behind its kind, such as `xmpp:ann@example.org`; `zone` is their
-    time zone, "" for that of the home, and `quiet` the hours in which they are left alone: `22:00-07:00`.
-    """
+    """A person of a home."""
 
     name: str
+    """A short name, which is what is recorded."""
     full_name: str = ""
+    """The name for people to read."""
     login: str = ""
+    """The user of this machine that they are."""
     mail: tuple[str, ...] = ()
+    """The addresses of mail: they write from any, and are written to at the first."""
     roles: tuple[str, ...] = ()
+    """The roles that they hold."""
     web: WebRole = "person"
+    """The rights that they have on pages."""
     away: Away | None = None
+    """The absence of the person, None without one."""
     chat: tuple[str, ...] = ()
+    """The addresses at chats, each behind its kind: `xmpp:ann@example.org`."""
     zone: str = ""
+    """The time zone of the person, "" for that of the home."""
     quiet: str = ""
+    """The hours in which they are left alone, such as `22:00-07:00`."""
 
     def addresses(self, way: str) -> tuple[str, ...]:
         """The addresses at which they are written to in a way."""
