@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import re
 import socket
+import ssl
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -51,8 +54,12 @@ class FetchError(ActionError):
     """An address cannot be fetched.
 
     `kind` is `unreachable` (no server, no whole answer in time), `forbidden` (it lies inside), `bad-address`,
-    `bad-answer` or `too-large`.
+    `bad-answer` or `too-large`. `was_sent` says that the request may have reached the server.
     """
+
+    def __init__(self, message: str, kind: str, *, was_sent: bool = False) -> None:
+        super().__init__(message, kind)
+        self.was_sent = was_sent
 
 
 class Fetched(NamedTuple):
@@ -163,14 +170,18 @@ async def fetched(
     seconds: float = MOST_SECONDS,
     silent: float = SILENT_SECONDS,
     received: Callable[[bytes], None] | None = None,
+    tls_ca: Path | None = None,
 ) -> Fetched:
     """Ask for a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings.
 
     The answer has at most `most` bytes, unpacked, and takes at most so many seconds, `silent` of them without
-    a byte; `received` is told each piece as it comes. Raises FetchError.
+    a byte; `received` is told each piece as it comes. `tls_ca` is a file with the certificates that may sign
+    the server's; None: those of this machine. Raises FetchError.
     """
     loaded = _client_parts.cache_info().currsize
     httpx2, tls = _client_parts() if loaded else await asyncio.to_thread(_client_parts)
+    if tls_ca is not None:
+        tls = _tls_of(tls_ca)
     # No connection is kept: it was made, and its certificate checked, for one name of its address.
     limits = httpx2.Limits(max_keepalive_connections=0)
     client = httpx2.AsyncClient(verify=tls, timeout=silent, limits=limits, trust_env=False)
@@ -181,11 +192,15 @@ async def fetched(
             request = _Request(url, method, sent, body, grants, known, most, received)
             return await _followed(client, request)
     except TimeoutError:
-        raise FetchError(f"no whole answer within {seconds:g} s", "unreachable") from None
+        raise FetchError(f"no whole answer within {seconds:g} s", "unreachable", was_sent=True) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
-        raise FetchError(str(error) or type(error).__name__, "unreachable") from None
+        was_sent = isinstance(error, httpx2.TransportError) and not isinstance(
+            error, httpx2.ConnectError | httpx2.ConnectTimeout
+        )
+        raise FetchError(str(error) or type(error).__name__, "unreachable", was_sent=was_sent) from None
     except zlib.error as error:
-        raise FetchError(f"the answer is badly compressed: {error}", "bad-answer") from None
+        message = f"the answer is badly compressed: {error}"
+        raise FetchError(message, "bad-answer", was_sent=True) from None
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
@@ -215,7 +230,18 @@ def is_web(url: str) -> bool:
 def _client_parts() -> tuple[Any, Any]:
     """The library and its TLS context: the import takes 0.2 s, and the context reads all certificates."""
     httpx2 = importlib.import_module("httpx2")
+    for name in ("httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # they log whole URLs, and some have a secret
     return httpx2, httpx2.create_ssl_context()
+
+
+@cache
+def _tls_of(tls_ca: Path) -> ssl.SSLContext:
+    """The TLS context that trusts the certificates of a file alone. Raises FetchError."""
+    try:
+        return ssl.create_default_context(cafile=tls_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise FetchError(f"expected certificates in {tls_ca}: {error}", "unreachable") from None
 
 
 async def _followed(client: Any, request: _Request) -> Fetched:
@@ -238,7 +264,7 @@ async def _followed(client: Any, request: _Request) -> Fetched:
         finally:
             await response.aclose()
             client.cookies.clear()  # those of one host would go to another at the same address
-    raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer")
+    raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer", was_sent=True)
 
 
 async def _asked(client: Any, url: str, wanted: _Request) -> Any:
@@ -302,14 +328,14 @@ async def _body(response: Any, most: int, received: Callable[[bytes], None] | No
     """The body, and never more of it than is allowed: a kilobyte may unfold to a megabyte."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", *_ENCODINGS):
-        raise FetchError(f"the answer is encoded as {encoding!r}, unasked", "bad-answer")
+        raise FetchError(f"the answer is encoded as {encoding!r}, unasked", "bad-answer", was_sent=True)
     unfold = zlib.decompressobj(wbits=47) if encoding in _ENCODINGS else None
     body = bytearray()
     async for chunk in response.aiter_raw():
         piece = unfold.decompress(chunk, most + 1 - len(body)) if unfold else chunk
         body += piece
         if len(body) > most:
-            raise FetchError(f"expected at most {most:,} bytes, got more", "too-large")
+            raise FetchError(f"expected at most {most:,} bytes, got more", "too-large", was_sent=True)
         if received is not None:
             received(piece)
     return bytes(body)

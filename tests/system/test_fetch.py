@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ import pytest
 import narval
 from narval import Fetched, FetchError
 from narval.system.fetch import Grant, KnownPlace, fetched, is_public, within
+from tests.certificates import make_certificate
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -335,3 +337,60 @@ def test_a_path_is_within_its_service(path: str, url: str) -> None:
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
     with pytest.raises(FetchError, match="expected a path below"):
         within("https://a.example/v1", path)
+
+
+@pytest.mark.parametrize(
+    ("speak", "was_sent"),
+    [(None, False), (b"", True), (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", True)],
+    ids=["nobody listens", "no answer", "half an answer"],
+)
+def test_an_error_says_if_the_request_may_have_reached_the_server(
+    speak: bytes | None, was_sent: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/it"
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(speak or b"")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        if speak is None:
+            server.close()
+        else:
+            thread.start()
+        with pytest.raises(FetchError) as error:
+            asked(url, method="POST", body=b"x", allow=["127.0.0.1"])
+        assert (error.value.kind, error.value.was_sent) == ("unreachable", was_sent)
+        if speak is not None:
+            thread.join()
+
+
+def test_no_url_is_logged(servers: tuple[int, int], caplog: pytest.LogCaptureFixture) -> None:
+    """A secret may stand in the path of one."""
+    with caplog.at_level("DEBUG"):
+        asked(f"http://127.0.0.1:{servers[0]}/secret", allow=["127.0.0.1"])
+    assert "secret" not in caplog.text
+
+
+def test_certificates_of_a_file_are_trusted_for_one_request(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    url = f"https://127.0.0.1:{server.server_address[1]}/it"
+    try:
+        assert asked(url, allow=["127.0.0.1"], tls_ca=Path(certificate)).startswith("GET|/it")
+        with pytest.raises(FetchError, match="CERTIFICATE_VERIFY_FAILED"):
+            asked(url, allow=["127.0.0.1"])
+        with pytest.raises(FetchError, match="expected certificates in"):
+            asked(url, allow=["127.0.0.1"], tls_ca=tmp_path / "none.pem")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -8,17 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import uvicorn
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -39,29 +32,6 @@ ECHO = types.Tool(
     description="Say it again.",
     input_schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
 )
-
-
-def make_certificate(folder: Path) -> tuple[str, str]:
-    """Make a certificate for 127.0.0.1 that signs itself; the files of it and of its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a server of a test")])
-    addresses = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(addresses, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "certificate.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
-    form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, none))
-    return str(folder / "certificate.pem"), str(folder / "key.pem")
 
 
 class OAuthServer:

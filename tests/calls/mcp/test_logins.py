@@ -20,7 +20,8 @@ import httpx2
 
 import narval
 from narval.surfaces.python.agent import Agent
-from tests.calls.mcp.oauth_server import OAuthServer, make_certificate
+from tests.calls.mcp.oauth_server import OAuthServer
+from tests.certificates import make_certificate
 from tests.docs.typed import blocks, commands
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import data, well

@@ -27,7 +27,7 @@ from narval.files.settings import Settings, read_settings
 from narval.surfaces.cli.daemon.serving import mcp
 from narval.surfaces.http.server import listening_at
 from narval.surfaces.mcp.http import MOST_BYTES
-from tests.calls.mcp.oauth_server import make_certificate
+from tests.certificates import make_certificate
 from tests.surfaces.cli.command_line import narval
 from tests.surfaces.mcp.home_of_clients import MODES, OTHER_TOKEN, TOKEN, HomeOfClients, home_at_work, served
 
