@@ -29,6 +29,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
+from narval.files.outside.peers import read_peers
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.outside.tool_doubts import doubts_of_tools
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
@@ -55,7 +56,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     people, of_people = read_people(home.path)
     by = _ways_served(settings)
     trust, of_trust = read_trust(home.path)
-    wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path))
+    wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path), *read_peers(home.path)[1])
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
     libraries = tuple(found.library for found in reading.libraries(snapshot))

@@ -51,7 +51,7 @@ from narval.files.toml import (
     text,
     zone,
 )
-from narval.files.web_settings import WEB, WebSettings, read_web
+from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, read_link, read_web
 from narval.system.unexpected import unexpected
 
 FILE = "etc/narval.toml"
@@ -217,6 +217,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The webhooks, by name."""
     web: WebSettings = WebSettings()
     """The settings of what `narval web` serves beside the pages."""
+    link: LinkSettings = LinkSettings()
+    """The settings of the place where peers ask this home."""
     propose: ProposeSettings = ProposeSettings()
     """The settings of what drafts definitions."""
     agent: Given = MappingProxyType({})
@@ -288,6 +290,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     sources = read_sources(file) if SOURCES in values else {}
     hooks = read_hooks(file) if HOOKS in values else {}
     web = read_web(file) if WEB in values else WebSettings()
+    link = read_link(file) if LINK in values else LinkSettings()
     services = read_services(file)
     propose = _propose(file, services) if PROPOSE in values else ProposeSettings()
     servers = read_mcp_servers(file) if MCP in values else ()
@@ -309,6 +312,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         SOURCES: sources,
         HOOKS: hooks,
         WEB: web,
+        LINK: link,
         PROPOSE: propose,
         "services": services,
         MCP: servers,
@@ -361,7 +365,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, PROPOSE, MCP, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, LINK, PROPOSE, MCP, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

@@ -1,4 +1,4 @@
-"""Settings of what `narval web` serves beside the pages: the table `[web]`."""
+"""Settings of what `narval web` serves beside the pages: the tables `[web]` and `[link]`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from narval.files.toml import Reader, TomlFile, flag, or_none, readers_of, text
 
 WEB = "web"
 """The table of the settings."""
+
+LINK = "link"
+"""The table of the settings with the place where peers ask this home."""
 
 _AT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):([0-9]{1,5})")
 
@@ -61,22 +64,50 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host(self) -> str:
-        """The address alone, "" of none."""
-        return (self.mcp or "").rpartition(":")[0].strip("[]")
+        """The address of MCP alone, "" of none."""
+        return host_and_port(self.mcp)[0]
 
     @property
     def port(self) -> int:
-        """The port, 0 of none."""
-        return int((self.mcp or ":0").rpartition(":")[2])
+        """The port of MCP, 0 of none."""
+        return host_and_port(self.mcp)[1]
 
-    @property
-    def is_loopback(self) -> bool:
-        """True if only this machine reaches the address."""
-        return self.host == "localhost" or ip_address(self.host).is_loopback
+
+class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the place where peers ask this home, and callers over HTTP; `narval web` serves it."""
+
+    listen: Annotated[str | None, or_none(_address)] = None
+    """The address where peers and callers ask this home; None: nowhere."""
+    cert: Annotated[str | None, or_none(text)] = None
+    """The file with the certificate, and those above it (PEM); without one there is no TLS."""
+    key: Annotated[str | None, or_none(text)] = None
+    """The file with its key (PEM)."""
+
+
+def host_and_port(address: str | None) -> tuple[str, int]:
+    """The host and the port of an address of the settings; "" and 0 of none."""
+    host, _, port = (address or ":0").rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """True if a host, a name or an address, is this machine alone."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_open(address: str) -> bool:
+    """True if other machines reach an address of the settings."""
+    return not is_loopback(host_and_port(address)[0])
 
 
 WEB_READERS: dict[str, Reader] = dict(readers_of(WebSettings))
 """The readers of `[web]`."""
+
+LINK_READERS: dict[str, Reader] = dict(readers_of(LinkSettings))
+"""The readers of `[link]`."""
 
 
 def read_web(file: TomlFile) -> WebSettings:
@@ -87,7 +118,21 @@ def read_web(file: TomlFile) -> WebSettings:
     settings = WebSettings(**values)
     if (settings.mcp_certificate is None) != (settings.mcp_key is None):
         file.note((WEB,), "web: expected mcp_certificate and mcp_key, or neither of them")
-    elif settings.mcp is not None and not settings.is_loopback and settings.mcp_key is None:
+    elif settings.mcp is not None and _is_open(settings.mcp) and settings.mcp_key is None:
         needed = "an address of this machine alone (127.0.0.1), or mcp_certificate and mcp_key beside it"
         file.note((WEB, "mcp"), f"web.mcp: expected {needed}: tokens go over it", of_value=True)
+    return settings
+
+
+def read_link(file: TomlFile) -> LinkSettings:
+    """The table `[link]` of a file of settings; what is wrong is noted there."""
+    values = file.read(LINK_READERS, LINK)
+    if file.faults:
+        return LinkSettings()
+    settings = LinkSettings(**values)
+    if (settings.cert is None) != (settings.key is None):
+        file.note((LINK,), "link: expected cert and key, or neither of them")
+    elif settings.listen is not None and _is_open(settings.listen) and settings.key is None:
+        needed = "an address of this machine alone (127.0.0.1), or cert and key beside it"
+        file.note((LINK, "listen"), f"link.listen: expected {needed}: tokens go over it", of_value=True)
     return settings

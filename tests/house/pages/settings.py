@@ -18,6 +18,7 @@ from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, MCP_READERS, McpServer
+from narval.files.outside.peers import PEER_READERS, PeerSettings
 from narval.files.outside.services import KINDS_OF_SERVICES, SERVICE_TABLES
 from narval.files.outside.sources import (
     DATAFLOWS,
@@ -41,7 +42,7 @@ from narval.files.settings import (
     Settings,
 )
 from narval.files.toml import Reader, taken_at_start
-from narval.files.web_settings import WEB, WEB_READERS, WebSettings
+from narval.files.web_settings import LINK, LINK_READERS, WEB, WEB_READERS, LinkSettings, WebSettings
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
 from tests.places import ROOT
 
@@ -88,6 +89,7 @@ INNER = (
     SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
     SettingsTable(f"[{WEB}]", "[narval as an MCP server](mcp-server.md)", WEB_READERS, WebSettings),
+    SettingsTable(f"[{LINK}]", "[links](links.md)", LINK_READERS, LinkSettings),
     SettingsTable(f"[{PROPOSE}]", "[proposals](proposals.md)", PROPOSE_READERS, ProposeSettings),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
     SettingsTable(
@@ -119,6 +121,15 @@ def lines() -> Iterator[str]:
             for name, read in found.readers.items()
         )
         yield from table(("setting", "takes", "default", "is")[:columns], (row[:columns] for row in rows))
+    yield "\n## `etc/peers.toml`\n\nA table for each peer, `[NAME]`. Explained under [links](links.md).\n"
+    fields = explained(PeerSettings)
+    yield from table(
+        ("setting", "takes", "default", "is"),
+        (
+            (code(name), expected(read, BAD_VALUES), default(PeerSettings, name), fields.get(name, ""))
+            for name, read in PEER_READERS.items()
+        ),
+    )
     yield "\n## `etc/people.toml`\n\nExplained under [people](people.md#who-is-who).\n"
     yield from table(
         ("table", "keys"),

@@ -1,0 +1,191 @@
+"""Peers: `etc/peers.toml`, the other homes with which this one is linked, each what it may do here.
+
+A peer whose address is known is asked, with a token that is a secret of this home. One that asks this home
+proves itself by a token of which the file has the digest alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from narval.core.agent_name import NAME
+from narval.core.errors import Fault, SettingsError
+from narval.core.source.text import Source
+from narval.files.agents.settings import EVERYBODY
+from narval.files.toml import InnerError, Reader, TomlFile, count, or_none, readers_of, size, text
+from narval.files.web_settings import is_loopback
+from narval.system.unexpected import unexpected
+
+PEERS_FILE = "etc/peers.toml"
+"""The file of a home that has its peers."""
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""The most that a peer may be allowed to send in a minute."""
+
+PeerScope = Literal["read", "write"]
+"""The right that a peer may have to ask operations: `read` leaves the home as it is, `write` alters it."""
+
+_SCOPES: tuple[PeerScope, ...] = ("read", "write")
+
+
+def peer_name(value: object) -> str:
+    """Read the name of a peer. Raises ValueError with what was expected."""
+    if not isinstance(value, str) or NAME.fullmatch(value) is None:
+        raise ValueError("the name of a peer, a lower-case letter and up to 62 more, digits, - or _")
+    return value
+
+
+def peer_url(value: object) -> str:
+    """Read the address of a peer, without a path. Raises ValueError with what was expected."""
+    expected = 'an address of https, such as "https://office.example.org:8766"'
+    if not isinstance(value, str) or not re.fullmatch(r"[!-~]+", value):
+        raise ValueError(expected)
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError(expected) from None
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        raise ValueError(expected)
+    if parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError(f"{expected}, with no path and no password")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError(f"{expected}: tokens go over it, and http is for this machine alone")
+    return value.rstrip("/")
+
+
+def _digest(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+        raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
+    return value.lower()
+
+
+def _agents(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError('a list of agents of this home, such as ["shop"], or ["*"] for all')
+    for number, name in enumerate(value):
+        if name != EVERYBODY and not (isinstance(name, str) and NAME.fullmatch(name)):
+            raise InnerError("the name of an agent, or * for all", number)
+    return tuple(dict.fromkeys(value))
+
+
+def _asks(value: object) -> tuple[PeerScope, ...]:
+    if not isinstance(value, list):
+        raise ValueError('a list of what may be asked, such as ["read"]')
+    for number, scope in enumerate(value):
+        if scope not in _SCOPES:
+            raise InnerError(" or ".join(_SCOPES), number)
+    return tuple(scope for scope in _SCOPES if scope in value)
+
+
+def _bytes(value: object) -> int:
+    most = size(value)
+    if most > MOST_BYTES:
+        raise ValueError('at most "1024M"')
+    return most
+
+
+class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer: another home with which this one is linked, and all that it may do here."""
+
+    name: str
+    """Its name here, which its table has: `shop@office` is the agent shop of the peer office."""
+    url: Annotated[str | None, or_none(peer_url)] = None
+    """The address where it is asked; empty: it is not asked, and asks us."""
+    token: Annotated[str | None, or_none(text)] = None
+    """The name of the secret by which this home proves itself there: a variable, or a file in `etc/`."""
+    token_sha256: Annotated[str | None, or_none(_digest)] = None
+    """The SHA-256 of the token by which it proves itself here; empty: it cannot ask us."""
+    ca: Annotated[str | None, or_none(text)] = None
+    """The file of certificates (PEM) against which that of its address is checked; empty: the system's."""
+    agents: Annotated[tuple[str, ...], _agents] = ()
+    """The agents of this home that may write to its agents, and be written to by them; `*` is all."""
+    asks: Annotated[tuple[PeerScope, ...], _asks] = ()
+    """What it may ask of this home, as `narval --peer` does: read, write."""
+    requests: Annotated[int, count(600_000)] = 60_000
+    """The requests that are taken from it in a minute."""
+    bytes: Annotated[int, _bytes] = 256 * 1024 * 1024
+    """The bytes that are taken from it in a minute."""
+
+    def may_address(self, agent: str) -> bool:
+        """True if this agent of the home may write to agents of the peer, and be written to by them."""
+        return agent in self.agents or EVERYBODY in self.agents
+
+    def ca_file(self, home: Path) -> str | None:
+        """The path of the file of certificates, which begins at the home where it is relative."""
+        return os.path.normpath(home / self.ca) if self.ca else None
+
+
+PEER_READERS: Mapping[str, Reader] = readers_of(PeerSettings)
+"""The readers of the table of a peer."""
+
+Peers = Mapping[str, PeerSettings]
+"""The peers of a home, by name."""
+
+NO_PEERS: Peers = MappingProxyType({})
+
+
+def read_peers(home: Path | None) -> tuple[Peers | None, list[Fault]]:
+    """The peers of a home, or all that is wrong with their file; there need be none."""
+    if home is None or not (home / PEERS_FILE).exists():
+        return NO_PEERS, []
+    return _peers(TomlFile.of(home / PEERS_FILE, PEERS_FILE))
+
+
+def parse_peers(source: Source) -> tuple[Peers | None, list[Fault]]:
+    """The peers that a text of TOML names, or all that is wrong with it."""
+    return _peers(TomlFile(source))
+
+
+def load_peers(home: Path | None) -> Peers:
+    """The peers of a home, or of one in memory. Raises SettingsError with all the faults of its file."""
+    peers, faults = read_peers(home)
+    if peers is None:
+        raise SettingsError("\n".join(map(str, faults)))
+    return peers
+
+
+def _peers(file: TomlFile) -> tuple[Peers | None, list[Fault]]:
+    try:
+        peers = {name: peer for name in file.table if (peer := _peer(file, name)) is not None}
+        _check_digests(file, peers.values())
+    except Exception as error:
+        return None, [unexpected(file.shown, error)]
+    return (None, sorted(set(file.faults))) if file.faults else (MappingProxyType(peers), [])
+
+
+def _peer(file: TomlFile, name: str) -> PeerSettings | None:
+    """The peer of a table; what is wrong is noted."""
+    before = len(file.faults)
+    try:
+        peer_name(name)
+    except ValueError as error:
+        file.note((name,), f"{name:.80}: expected {error}")
+    values: dict[str, Any] = file.read(PEER_READERS, name)
+    if len(file.faults) > before:
+        return None
+    peer = PeerSettings(name=name, **values)
+    if (peer.url is None) != (peer.token is None):
+        needed = "url and token (this home asks it), or neither of them"
+        file.note((name,), f"{name}: expected {needed}")
+    elif peer.url is None and peer.token_sha256 is None:
+        needed = "url and token (this home asks it), or token_sha256 (it asks this home)"
+        file.note((name,), f"{name}: expected {needed}; `narval link add` and `link accept` write them")
+    return peer
+
+
+def _check_digests(file: TomlFile, peers: Any) -> None:
+    """Note a token that two peers would have: neither could be told from the other."""
+    names: dict[str, str] = {}
+    for peer in peers:
+        if peer.token_sha256 and (other := names.setdefault(peer.token_sha256, peer.name)) != peer.name:
+            message = f"{peer.name}.token_sha256: expected a token of its own, found that of {other}"
+            file.note((peer.name, "token_sha256"), message, of_value=True)
