@@ -109,7 +109,7 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     agents: Annotated[tuple[str, ...], _agents] = ()
     """The agents of this home that may write to its agents, and be written to by them; `*` is all."""
     asks: Annotated[tuple[PeerScope, ...], _asks] = ()
-    """What it may ask of this home, as `narval --peer` does: read, write."""
+    """The rights that it has to ask this home, as `narval --peer` does: read, write."""
     requests: Annotated[int, count(600_000)] = 60_000
     """The requests that are taken from it in a minute."""
     bytes: Annotated[int, _bytes] = 256 * 1024 * 1024
