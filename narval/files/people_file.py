@@ -11,12 +11,22 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from narval.core.definitions.people.directory import WAYS, Approval, Away, Directory, Person, WebRole
+from narval.core.definitions.people.directory import (
+    WAYS,
+    Approval,
+    Away,
+    Directory,
+    Person,
+    WebRole,
+    chat_key,
+)
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, PatternError, SettingsError
 from narval.core.patterns.pattern import compile_pattern
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
+from narval.files.outside.chats import CHAT_KINDS
+from narval.files.toml import zone
 from narval.system.logins import login
 from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
@@ -27,11 +37,13 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 """The names of people and roles."""
 
 _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
+_CHAT = re.compile(r"[a-z]+:[^\s,;\"<>]{1,500}")
+_QUIET = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]-(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 _NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
 
 PEOPLE_KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("people", "roles", "admin", "approval", "mail_trust", "ways"),
-    "people": ("name", "login", "mail", "roles", "web", "away"),
+    "people": ("name", "login", "mail", "chat", "roles", "web", "away", "zone", "quiet"),
     "roles": ("above",),
     "admin": ("people", "roles"),
     "approval": ("action", "match", "work"),
@@ -83,118 +95,12 @@ def _owner(home: Path | None) -> str:
     return login(home.stat().st_uid if home is not None else getuid())
 
 
-class _Reading:
-    """The reading of one file; `faults` are those found so far."""
+class _Values:
+    """The values of one text by their paths; `faults` are those found so far."""
 
     def __init__(self, text: TomlText) -> None:
         self._text = text
         self.faults: list[Fault] = []
-
-    def directory(self) -> Directory:
-        """The directory that the file describes, as far as it can be understood."""
-        top = self._text.table
-        self._check_keys("")
-        persons = [self._person(name) for name in self._tables("people")]
-        above = {role: self._names("roles", role, "above") for role in self._tables("roles")}
-        self._table("admin", "admin")
-        self._check_persons(persons)
-        self._check_circle({role: list(lower) for role, lower in above.items()}, "roles", "above")
-        trust = self._word("mail_trust") if "mail_trust" in top else ""
-        return Directory(
-            people=tuple(persons),
-            above=above,
-            admin_people=self._known(self._names("admin", "people"), persons, "admin", "people"),
-            admin_roles=self._names("admin", "roles"),
-            approvals=tuple(self._approvals()),
-            mail_trust=trust,
-            ways=self._list("ways", fits=WAYS.__contains__, wanted=f"ways, some of {', '.join(WAYS)}"),
-        )
-
-    def _person(self, name: str) -> Person:
-        path = "people", name
-        return Person(
-            name,
-            full_name=self._word(*path, "name"),
-            login=self._word(*path, "login"),
-            mail=self._list(
-                *path, "mail", fits=_ADDRESS.fullmatch, wanted="addresses, such as ann@example.org"
-            ),
-            roles=self._names(*path, "roles"),
-            web=self._one_of(*path, "web"),
-            away=self._away(*path, "away"),
-        )
-
-    def _away(self, *path: str) -> Away | None:
-        if not self._table("away", *path):
-            return None
-        first, last = self._day(*path, "from"), self._day(*path, "to")
-        if first is not None and last is not None and last < first:
-            self._fault_of_value(f"expected a day not before {first}, found {last}", *path, "to")
-        return Away(first, last, self._word(*path, "instead"))
-
-    def _approvals(self) -> Iterator[Approval]:
-        rules = self._text.table.get("approval", [])
-        if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-            self._fault("approval: expected tables, each begun by [[approval]]", "approval")
-            return
-        for number in range(len(rules)):
-            path = "approval", number
-            self._check_keys("approval", *path)
-            for key in ("action", "work"):
-                if key not in rules[number]:
-                    example = {"action": "mail.send", "work": "home.approve"}[key]
-                    self._fault(f'approval needs {key}, such as {key} = "{example}"', *path)
-            match = self._word(*path, "match")
-            try:
-                if match:
-                    self._refuse_variables(compile_pattern(match).variables, *path)
-            except PatternError as error:
-                self._fault_of_value(f"no XPath that narval can try: {error.message}", *path, "match")
-            yield Approval(self._word(*path, "action"), self._word(*path, "work"), match)
-
-    def _refuse_variables(self, variables: Collection[str], *path: str | int) -> None:
-        if variables:
-            told = ", ".join(f"${name}" for name in sorted(variables))
-            self._fault_of_value(f"expected no variable, found {told}", *path, "match")
-
-    # --- checks of the whole ----------------------------------------------------------------------------
-
-    def _check_persons(self, persons: list[Person]) -> None:
-        names = [person.name for person in persons]
-        instead: dict[str, list[str]] = {}
-        logins: dict[str, str] = {}
-        addresses: dict[str, str] = {}
-        for person in persons:
-            path = "people", person.name
-            if person.login:
-                self._once(logins, person.login, person.name, *path, "login")
-            for number, address in enumerate(person.mail):
-                self._once(addresses, address.casefold(), person.name, *path, "mail", number)
-            if person.away is not None and (meanwhile := person.away.instead):
-                if meanwhile not in names:
-                    message = f"nobody is called {meanwhile!r}{closest(meanwhile, names)}"
-                    self._fault_of_value(message, *path, "away", "instead")
-                instead[person.name] = [meanwhile]
-        self._check_circle(instead, "people", "away", "instead")
-
-    def _once(self, known: dict[str, str], value: str, person: str, *path: str | int) -> None:
-        """Note a fault unless one person alone has a login or an address."""
-        other = known.setdefault(value, person)
-        if other != person:
-            self._fault_of_value(f"{value} is that of {other} already; two people cannot share it", *path)
-
-    def _check_circle(self, after: Mapping[str, list[str]], table: str, *keys: str) -> None:
-        for way in _circles(after):
-            self._fault_of_value(f"goes in a circle: {' → '.join(way)}", table, way[0], *keys)
-
-    def _known(self, names: tuple[str, ...], persons: Iterable[Person], *path: str) -> tuple[str, ...]:
-        known = [person.name for person in persons]
-        for number, name in enumerate(names):
-            if name not in known:
-                self._fault_of_value(f"nobody is called {name!r}{closest(name, known)}", *path, number)
-        return names
-
-    # --- values -----------------------------------------------------------------------------------------
 
     def _at(self, *path: str | int) -> Any:
         """The value at a path; None where there is none."""
@@ -250,6 +156,14 @@ class _Reading:
         found: WebRole | None = self._value(lambda value: value in words, wanted, *path)
         return found or "person"
 
+    def _zone(self, *path: str | int) -> str:
+        value = self._word(*path)
+        try:
+            return zone(value) if value else ""
+        except ValueError as error:
+            self._expected(str(error), *path)
+            return ""
+
     def _day(self, *path: str | int) -> date | None:
         fits = lambda value: isinstance(value, date) and not isinstance(value, datetime)  # noqa: E731
         found = self._value(fits, "a day, such as 2026-12-20", *path)
@@ -278,6 +192,131 @@ class _Reading:
         self.faults.append(self._text.source.fault(message, *self._text.value(*path)))
 
 
+class _Reading(_Values):
+    """The reading of one file into a directory."""
+
+    def directory(self) -> Directory:
+        """The directory that the file describes, as far as it can be understood."""
+        top = self._text.table
+        self._check_keys("")
+        persons = [self._person(name) for name in self._tables("people")]
+        above = {role: self._names("roles", role, "above") for role in self._tables("roles")}
+        self._table("admin", "admin")
+        self._check_persons(persons)
+        self._check_circle({role: list(lower) for role, lower in above.items()}, "roles", "above")
+        trust = self._word("mail_trust") if "mail_trust" in top else ""
+        return Directory(
+            people=tuple(persons),
+            above=above,
+            admin_people=self._known(self._names("admin", "people"), persons, "admin", "people"),
+            admin_roles=self._names("admin", "roles"),
+            approvals=tuple(self._approvals()),
+            mail_trust=trust,
+            ways=self._list("ways", fits=WAYS.__contains__, wanted=f"ways, some of {', '.join(WAYS)}"),
+        )
+
+    def _person(self, name: str) -> Person:
+        path = "people", name
+        return Person(
+            name,
+            full_name=self._word(*path, "name"),
+            login=self._word(*path, "login"),
+            mail=self._list(
+                *path, "mail", fits=_ADDRESS.fullmatch, wanted="addresses, such as ann@example.org"
+            ),
+            chat=self._list(
+                *path,
+                "chat",
+                fits=_is_at_a_chat,
+                wanted="addresses with their kind, such as xmpp:ann@example.org",
+            ),
+            zone=self._zone(*path, "zone"),
+            quiet=self._value(
+                lambda value: isinstance(value, str) and _QUIET.fullmatch(value),
+                'hours, such as "22:00-07:00"',
+                *path,
+                "quiet",
+            )
+            or "",
+            roles=self._names(*path, "roles"),
+            web=self._one_of(*path, "web"),
+            away=self._away(*path, "away"),
+        )
+
+    def _away(self, *path: str) -> Away | None:
+        if not self._table("away", *path):
+            return None
+        first, last = self._day(*path, "from"), self._day(*path, "to")
+        if first is not None and last is not None and last < first:
+            self._fault_of_value(f"expected a day not before {first}, found {last}", *path, "to")
+        return Away(first, last, self._word(*path, "instead"))
+
+    def _approvals(self) -> Iterator[Approval]:
+        rules = self._text.table.get("approval", [])
+        if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+            self._fault("approval: expected tables, each begun by [[approval]]", "approval")
+            return
+        for number in range(len(rules)):
+            path = "approval", number
+            self._check_keys("approval", *path)
+            for key in ("action", "work"):
+                if key not in rules[number]:
+                    example = {"action": "mail.send", "work": "home.approve"}[key]
+                    self._fault(f'approval needs {key}, such as {key} = "{example}"', *path)
+            match = self._word(*path, "match")
+            try:
+                if match:
+                    self._refuse_variables(compile_pattern(match).variables, *path)
+            except PatternError as error:
+                self._fault_of_value(f"no XPath that narval can try: {error.message}", *path, "match")
+            yield Approval(self._word(*path, "action"), self._word(*path, "work"), match)
+
+    def _refuse_variables(self, variables: Collection[str], *path: str | int) -> None:
+        if variables:
+            told = ", ".join(f"${name}" for name in sorted(variables))
+            self._fault_of_value(f"expected no variable, found {told}", *path, "match")
+
+    # --- checks of the whole ----------------------------------------------------------------------------
+
+    def _check_persons(self, persons: list[Person]) -> None:
+        names = [person.name for person in persons]
+        instead: dict[str, list[str]] = {}
+        logins: dict[str, str] = {}
+        addresses: dict[str, str] = {}
+        chats: dict[str, str] = {}
+        for person in persons:
+            path = "people", person.name
+            if person.login:
+                self._once(logins, person.login, person.name, *path, "login")
+            for number, address in enumerate(person.mail):
+                self._once(addresses, address.casefold(), person.name, *path, "mail", number)
+            for number, address in enumerate(person.chat):
+                self._once(chats, chat_key(address), person.name, *path, "chat", number)
+            if person.away is not None and (meanwhile := person.away.instead):
+                if meanwhile not in names:
+                    message = f"nobody is called {meanwhile!r}{closest(meanwhile, names)}"
+                    self._fault_of_value(message, *path, "away", "instead")
+                instead[person.name] = [meanwhile]
+        self._check_circle(instead, "people", "away", "instead")
+
+    def _once(self, known: dict[str, str], value: str, person: str, *path: str | int) -> None:
+        """Note a fault unless one person alone has a login or an address."""
+        other = known.setdefault(value, person)
+        if other != person:
+            self._fault_of_value(f"{value} is that of {other} already; two people cannot share it", *path)
+
+    def _check_circle(self, after: Mapping[str, list[str]], table: str, *keys: str) -> None:
+        for way in _circles(after):
+            self._fault_of_value(f"goes in a circle: {' → '.join(way)}", table, way[0], *keys)
+
+    def _known(self, names: tuple[str, ...], persons: Iterable[Person], *path: str) -> tuple[str, ...]:
+        known = [person.name for person in persons]
+        for number, name in enumerate(names):
+            if name not in known:
+                self._fault_of_value(f"nobody is called {name!r}{closest(name, known)}", *path, number)
+        return names
+
+
 def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
     """A shortest way from each name that leads back to itself."""
     for name in after:
@@ -292,6 +331,11 @@ def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
                 if follower not in came_from:
                     came_from[follower] = current
                     reached.append(follower)
+
+
+def _is_at_a_chat(address: str) -> bool:
+    """True of an address at a kind of chat that there is."""
+    return _CHAT.fullmatch(address) is not None and address.partition(":")[0] in CHAT_KINDS
 
 
 def _shown(value: object) -> str:

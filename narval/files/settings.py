@@ -20,6 +20,7 @@ from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
+from narval.files.outside.chats import CHATS, ChatSettings, read_chats
 from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers
 from narval.files.outside.services import (
@@ -46,6 +47,7 @@ from narval.files.toml import (
     flag,
     one_of,
     or_none,
+    places,
     readers_of,
     size,
     text,
@@ -85,16 +87,6 @@ def _folders(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _places(value: object) -> tuple[str, ...]:
-    from narval.system.fetch import Grant  # here: most homes grant nothing, and start without it
-
-    if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
-        raise ValueError("a list of hosts, addresses or networks")
-    for place in value:
-        Grant.of(place)
-    return tuple(value)
-
-
 def _url(value: object) -> str:
     if not isinstance(value, str) or not _is_url(value):
         raise ValueError("the URL of a database, such as postgresql://user@host/narval, or none at all")
@@ -129,7 +121,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes that a worker may take beyond what it has when it starts; None: all there are."""
     xslt_folders: Annotated[tuple[str, ...], _folders] = ()
     """The folders that transforms may read."""
-    fetch_allow: Annotated[tuple[str, ...], _places] = ()
+    fetch_allow: Annotated[tuple[str, ...], places] = ()
     """The places of this machine and its networks that actions may fetch."""
     services: tuple[AnyService, ...] = ()
     """The places outside that actions may ask by name, of all tables of services."""
@@ -215,6 +207,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The sources that dataflows may read, by name."""
     hooks: Mapping[str, Webhook] = MappingProxyType({})
     """The webhooks, by name."""
+    chats: tuple[ChatSettings, ...] = ()
+    """The accounts by which people write to the home."""
     web: WebSettings = WebSettings()
     """The settings of what `narval web` serves beside the pages."""
     link: LinkSettings = LinkSettings()
@@ -294,6 +288,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     services = read_services(file)
     propose = _propose(file, services) if PROPOSE in values else ProposeSettings()
     servers = read_mcp_servers(file) if MCP in values else ()
+    chats = read_chats(file, services) if CHATS in values else ()
     cluster = {name: values.pop(key) for name, key in CLUSTER_KEYS.items() if key in values}
     if cluster.get("address", LOCAL) not in ("", LOCAL) and not cluster.get("certificates"):
         needed = f"cluster_certificates beside it, a folder of {', '.join(CERTIFICATES)}"
@@ -316,6 +311,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         PROPOSE: propose,
         "services": services,
         MCP: servers,
+        CHATS: chats,
     }
     return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)}), []
 
@@ -365,7 +361,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, LINK, PROPOSE, MCP, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, LINK, PROPOSE, MCP, CHATS, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

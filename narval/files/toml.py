@@ -192,6 +192,17 @@ def size(value: object) -> int:
     return int(found[1]) << 10 * (1 + "KMG".index(found[2]))
 
 
+def places(value: object) -> tuple[str, ...]:
+    """Read places of this machine and its networks: hosts, addresses, networks."""
+    from narval.system.fetch import Grant  # here: most homes grant nothing, and start without it
+
+    if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
+        raise ValueError("a list of hosts, addresses or networks")
+    for place in value:
+        Grant.of(place)
+    return tuple(value)
+
+
 def zone(value: object) -> str:
     """Read the name of a time zone (IANA)."""
     from zoneinfo import ZoneInfo  # here: most homes name no zone, and start without it

@@ -7,6 +7,7 @@ import os
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from narval.core.definitions.people.directory import Approval, Away, Directory, Person
@@ -26,6 +27,9 @@ mail_trust = "mx.example.org"
 name  = "Ann Lee"
 login = "ann"
 mail  = ["ann@example.org"]
+chat  = ["xmpp:Ann@example.org", "telegram:12345"]
+zone  = "Europe/Paris"
+quiet = "22:00-07:00"
 roles = ["approver"]
 web   = "person"
 away  = { from = 2026-12-20, to = 2027-01-05, instead = "ben" }
@@ -62,13 +66,25 @@ def faults_in(text: str) -> list[str]:
 def test_P15_all_of_a_file_is_read() -> None:
     found = read(PEOPLE)
     absence = Away(date(2026, 12, 20), date(2027, 1, 5), "ben")
-    ann = Person("ann", "Ann Lee", "ann", ("ann@example.org",), ("approver",), "person", absence)
+    chats = ("xmpp:Ann@example.org", "telegram:12345")
+    ann = Person("ann", "Ann Lee", "ann", ("ann@example.org",), ("approver",), "person", absence, chats)
+    ann = msgspec.structs.replace(ann, zone="Europe/Paris", quiet="22:00-07:00")
     assert found.people == (ann, Person("ben"))
     assert dict(found.above) == {"director": ("approver",)}
     assert (found.admin_people, found.admin_roles) == (("ann",), ("director",))
     assert found.mail_trust == "mx.example.org"
     assert read('ways = ["chat"]').ways == ("chat",)
     assert read("") == Directory()
+
+
+def test_C2_a_person_is_known_by_a_chat() -> None:
+    people = read(PEOPLE)
+    for address in ("xmpp:ann@example.org", "xmpp:ANN@Example.org/phone", "telegram:12345"):
+        person = people.by_chat(address)
+        assert person is not None
+        assert person.name == "ann"
+    for address in ("ann@example.org", "telegram:1234", "xmpp:an\u017f@example.org", "matrix:12345", ""):
+        assert people.by_chat(address) is None
 
 
 def test_P73_the_rules_of_a_home_are_read() -> None:
@@ -82,6 +98,7 @@ def test_P73_the_rules_of_a_home_are_read() -> None:
 NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
 WAYS = "ways, some of terminal, web, file, mail, chat"
 ADDRESSES = "addresses, such as ann@example.org"
+AT_A_CHAT = "addresses with their kind, such as xmpp:ann@example.org"
 SHARED = "is that of a already; two people cannot share it"
 
 
@@ -97,6 +114,19 @@ SHARED = "is that of a already; two people cannot share it"
         ("[people.ann]\nlogin = ''", ["2:9: login: expected a text, found ''"]),
         ("[people.ann]\nmail = 'x@y'", [f"2:8: mail: expected a list of {ADDRESSES}, found 'x@y'"]),
         ("[people.ann]\nmail = ['x@y', 'x']", [f"2:16: expected {ADDRESSES}, found 'x'"]),
+        ("[people.ann]\nchat = ['xmmp:a@b']", [f"2:9: expected {AT_A_CHAT}, found 'xmmp:a@b'"]),
+        (
+            "[people.ann]\nzone = 'Paris'",
+            ["2:8: zone: expected the name of a time zone, such as Europe/Paris or UTC, found 'Paris'"],
+        ),
+        (
+            "[people.ann]\nquiet = '22-24'",
+            ["2:9: quiet: expected hours, such as \"22:00-07:00\", found '22-24'"],
+        ),
+        (
+            "[people.a]\nchat = ['xmpp:A@b']\n[people.b]\nchat = ['xmpp:a@b']",
+            [f"4:9: xmpp:a@b {SHARED}"],
+        ),
         ("[people.ann]\nroles = ['A']", [f"2:10: expected names {NAMED}, found 'A'"]),
         ("[people.ann]\nweb = 'boss'", ["2:7: web: expected reader, person or operator, found 'boss'"]),
         ("[people.ann]\naway = { from = 3 }", ["2:17: from: expected a day, such as 2026-12-20, found 3"]),

@@ -243,9 +243,9 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     cluster = ClusterSettings(workers=settings.cluster.workers)
     usual = Settings(**of_the_machine, cluster=cluster)
     without = msgspec.structs.replace(
-        settings, agent=usual.agent, mail=None, sources={}, hooks={}, mcp=(), services=()
+        settings, agent=usual.agent, mail=None, sources={}, hooks={}, mcp=(), chats=(), services=()
     )
-    assert without == usual, "mail, sources, hooks, servers and services have no default"
+    assert without == usual, "mail, sources, hooks, servers, chats and services have no default"
     assert settings.own == AgentSettings()
     assert set(settings.agent) == set(AGENT_READERS) - {"timezone", "forget_after", "idle_after"} - TABLES
     assert set(tomllib.loads("\n".join(shown))) == set(READERS)

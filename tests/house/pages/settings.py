@@ -16,6 +16,7 @@ import msgspec
 
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
+from narval.files.outside.chats import CHAT_READERS, CHATS, ChatSettings
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, MCP_READERS, McpServer
 from narval.files.outside.peers import PEER_READERS, PeerSettings
@@ -86,6 +87,7 @@ INNER = (
         for name, readers in SERVICE_TABLES.items()
     ),
     SettingsTable(f"[{MCP}.NAME]", "[MCP servers](mcp-servers.md)", MCP_READERS, McpServer),
+    SettingsTable(f"[{CHATS}.NAME]", "[chat](chat.md)", CHAT_READERS, ChatSettings),
     SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
     SettingsTable(f"[{WEB}]", "[narval as an MCP server](mcp-server.md)", WEB_READERS, WebSettings),

@@ -163,6 +163,10 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return {address.casefold(): person for person in self.people for address in person.mail}
 
     @cached_property
+    def _by_chat(self) -> Mapping[str, Person]:
+        return {chat_key(address): person for person in self.people for address in person.chat}
+
+    @cached_property
     def _counting(self) -> Mapping[str, Mapping[str, None]]:
         """For each person the roles that count: their own first, then those below."""
         return {person.name: self._all_roles(person) for person in self.people}
@@ -198,6 +202,10 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
     def by_address(self, address: str) -> Person | None:
         """The person who writes from an address; case does not matter."""
         return self._by_address.get(address.casefold())
+
+    def by_chat(self, address: str) -> Person | None:
+        """The person who writes from an address at a chat service, with its kind: xmpp:ann@example.org."""
+        return self._by_chat.get(chat_key(address))
 
     # --- roles ------------------------------------------------------------------------------------------
 
@@ -299,6 +307,19 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
             current = self._by_name.get(current.away.instead)
             if current is not None:
                 yield current.name
+
+
+def chat_key(address: str) -> str:
+    """The form in which addresses at chat services are compared, with their kinds: xmpp:ann@example.org.
+
+    Those of XMPP are compared without their resource, and without the case of a to z. No other letters are
+    folded, for then two accounts that a server tells apart could be one.
+    """
+    kind, _, rest = address.partition(":")
+    return f"xmpp:{rest.partition('/')[0].translate(_LOWER)}" if kind == "xmpp" else address
+
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def day_of(moment: float, zone: str) -> date:

@@ -1,0 +1,111 @@
+"""Chats: the tables `[chats.NAME]` of the settings, the accounts by which people write to the home."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+import msgspec
+
+from narval.core.definitions.suggestions import closest
+from narval.files.outside.services import AnyService, LanguageModel, is_in_the_clear, services_of
+from narval.files.toml import Reader, TomlFile, one_of, or_none, places, readers_of, text
+from narval.system.secret import secret_named
+
+CHATS = "chats"
+"""The table of the settings that has the chats."""
+
+CHAT_KINDS: dict[str, str] = {
+    "xmpp": "narval.surfaces.chat.kinds.xmpp",
+    "matrix": "narval.surfaces.chat.kinds.matrix",
+    "telegram": "narval.surfaces.chat.kinds.telegram",
+}
+"""The kinds of chats: the module that speaks the protocol of each. Only `narval chat` imports it."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+def _kind(value: object) -> str:
+    if value not in CHAT_KINDS:
+        raise ValueError(f"a kind of chat, {' or '.join(CHAT_KINDS)}")
+    return str(value)
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise ValueError("a name of at most 32 small letters, digits, - and _, which begins with a letter")
+    return value
+
+
+def _rooms(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(room, str) and room.strip() for room in value):
+        raise ValueError('a list of rooms, such as ["team@rooms.example.org"]')
+    return tuple(value)
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """An account of the assistant at a chat service, as `[chats.NAME]` of the settings says it."""
+
+    name: str
+    """The name of the table, by which operations, elements and commands name the chat."""
+    kind: Annotated[str, _kind]
+    """The protocol, one of CHAT_KINDS."""
+    server: Annotated[str, text] = ""
+    """The server: a host with or without a port, or an address of https; "": the one that the kind knows."""
+    user: Annotated[str, text] = ""
+    """The account of the assistant there."""
+    secret: Annotated[str, text] = ""
+    """The name of the secret with which it logs in: a variable, or a file in `etc/`."""
+    called: Annotated[str, text] = ""
+    """The name by which lines in rooms speak to the assistant; "": that of the home's own agent."""
+    rooms: Annotated[tuple[str, ...], _rooms] = ()
+    """The rooms where it listens."""
+    strangers: Annotated[Literal["", "element"], one_of("", "element")] = ""
+    """`element` if messages of unknown people become elements; "": nothing of theirs is taken."""
+    model: Annotated[str | None, or_none(text)] = None
+    """The model of `[models]` that proposes commands for what is none; None: none does."""
+    tls_ca: Annotated[str, text] = ""
+    """The file with the certificates that may sign those of the server; "": those of this machine."""
+    allow: Annotated[tuple[str, ...], places] = ()
+    """The places of this machine and its networks that may be the server."""
+
+    def __str__(self) -> str:
+        return f"[{CHATS}.{self.name}]"
+
+    def password(self, home: Path | None) -> str:
+        """The secret itself, "" where none is named. Raises ValueError with what to do."""
+        if not self.secret:
+            return ""
+        try:
+            return secret_named(self.secret, home)
+        except ValueError as error:
+            raise ValueError(f"{self} in etc/narval.toml: {error}") from None
+
+
+CHAT_READERS: Mapping[str, Reader] = MappingProxyType(readers_of(ChatSettings))
+"""The readers of a chat."""
+
+
+def read_chats(file: TomlFile, services: Sequence[AnyService]) -> tuple[ChatSettings, ...]:
+    """The chats of a file of settings; what is wrong is noted there."""
+    chats = []
+    models = [model.name for model in services_of(services, LanguageModel)]
+    for name, values in file.named(CHATS, CHAT_READERS, "phone", _name):
+        if "kind" not in values:
+            keys = ", ".join(values) or "nothing"
+            file.note(
+                (CHATS, name), f'{CHATS}.{name}: expected kind = "{" or ".join(CHAT_KINDS)}", found {keys}'
+            )
+        elif is_in_the_clear(values.get("server", "")):
+            needed = "https, since its secret and all messages would go through the net in the clear"
+            file.note((CHATS, name, "server"), f"{CHATS}.{name}.server: expected {needed}", of_value=True)
+        elif (model := values.get("model")) and model not in models:
+            there = closest(model, models) or f"; write a table [models.{model}]"
+            message = f"{CHATS}.{name}.model: there is no model {model!r:.80}{there}"
+            file.note((CHATS, name, "model"), message, of_value=True)
+        else:
+            chats.append(ChatSettings(name=name, **values))
+    return tuple(chats)

@@ -1,0 +1,153 @@
+"""The contract of a kind of chat: how messages come, how they are sent, and what goes wrong meanwhile.
+
+A kind is one module with `open_chat(settings, home, secret) -> Kind` and a row in the table of kinds
+(narval/files/outside/chats.py). It speaks the protocol of its service and decides nothing: who a sender is,
+and what follows from a message, is decided by those who use it. Whatever it says of a sender is what the
+server has proved, never what a message claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from narval.core.errors import OperatorError
+from narval.files.outside.chats import CHAT_KINDS, ChatSettings
+from narval.system.extras import install_command
+
+CAPABILITIES = frozenset({"edit", "buttons", "ids", "rooms", "files"})
+"""The abilities that a kind may have: replace a message of ours, show buttons, recognise a message that is
+sent twice by its id, be in rooms, fetch files.
+"""
+
+
+class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that came with a message."""
+
+    name: str
+    """The name that its sender gave to it: never a path."""
+    media_type: str
+    """Its media type as its sender says."""
+    size: int | None
+    """Its bytes as the server says; None: unknown."""
+    reference: str
+    """The words by which the kind fetches it."""
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that came."""
+
+    id: str
+    """The id of the message, as the kind has it."""
+    position: str
+    """The place from which to go on after it: an archive id, a sync token, the offset of an update."""
+    sender: str
+    """The address of who wrote it, without the kind, as the server has proved it: ann@example.org."""
+    place: str
+    """The place to which an answer goes: the address, or the room."""
+    text: str = ""
+    """The text that was written."""
+    room: str = ""
+    """The room where it was written; "" between two."""
+    name: str = ""
+    """The name that its sender uses: never trusted."""
+    at: float | None = None
+    """The moment at which the server got it, in seconds since 1970; None: unknown."""
+    replies_to: str = ""
+    """The kind's id of our message that it answers."""
+    button: str = ""
+    """The data of our button that was pressed."""
+    file: IncomingFile | None = None
+    """The file that came with it."""
+    is_edit: bool = False
+    """True of one that alters or withdraws an earlier one."""
+    is_forwarded: bool = False
+    """True of one whose text somebody else wrote."""
+    is_encrypted: bool = False
+    """True of one that cannot be read here, as it is encrypted from end to end."""
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be sent."""
+
+    id: str
+    """Its id, the same whenever it is sent: the kind sends it along where its service knows ids."""
+    place: str
+    """The address or the room to which it goes."""
+    text: str
+    """Its text, plain: a kind shows it without markup, mentions and hidden links."""
+    buttons: tuple[tuple[str, str], ...] = ()
+    """The data and the label of each button, where the kind has them."""
+    replies_to: str = ""
+    """The kind's id of the message that it answers."""
+    edits: str = ""
+    """The kind's id of a message of ours that it replaces, where the kind can."""
+    is_repeated: bool = False
+    """True if the answer to an earlier try was lost: it is marked so where the kind has no ids."""
+
+
+class ChatError(Exception):
+    """A service refuses what was asked. `final` says that it never works as it is."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.final = message, final
+
+
+class AmbiguousError(ChatError):
+    """A message may have been sent, and may not: its answer was lost."""
+
+
+Take = Callable[[Sequence[Incoming]], Awaitable[None]]
+"""Takes messages, in their order; once it returns, they are recorded and need not come again."""
+
+
+class Kind(Protocol):
+    """A chat that is open.
+
+    `listen` and `send` raise ConnectionError, OSError or TimeoutError where it helps to try again later, and
+    ChatError where the service refuses.
+    """
+
+    can: frozenset[str]
+    """Its abilities, of CAPABILITIES."""
+
+    async def listen(self, position: str, take: Take) -> None:
+        """Connect, and give every message after a position in order; "" is from now on.
+
+        It never returns. It raises ChatError (final) for a wrong login, ConnectionError when the connection
+        is lost.
+        """
+
+    async def send(self, message: Outgoing) -> str:
+        """Send a message; the kind's id of it. Raises AmbiguousError where it may have been sent."""
+
+    async def fetch(self, file: IncomingFile, path: Path, most: int) -> None:
+        """Fetch a file into a path; raises ChatError (final) for one of more than `most` bytes."""
+
+    async def close(self) -> None:
+        """Hang up."""
+
+
+def open_chat(settings: ChatSettings, home: Path) -> Kind:
+    """Make the kind of a chat ready, with its secret; it is not connected yet.
+
+    Raises OperatorError where its library or its secret is missing.
+    """
+    try:
+        module = import_module(CHAT_KINDS[settings.kind])
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("narval"):
+            raise
+        missing = f"{settings} needs the package {error.name}: {install_command('chat')}"
+        raise OperatorError(missing) from None
+    try:
+        secret = settings.password(home)
+    except ValueError as error:
+        raise OperatorError(str(error)) from None
+    kind: Kind = module.open_chat(settings, home, secret)
+    return kind
