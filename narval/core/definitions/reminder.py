@@ -1,0 +1,215 @@
+"""Reminders as people write them: a time, and what to be reminded of.
+
+    [remind [me]] TIME [:] TEXT
+
+    TIME   = ["at"] CLOCK [DAY] | DAY [["at"] CLOCK] | "in" LENGTH
+           | "every" DAYS [["at"] CLOCK] | "every" LENGTH
+
+CLOCK, DAY, DAYS and LENGTH are those of `reading/said_times.py`.
+
+Without "remind" a line is a reminder if it begins with "at", "in", "on", "every", "today" or "tomorrow", has
+the colon, and fits: other lines are about something else. A day without a clock means nine in the morning.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import datetime
+from math import ceil
+
+import msgspec
+
+from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.reading.durations import length_of
+from narval.core.definitions.reading.said_times import (
+    A_DAY,
+    AT,
+    EVERY,
+    IN,
+    MONTHS,
+    MORNING,
+    WEEKDAYS,
+    ReminderError,
+    SaidTime,
+    word,
+)
+from narval.core.definitions.schedule import Ranges, Time, schedule_of
+from narval.core.definitions.wall import zone_named
+
+MOST_TEXT = 2_000
+"""The most characters of what one is reminded of."""
+
+EXAMPLE = "remind me at 17:30: call Ben"
+"""A reminder as it is written; the example of faults that are about the whole."""
+
+_REMIND = word(r"remind(?:\s+me)?")
+_BEGINNING = word("at|in|on|every|today|tomorrow")
+"""The words by which a reminder begins that does not say so."""
+_TO = re.compile(r"to\s+|that\s+", re.IGNORECASE)
+_HUNDRED_YEARS = 36_525 * 86_400
+
+
+class Reminder(msgspec.Struct, frozen=True):
+    """What somebody is reminded of, and when."""
+
+    text: str
+    at: float
+    """The moment, in whole seconds since 1970."""
+    every: str = ""
+    """When it comes again, as `next_moment` reads it; "" where it comes once."""
+
+
+def read_reminder(line: str, now: float, zone: str) -> Reminder:
+    """The reminder that a line asks for at a moment, in the zone of that name. Raises ReminderError."""
+    return _Reading(line, now, zone).reminder()
+
+
+def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
+    """The reminder that a line asks for, which may be about something else; None where it is.
+
+    Raises ReminderError for one that begins with "remind" and cannot be understood.
+    """
+    reading = _Reading(line, now, zone)
+    if reading.sees(_REMIND):
+        return reading.reminder()
+    if reading.sees(_BEGINNING):
+        with suppress(ReminderError):
+            reminder = reading.reminder()
+            return reminder if reading.has_colon else None
+    return None
+
+
+def next_moment(every: str, after: float, zone: str) -> float | None:
+    """The first moment after another at which a reminder comes again; None for one past the calendar.
+
+    `every` is the text of a reminder's `every`, such as "mon 8:00"; of a length, such as "2h", it is so
+    long after. Raises ReminderError.
+    """
+    reading = _Reading(every, after, zone)
+    length = reading.length()
+    if length is not None:
+        reading.end("every")
+        return _after(after, length, zone)
+    days = reading.days()
+    clock = reading.clock(bare=True) or MORNING
+    reading.end("every")
+    return schedule_of((_time(days, clock),), zone).next(after)
+
+
+def read_snooze(text: str) -> Length:
+    """A length of time by which a reminder is put off, such as "1h". Raises ReminderError."""
+    reading = _Reading(text, 0.0, "UTC")
+    reading.take(IN)
+    length = reading.length()
+    if length is None:
+        raise reading.expected("a length of time", "1h", "20m", "1d")
+    reading.end("a length of time")
+    return length
+
+
+def later(since: float, length: Length, zone: str) -> float:
+    """The moment that long after another. Raises ReminderError for one past the calendar."""
+    moment = _after(since, length, zone)
+    if moment is None:
+        raise ReminderError("that is past the calendar; write a nearer time")
+    return moment
+
+
+def shown_moment(at: float, now: float, zone: str) -> str:
+    """A moment as a telephone shows it: `today 17:30`, `Mon 30 Nov 8:00`, `24 Dec 2027 9:00`."""
+    there = zone_named(zone)
+    when, today = datetime.fromtimestamp(at, there), datetime.fromtimestamp(now, there).date()
+    clock = f"{when.hour}:{when.minute:02}"
+    names = {today: "today", today + A_DAY: "tomorrow", today - A_DAY: "yesterday"}
+    month = MONTHS[when.month - 1][:3].capitalize()
+    if (day := names.get(when.date())) is not None:
+        return f"{day} {clock}"
+    if abs((when.date() - today).days) < 300:
+        return f"{WEEKDAYS[when.weekday()][:3].capitalize()} {when.day} {month} {clock}"
+    return f"{when.day} {month} {when.year} {clock}"
+
+
+def iso_moment(at: float, zone: str) -> str:
+    """A moment in ISO 8601, with the offset of the zone."""
+    return datetime.fromtimestamp(at, zone_named(zone)).isoformat(timespec="seconds")
+
+
+def _after(since: float, length: Length, zone: str) -> float | None:
+    return Appointment("", length).moment(since, zone)
+
+
+def _time(weekdays: Ranges, clock: tuple[int, int]) -> Time:
+    hour, minute = clock
+    return Time(seconds=((0, 0),), minutes=((minute, minute),), hours=((hour, hour),), weekdays=weekdays)
+
+
+class _Reading(SaidTime):
+    """A reminder that is read from left to right, at a moment in a zone."""
+
+    has_colon = False
+
+    def reminder(self) -> Reminder:
+        """The reminder that the line asks for. Raises ReminderError."""
+        is_asked = self.take(_REMIND) is not None
+        at, every = self._every() if self.take(EVERY) else (self._once(), "")
+        text = self._text(is_asked)
+        if at - self.now > _HUNDRED_YEARS:
+            raise ReminderError("that is more than a hundred years ahead; write a nearer date")
+        return Reminder(text, float(ceil(at)), every)
+
+    def _once(self) -> float:
+        """The moment of a time that comes once."""
+        if self.take(IN):
+            return self._ahead()
+        has_at = self.take(AT) is not None
+        clock = self.clock(bare=has_at)
+        if has_at and clock is None:
+            raise self.expected("a time of day after `at`", "at 17:30", "at 9am", "at noon")
+        days = self.day()
+        if clock is None:
+            if days is None:
+                raise self.expected("a time", EXAMPLE, "in 2h", "tomorrow 9:00", "on 2026-12-24")
+            clock = self.clock_of_day() or MORNING
+        return self.first(days or self.from_today(), clock)
+
+    def _ahead(self) -> float:
+        length = self.length()
+        if length is None:
+            raise self.expected("a length of time after `in`", "in 20m", "in 2h", "in 3 days")
+        return later(self.now, length, self.zone_name)
+
+    def _every(self) -> tuple[float, str]:
+        """The first moment of a time that comes again, and how it is written."""
+        length = self.length()
+        if length is not None:
+            parts = [f"{length.days}d"] if length.days else []
+            every = " ".join([*parts, length_of(length.seconds)] if length.seconds else parts)
+        else:
+            days = self.days()
+            hour, minute = self.clock_of_day() or MORNING
+            every = f"{_days_as_written(days)} {hour}:{minute:02}"
+        moment = next_moment(every, self.now, self.zone_name)
+        if moment is None:
+            raise ReminderError("that is past the calendar; write a nearer time")
+        return moment, every
+
+    def _text(self, is_asked: bool) -> str:
+        """What is to be reminded of: all the rest."""
+        rest = self.rest
+        self.has_colon = rest.startswith(":")
+        if rest[:1] in (":", ","):
+            rest = rest[1:].lstrip()
+        elif is_asked:
+            rest = _TO.sub("", rest, count=1) if _TO.match(rest) else rest
+        if not rest:
+            raise ReminderError(f"say what to remind you of after the time: `{EXAMPLE}`")
+        if len(rest) > MOST_TEXT:
+            raise ReminderError(f"expected a text of at most {MOST_TEXT:,} characters, found {len(rest):,}")
+        return rest
+
+
+def _days_as_written(days: Ranges) -> str:
+    if not days:
+        return "day"
+    return "weekday" if days == ((0, 4),) else ",".join(WEEKDAYS[first][:3] for first, _ in days)
