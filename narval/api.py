@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from narval.calls.programs.spawn import CannotStartError as CannotStartError
     from narval.calls.refusals import refusals as refusals
     from narval.core.definitions.appointment import read_date as read_date
+    from narval.core.definitions.reminder import iso_moment as iso_moment
+    from narval.core.definitions.reminder import next_reminder as next_reminder
     from narval.core.elements.canonical import elements_of as elements_of
     from narval.core.elements.element import text_within as text_within
     from narval.core.elements.error_element import xml_safe as xml_safe
@@ -47,6 +49,8 @@ SUBJECTS = {
         "one_line": "narval.people.mail.texts.one_line",
         "timestamp": "narval.people.mail.texts.timestamp",
         "read_date": "narval.core.definitions.appointment.read_date",
+        "iso_moment": "narval.core.definitions.reminder.iso_moment",
+        "next_reminder": "narval.core.definitions.reminder.next_reminder",
         "size": "narval.files.toml.size",
         "is_web": "narval.system.fetch.is_web",
     },

@@ -61,6 +61,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.renewing": ("renew",),
     "runs.migrating": ("migrate",),
     "runs.migration_plan": ("migration_plan",),
+    "reminders": ("remind", "reminders", "forget_reminder", "snooze"),
     "why": ("why",),
     "signals": ("signal",),
     "definitions.listing": ("definitions", "actions"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import datetime
-from math import ceil
+from math import ceil, floor
 
 import msgspec
 
@@ -57,7 +57,7 @@ class Reminder(msgspec.Struct, frozen=True):
     at: float
     """The moment, in whole seconds since 1970."""
     every: str = ""
-    """When it comes again, as `next_moment` reads it; "" where it comes once."""
+    """When it comes again, as `next_reminder` reads it; "" where it comes once."""
 
 
 def read_reminder(line: str, now: float, zone: str) -> Reminder:
@@ -80,21 +80,28 @@ def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
     return None
 
 
-def next_moment(every: str, after: float, zone: str) -> float | None:
-    """The first moment after another at which a reminder comes again; None for one past the calendar.
+def next_reminder(every: str, last: float, zone: str, now: float | None = None) -> float | None:
+    """The moment at which a reminder comes again, in seconds since 1970, in the zone of that name: the first
+    after the `last` one, and after `now`; None for one past the calendar.
 
-    `every` is the text of a reminder's `every`, such as "mon 8:00"; of a length, such as "2h", it is so
-    long after. Raises ReminderError.
+    `every` is what its attribute of that name says, such as "mon 8:00"; of a length, such as "2h", it is so
+    long after the last, or as many times as it takes to be after now. Raises ReminderError, a ValueError.
     """
-    reading = _Reading(every, after, zone)
+    least = last if now is None else max(last, now)
+    reading = _Reading(every, last, zone)
     length = reading.length()
-    if length is not None:
+    if length is None:
+        days = reading.days()
+        clock = reading.clock(bare=True) or MORNING
         reading.end("every")
-        return _after(after, length, zone)
-    days = reading.days()
-    clock = reading.clock(bare=True) or MORNING
+        return schedule_of((_time(days, clock),), zone).next(least)
     reading.end("every")
-    return schedule_of((_time(days, clock),), zone).next(after)
+    if not length.days:
+        return last + (floor((least - last) / length.seconds) + 1) * length.seconds
+    moment = _after(last, length, zone)
+    while moment is not None and moment <= least:
+        moment = _after(moment, length, zone)
+    return moment
 
 
 def read_snooze(text: str) -> Length:
@@ -189,7 +196,7 @@ class _Reading(SaidTime):
             days = self.days()
             hour, minute = self.clock_of_day() or MORNING
             every = f"{_days_as_written(days)} {hour}:{minute:02}"
-        moment = next_moment(every, self.now, self.zone_name)
+        moment = next_reminder(every, self.now, self.zone_name)
         if moment is None:
             raise ReminderError("that is past the calendar; write a nearer time")
         return moment, every

@@ -213,12 +213,18 @@ def _dead_letters(context: click.Context, _: str) -> Choices:
         yield str(row["letter"]), f"{row['element'] or row['kind']} for {row['to']}: {row['reason']}"
 
 
+def _reminders(context: click.Context, _: str) -> Choices:
+    for row in asked(context, "reminders"):
+        yield str(row["reminder"]), f"{row['shown']}: {row['text']}"
+
+
 agents = source(_agents)
 templates = source(_templates)
 daemons = source(_daemons)
 mcp_clients = source(_mcp_clients)
 proposals = source(_proposals)
 dead_letters = source(_dead_letters)
+reminders = source(_reminders)
 people = source(of_people)
 elements = source(_elements)
 trusted = source(_trusted)

@@ -16,7 +16,7 @@ from narval.core.definitions.reminder import (
     ReminderError,
     iso_moment,
     later,
-    next_moment,
+    next_reminder,
     read_reminder,
     read_snooze,
     reminder_in,
@@ -88,7 +88,7 @@ def test_a_reminder_is_read(line: str, at: str | None, text: str) -> None:
 )  # fmt: skip
 def test_a_reminder_comes_again(line: str, at: str, every: str, then: str) -> None:
     assert read(line) == (at, "x", every)
-    again = next_moment(every, read_date(at, PARIS), PARIS)
+    again = next_reminder(every, read_date(at, PARIS), PARIS)
     assert again is not None
     assert iso_moment(again, PARIS) == then
 
@@ -206,7 +206,7 @@ def test_any_text_is_a_reminder_to_come_or_a_fault_in_a_line(line: str, now: flo
     assert reminder.text
     assert read_date(iso_moment(reminder.at, zone), "UTC") == reminder.at
     if reminder.every:
-        again = next_moment(reminder.every, reminder.at, zone)
+        again = next_reminder(reminder.every, reminder.at, zone)
         assert again is None or again > reminder.at
     assert reminder_in(line, now, zone) in (None, reminder)
 
@@ -236,7 +236,7 @@ def test_what_comes_again_comes_on_its_days_and_is_read_again(
         if wall.utcoffset() == before.utcoffset():
             assert wall.weekday() in days
             assert (wall.hour, wall.minute, wall.second) == (*clock, 0)
-        following = next_moment(reminder.every, at, zone)
+        following = next_reminder(reminder.every, at, zone)
         assert following is not None
         assert following > at
         at = following
@@ -244,7 +244,7 @@ def test_what_comes_again_comes_on_its_days_and_is_read_again(
 
 def test_what_is_past_the_calendar_is_a_fault_or_none() -> None:
     end = datetime(9999, 12, 31, 12, tzinfo=UTC).timestamp()
-    assert next_moment("10000d", end, "UTC") is None
+    assert next_reminder("10000d", end, "UTC") is None
     with suppress(ReminderError):
         read_reminder("every day 8:00: x", end, "UTC")
     with pytest.raises(ReminderError):

@@ -153,6 +153,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "edit": ["a.b"],
     } | {
         "signal": ["1", "go"],
+        "remind": ["in 2h: the oven"],
         "retry": ["1"],
         "renew": ["1"],
         "migrate": ["1"],

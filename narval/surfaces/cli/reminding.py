@@ -1,0 +1,92 @@
+"""The commands remind and reminders: to be told something at a time, what is to come, and what not."""
+
+from __future__ import annotations
+
+import click
+
+from narval.ask.text import Row, clean
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import asking, command, command_group
+from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.session import Session
+
+_REMIND = """\
+narval remind at 17:30: call Ben
+narval remind in 2h: the oven
+narval remind tomorrow 9:00: the dentist
+narval remind every monday 8:00: the bins
+narval remind on 2026-12-24: gifts"""
+
+
+@command("remind", example=_REMIND, alters=True)
+@click.argument("words", metavar="TIME: TEXT", nargs=-1, required=True)
+def remind(session: Session, words: tuple[str, ...]) -> None:
+    """Be reminded of something at a time.
+
+    TIME is a clock (at 17:30), a length (in 2h), a day (tomorrow 9:00, monday 8:00, on 2026-12-24), or comes
+    again (every day 8:00, every monday 8:00, every 2h). A day without a clock means 9:00. You are told by the
+    ways that data/memory.xml names with `notify` elements.
+    """
+    answer = session.ask("remind", text=" ".join(words))
+    session.give(answer, _told)
+    for warning in answer.get("warnings", ()):
+        click.echo(f"warning: {clean(warning)}", err=True)
+
+
+def _told(answer: Row) -> None:
+    click.echo(clean(f"reminder {answer['reminder']} {_when(answer)}: {answer['text']}"))
+
+
+def _when(row: Row) -> str:
+    again = f", every {row['every']}" if row["every"] else ""
+    return f"{row['shown']}{again}"
+
+
+_COLUMNS = (
+    Column("reminder", lambda row: row["reminder"], right=True),
+    Column("when", _when),
+    Column("text", lambda row: row["text"]),
+    Column("chat", lambda row: row["chat"]),
+    Column("person", lambda row: row["person"]),
+)
+
+_REMINDERS = """\
+narval reminders
+narval reminders forget 12
+narval reminders snooze 12 1h"""
+
+
+@command_group("reminders", example=_REMINDERS)
+@click.option("--all", "of_all", is_flag=True, help="Those of all people; for operators.")
+def reminders(session: Session, of_all: bool) -> None:
+    """List your reminders to come, the next one first.
+
+    `forget` takes one back, and `snooze` puts one off, also one that was told.
+    """
+    rows = session.ask("reminders", of_all=of_all)
+    session.give(rows, lambda listed: listing(_COLUMNS, listed, "no reminders to come"))
+
+
+_reminder_argument = click.argument("reminder", type=int, shell_complete=completion.reminders)
+
+
+@asking("forget", "forget_reminder", example="narval reminders forget 12", alters=True)
+@_reminder_argument
+def forget(answer: Row) -> None:
+    """Take a reminder back; one that comes again comes no more."""
+    click.echo(clean(f"reminder {answer['reminder']} is forgotten: {answer['text']}"))
+
+
+@asking("snooze", "snooze", example="narval reminders snooze 12 1h", alters=True)
+@_reminder_argument
+@click.argument("length")
+def snooze(answer: Row) -> None:
+    """Put a reminder off by a length of time, such as 1h.
+
+    One that was told comes again so long from now; one to come is told so much later.
+    """
+    _told(answer)
+
+
+reminders.add_command(forget)
+reminders.add_command(snooze)
