@@ -51,13 +51,13 @@ _HUNDRED_YEARS = 36_525 * 86_400
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """What somebody is reminded of, and when."""
+    """A text that somebody is told at a moment."""
 
     text: str
     at: float
     """The moment, in whole seconds since 1970."""
     every: str = ""
-    """When it comes again, as `next_reminder` reads it; "" where it comes once."""
+    """The times at which it comes again, as `next_reminder` reads it; "" where it comes once."""
 
 
 def read_reminder(line: str, now: float, zone: str) -> Reminder:
@@ -202,7 +202,7 @@ class _Reading(SaidTime):
         return moment, every
 
     def _text(self, is_asked: bool) -> str:
-        """What is to be reminded of: all the rest."""
+        """The text to be reminded of: all the rest."""
         rest = self.rest
         self.has_colon = rest.startswith(":")
         if rest[:1] in (":", ","):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 
 from narval.core.definitions.appointment import Length
 from narval.core.definitions.reading.durations import read_length
@@ -58,8 +58,7 @@ _RELATIVE = word("today|tomorrow")
 _DAILY = word("day|weekday")
 _PART = re.compile(
     r"(?P<number>\d{1,12}(?:\.\d{1,9})?|(?:an?|half\s+an)(?=\s))\s*"
-    r"(?:(?P<s>s|secs?|seconds?)|(?P<m>m|mins?|minutes?)|(?P<h>h|hrs?|hours?)|(?P<d>d|days?)|(?P<w>w|weeks?))"
-    r"(?![a-z_])",
+    r"(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)(?![a-z_])",
     re.IGNORECASE | re.ASCII,
 )
 _LONGER = word(r"(?:\d+|an?)\s+(?:months?|years?)|months?|years?")
@@ -67,7 +66,7 @@ _BLANK = re.compile(r"[^\S\n]")
 
 
 class ReminderError(ValueError):
-    """What is wrong with a reminder, in a line with an example."""
+    """A fault of a reminder, told in a line with an example."""
 
 
 class SaidTime:
@@ -110,7 +109,7 @@ class SaidTime:
         while (part := self.take(_PART)) is not None:
             number = part["number"].lower()
             number = number if number[0].isdigit() else "0.5" if number.startswith("half") else "1"
-            parts.append(f"{number}{part.lastgroup}")
+            parts.append(f"{number}{part['unit'][0].lower()}")
             before = self._at
             if not (self._comma() | (self.take(_AND) is not None)) or not self.sees(_PART):
                 self._at = before
@@ -204,7 +203,7 @@ class SaidTime:
         """The first moment to come at which the wall shows that clock on one of these days."""
         hour, minute = clock
         for day in days:
-            reading = datetime.combine(day, time(hour, minute))
+            reading = datetime.combine(day, datetime.min.time()) + timedelta(hours=hour, minutes=minute)
             for moment in _moments(reading, self._zone):
                 if moment > self.now:
                     return moment
@@ -214,7 +213,7 @@ class SaidTime:
 
     @property
     def rest(self) -> str:
-        """What was not read yet."""
+        """The rest of the line, which was not read yet."""
         return self._line[self._blanks() :]
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
