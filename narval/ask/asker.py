@@ -28,6 +28,15 @@ LONGEST_NAME = 64
 WEB = "web"
 """The way of who has logged in to the monitor (M67)."""
 
+CHAT = "chat"
+"""The way of who writes by a chat (C5)."""
+
+BY_LOGIN = (WEB, CHAT)
+"""The ways of people who are known by a login or an account of their own; no one acts for them."""
+
+CHAT_SESSION = f"{CHAT}:"
+"""The start of a session that is no login: the name of a chat follows."""
+
 _NO_LABELS = nullcontext()
 """The context of what is given without labels."""
 
@@ -38,7 +47,8 @@ class Asker(msgspec.Struct, frozen=True):
     `person` is a name, "" for a program that speaks for no one; `actor` who really asked where one acts as
     another. `uid` is the number of the system's user, `way` the surface, `session` the connection or
     the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked,
-    `labels` what is known of the way by which it comes what this asker gives.
+    `labels` what is known of the way by which it comes what this asker gives, `once` the message of a chat
+    because of which something is asked, which is done once for it.
     """
 
     person: str = ""
@@ -49,6 +59,7 @@ class Asker(msgspec.Struct, frozen=True):
     scopes: frozenset[Scope] = SCOPES
     actor: str = ""
     labels: tuple[str, ...] = ()
+    once: str = ""
 
     def origin(self) -> Origin | None:
         """The origin of what this asker gives from outside; of what a program gives nothing is kept."""
@@ -56,13 +67,13 @@ class Asker(msgspec.Struct, frozen=True):
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The fields by which events and origins keep who asks; way and session are of the monitor."""
-        how = {"way": self.way, "session": self.session} if self.way == WEB else {}
+        """The fields by which events and origins keep who asks; way and session are of monitor and chat."""
+        how = {"way": self.way, "session": self.session} if self.way in BY_LOGIN else {}
         return {"by": self.person, "actor": self.actor, **how}
 
     def __str__(self) -> str:
-        if self.way == WEB:
-            return f"{self.person} ({WEB}, session {self.session})"
+        if self.way in BY_LOGIN:
+            return f"{self.person} ({self.way}, session {self.session})"
         return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
 
     def giving(self, turn: Turn) -> AbstractContextManager[None]:
@@ -90,15 +101,20 @@ class Asker(msgspec.Struct, frozen=True):
     def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
         """The same asker in the name of a person; for the owner of the home, by number, and root alone.
 
-        With a `session` the person has logged in to the monitor themselves: that is their way, and no one
-        acts for them. Raises RequestError.
+        With a `session` the person has logged in to the monitor themselves, or writes by a chat: that is
+        their way, and no one acts for them. Raises RequestError.
         """
         if self.uid not in (owner, 0):
             may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"
             raise RequestError(f"{may}, not {self}")
         person = person_name(name)
         if session:
-            return replace(self, person=person, way=WEB, session=_printable(session, "number of a session"))
+            way, name = (
+                (CHAT, session.removeprefix(CHAT_SESSION))
+                if session.startswith(CHAT_SESSION)
+                else (WEB, session)
+            )
+            return replace(self, person=person, way=way, session=_printable(name, "number of a session"))
         return replace(self, person=person, actor=self.person) if person != self.person else self
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.ask.asker import WEB, Asker
+from narval.ask.asker import BY_LOGIN, Asker
 from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import WorkRefusedError
@@ -10,11 +10,11 @@ from narval.daemon.daemon import Daemon
 
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
-    """The person who asks: by their login, or whoever they act for, or by name on the web.
+    """The person who asks: by their login, or whoever they act for, or by name on the web and in a chat.
 
     Raises WorkRefusedError (P45).
     """
-    people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way == WEB
+    people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way in BY_LOGIN
     person = people.person(asker.person) if is_named else people.by_login(asker.person)
     if person is None and not asker.actor and asker.way == "python":
         person = people.person(asker.person)
@@ -38,7 +38,7 @@ def onlooker(daemon: Daemon, asker: Asker) -> str | None:
     try:
         return person_of(daemon, asker)
     except WorkRefusedError:
-        if asker.actor or asker.way == WEB or asker.uid not in (0, _owner(daemon)):
+        if asker.actor or asker.way in BY_LOGIN or asker.uid not in (0, _owner(daemon)):
             raise
         return None
 
@@ -51,7 +51,7 @@ def no_such_person(name: str, people: Directory) -> str:
 
 def is_owner(daemon: Daemon, asker: Asker) -> bool:
     """True of the home's owner and root in their own name, and of the program that has opened the home."""
-    return not asker.actor and asker.way != WEB and asker.uid in (None, 0, _owner(daemon))
+    return not asker.actor and asker.way not in BY_LOGIN and asker.uid in (None, 0, _owner(daemon))
 
 
 def _owner(daemon: Daemon) -> int | None:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from narval.ask import json_forms
-from narval.ask.asker import Asker
+from narval.ask.asker import CHAT, Asker
 from narval.ask.lazy_table import LazyTable
 from narval.ask.registry import ASKER, Operation
 from narval.core.errors import RequestError, StoreAwayError
@@ -38,6 +38,10 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook", "note_refused"),
     "daemon.changed": ("changed",),
+    "chat.state": ("chats", "chat_state"),
+    "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element"),
+    "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent", "chat_message"),
+    "chat.linking": ("chat_link", "chat_linked"),
     "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
     "memory.changing": ("add", "outdate"),
@@ -122,6 +126,20 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
         await _recorded(daemon, operation)
     else:
         await daemon.rounds.recorded()
+    if asker.way == CHAT:
+        from narval.ask.chat.rights import check_may_ask, once
+
+        check_may_ask(daemon, asker, operation)
+        if asker.once:
+            async with once(daemon, asker, name):
+                return await _answered(daemon, asker, operation, arguments)
+    return await _answered(daemon, asker, operation, arguments)
+
+
+async def _answered(
+    daemon: Daemon, asker: Asker, operation: Operation[..., Any], arguments: Mapping[str, Any]
+) -> Any:
+    """The answer to an operation, of the agent that is meant."""
     extra = {ASKER: asker} if operation.wants_asker else {}
     if asker.agent in ("", daemon.name):
         return await operation(daemon, **arguments, **extra)

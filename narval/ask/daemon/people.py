@@ -10,8 +10,8 @@ from narval.daemon.daemon import Daemon
 
 @operation("read")
 async def people(daemon: Daemon) -> list[dict[str, Any]]:
-    """The people of the home, in the order of its file: name, login, roles, rights on pages; with the digest
-    of the directory, which is another once anything in it is.
+    """The people of the home, in the order of its file: name, login, roles, rights on pages, addresses at
+    chats, zone and quiet hours; with the digest of the directory, which is another once anything in it is.
 
     The roles are all that count for a person, those below one's own among them. Without a file it is the
     home's owner, who holds every role (P16).
@@ -24,6 +24,9 @@ async def people(daemon: Daemon) -> list[dict[str, Any]]:
             "login": person.login,
             "roles": list(directory.roles_of(person.name)),
             "web": person.web,
+            "chat": list(person.chat),
+            "zone": person.zone,
+            "quiet": person.quiet,
             "admin": directory.is_admin(person.name),
             "directory": directory.digest,
         }

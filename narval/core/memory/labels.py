@@ -19,6 +19,7 @@ from narval.core.elements.element import Origin
 from narval.core.trust.paths import is_within
 
 MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM = "mail", "feed", "web", "calendar", "file", "program"
+CHAT = "chat"
 """The labels of ways in."""
 
 NONE = 0
@@ -45,7 +46,7 @@ SECRET = "secret:"  # noqa: S105
 UNKNOWN = "unknown"
 """The label of what came in before there were labels: every rule about where something came from counts."""
 
-FIXED = (MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM, UNKNOWN)
+FIXED = (MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM, CHAT, UNKNOWN)
 """The labels that are the same in every home."""
 
 PART = "/"

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -33,6 +34,7 @@ from narval.daemon.waiters import Waiters, future, settle
 from narval.files.agents.settings import AgentSettings
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
+from narval.people.chat.boxes import ChatBoxes
 from narval.people.mail.channel import MailChannel
 from narval.store.store import Store
 from narval.system.zone import machine_zone
@@ -41,6 +43,12 @@ log = logging.getLogger("narval.daemon")
 
 MOST_LOGGED = 1_000
 """So many characters of an error's message are in the log."""
+
+
+Work = Callable[[Turn], Any]
+
+WITHIN: ContextVar[Callable[[Work], Work] | None] = ContextVar("WITHIN", default=None)
+"""Alters what is submitted meanwhile, by whoever asks: it may have the turn record more, or refuse."""
 
 
 class Listing(Protocol):
@@ -193,6 +201,7 @@ class AgentHost:
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
         self.listings = Listings(agent)
+        self.chats = ChatBoxes(agent)
 
     @property
     def agent(self) -> AgentState:
@@ -241,11 +250,13 @@ class AgentHost:
         """Look again whether there is something to do, or whether it is over."""
         self._main_loop.wake()
 
-    async def submit(self, work: Callable[[Turn], Any], then: Settle | None = None) -> Any:
+    async def submit(self, work: Work, then: Settle | None = None) -> Any:
         """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
         what `work` raises.
         """
         answer = future()
+        if (within := WITHIN.get()) is not None:
+            work = within(work)
 
         def settled(result: Any, error: BaseException | None) -> None:
             if then is not None:
@@ -294,6 +305,8 @@ class AgentHost:
             self.waiters.over(run.eid)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)
+        if self.chats.is_followed:
+            self.chats.hear(turn.transaction.batch)
         self.waiters.turned(turn.transaction.batch, turn.transaction.at)
 
     def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:

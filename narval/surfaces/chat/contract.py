@@ -17,58 +17,15 @@ import msgspec
 
 from narval.core.errors import OperatorError
 from narval.files.outside.chats import CHAT_KINDS, ChatSettings
+from narval.people.chat.messages import Buttons
+from narval.people.chat.messages import Incoming as Incoming
+from narval.people.chat.messages import IncomingFile as IncomingFile
 from narval.system.extras import install_command
 
 CAPABILITIES = frozenset({"edit", "buttons", "ids", "rooms", "files"})
 """The abilities that a kind may have: replace a message of ours, show buttons, recognise a message that is
 sent twice by its id, be in rooms, fetch files.
 """
-
-
-class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that came with a message."""
-
-    name: str
-    """The name that its sender gave to it: never a path."""
-    media_type: str
-    """Its media type as its sender says."""
-    size: int | None
-    """Its bytes as the server says; None: unknown."""
-    reference: str
-    """The words by which the kind fetches it."""
-
-
-class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that came."""
-
-    id: str
-    """The id of the message, as the kind has it."""
-    position: str
-    """The place from which to go on after it: an archive id, a sync token, the offset of an update."""
-    sender: str
-    """The address of who wrote it, without the kind, as the server has proved it: ann@example.org."""
-    place: str
-    """The place to which an answer goes: the address, or the room."""
-    text: str = ""
-    """The text that was written."""
-    room: str = ""
-    """The room where it was written; "" between two."""
-    name: str = ""
-    """The name that its sender uses: never trusted."""
-    at: float | None = None
-    """The moment at which the server got it, in seconds since 1970; None: unknown."""
-    replies_to: str = ""
-    """The kind's id of our message that it answers."""
-    button: str = ""
-    """The data of our button that was pressed."""
-    file: IncomingFile | None = None
-    """The file that came with it."""
-    is_edit: bool = False
-    """True of one that alters or withdraws an earlier one."""
-    is_forwarded: bool = False
-    """True of one whose text somebody else wrote."""
-    is_encrypted: bool = False
-    """True of one that cannot be read here, as it is encrypted from end to end."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +37,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """The address or the room to which it goes."""
     text: str
     """Its text, plain: a kind shows it without markup, mentions and hidden links."""
-    buttons: tuple[tuple[str, str], ...] = ()
+    buttons: Buttons = ()
     """The data and the label of each button, where the kind has them."""
     replies_to: str = ""
     """The kind's id of the message that it answers."""

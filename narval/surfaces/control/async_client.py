@@ -43,15 +43,24 @@ class AsyncClient:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def ask(
-        self, method: str, /, *, agent: str = "", acting_as: str = "", session: str = "", **params: Any
+        self,
+        method: str,
+        /,
+        *,
+        agent: str = "",
+        acting_as: str = "",
+        session: str = "",
+        once: str = "",
+        **params: Any,
     ) -> Any:
-        """The answer to an operation, asked of an agent, in a person's name, in a session; "" for none.
+        """The answer to an operation, asked of an agent, in a person's name, in a session, because of a
+        message for which it is done `once`; "" for none.
 
         Raises the error it raised, or DaemonGoneError.
         """
         asking = {
             name: value
-            for name, value in (("agent", agent), ("as", acting_as), ("session", session))
+            for name, value in (("agent", agent), ("as", acting_as), ("session", session), ("once", once))
             if value
         }
         if params.get("wait"):  # it takes no one's place: the daemon counts it apart, too

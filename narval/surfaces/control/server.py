@@ -21,6 +21,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from narval import __version__
 from narval.ask.asker import Asker, user
 from narval.core.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
@@ -342,6 +344,8 @@ class _Peer:
         asker = self._asker.asking(request.agent)
         if request.acting_as:
             asker = asker.acting_as(request.acting_as, owner=os.geteuid(), session=request.session)
+        if request.once:
+            asker = msgspec.structs.replace(asker, once=request.once)
         return await self._invoke(asker, request.method, request.params)
 
     def _answered(self, task: asyncio.Task[None]) -> None:

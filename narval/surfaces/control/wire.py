@@ -9,7 +9,9 @@ A frame is four bytes of length (big-endian) and that many bytes of msgpack, an 
     [REPLY, id, error, result]              the answer, or its last items; `id` tells of which request
 
 `asking` is a map with `agent`, the agent that is meant (without it the home's own, G21), `as`, the person in
-whose name is asked (P39), and beside it `session`, by which that person has logged in to the monitor (M67).
+whose name is asked (P39), and beside it `session`, by which that person has logged in to the monitor (M67),
+or `chat:NAME` of who writes by a chat. `once` is the message of a chat because of which it is asked, and for
+which it is done once (`CHAT/NUMBER`).
 A client of protocol 1 knows no such field.
 
 `error` is None or a map that names the class of a `NarvalError`, so that it is the same error at the other
@@ -39,7 +41,7 @@ HEADER = 4
 MOST = 32 * 1024 * 1024
 """The longest frame, either way: two elements of the largest size, and an answer's part is far smaller."""
 
-_ASKING = ("agent", "as", "session")
+_ASKING = ("agent", "as", "session", "once")
 _PART = 256 * 1024
 _LONGEST_PATH = 100
 
@@ -62,8 +64,8 @@ class WireError(Exception):
 
 
 class WireRequest(NamedTuple):
-    """A request as it came: its id, the operation and its arguments, the agent, in whose name, and the number
-    of that person's session on the web."""
+    """A request as it came: its id, the operation and its arguments, the agent, in whose name, the number
+    of that person's session on the web, and the message of a chat because of which it is asked."""
 
     number: int
     method: str
@@ -71,6 +73,7 @@ class WireRequest(NamedTuple):
     agent: str = ""
     acting_as: str = ""
     session: str = ""
+    once: str = ""
 
 
 # --- frames -------------------------------------------------------------------------------------------------
@@ -116,7 +119,7 @@ def request(body: bytes) -> WireRequest:
         raise WireError(f"expected the name of an operation as method, got {_outline(method)}")
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
         raise WireError(f"expected a map with names as params, got {_outline(params)}")
-    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "", "")))
+    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "", "", "")))
 
 
 def _asking(given: Any = None) -> dict[str, str]:

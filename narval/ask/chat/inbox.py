@@ -1,0 +1,226 @@
+"""The operations by which messages come in: taken once, dealt with once, answered once."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from narval.agent.turn import Turn
+from narval.ask.asker import CHAT
+from narval.ask.chat.linking import found_link
+from narval.ask.chat.rights import chat_box, done_before, settings_of
+from narval.ask.documents import raise_if_over_limit, raise_if_refused
+from narval.ask.registry import operation
+from narval.core.elements.canonical import canonical_given
+from narval.core.elements.element import Origin
+from narval.core.errors import RequestError
+from narval.core.memory.labels import CHAT as CHAT_LABEL
+from narval.daemon.daemon import Daemon
+from narval.files.outside.chats import ChatSettings
+from narval.people.chat.boxes import IN, MOST_WAITING, OWED, ChatBox
+from narval.people.chat.elements import chat_message, without_name
+from narval.people.chat.messages import Incoming, Reply, Taken
+
+MOST_OF_A_STRANGER = 30
+"""The messages of a stranger that become elements within a minute."""
+
+A_DAY = 86_400.0
+
+log = logging.getLogger("narval.chat")
+
+
+@operation("write")
+async def chat_take(
+    daemon: Daemon, chat: str, messages: list[dict[str, Any]], position: str = ""
+) -> list[dict[str, Any]]:
+    """Take messages that came, and the position after them, in one turn: those of people wait in the inbox,
+    which are given back, each with its number.
+
+    A message that came before is not taken again. Of strangers none is, unless the chat makes elements of
+    theirs; one that is the code of `narval chat link` links its sender.
+    """
+    box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
+
+    def work(turn: Turn) -> list[Taken]:
+        taken, waiting = list[Taken](), dict[str, int]()
+        for message in incoming:
+            if not box.see(turn, message):
+                continue
+            person = turn.agent.lookup.people.by_chat(f"{settings.kind}:{message.sender}")
+            if person is None:
+                _take_strange(daemon, turn, box, settings, message)
+            elif _is_for_us(settings, message, daemon.files.settings.name):
+                number = waiting.setdefault(person.name, box.waiting_of(person.name))
+                if number < MOST_WAITING:
+                    waiting[person.name] += 1
+                    taken.append(box.take(turn, message, person.name))
+                elif number == MOST_WAITING:
+                    log.warning(
+                        "%s has %d messages waiting at %s; no more are taken", person.name, number, chat
+                    )
+        if position != box.position:
+            box.draw(turn, position)
+        return taken
+
+    return [_form(one) for one in await daemon.agents.own.submit(work)]
+
+
+def _read(messages: list[dict[str, Any]]) -> list[Incoming]:
+    try:
+        return msgspec.convert(messages, list[Incoming])
+    except msgspec.ValidationError as error:
+        raise RequestError(f"expected messages as a kind of chat gives them: {error}") from None
+
+
+def _is_for_us(settings: ChatSettings, message: Incoming, own: str) -> bool:
+    """True of what is written between two; in a room of the settings, of lines that begin with the name."""
+    if not message.room:
+        return True
+    if message.room not in settings.rooms:
+        return False
+    return without_name(message.text, settings.called or own) is not None
+
+
+# --- strangers ----------------------------------------------------------------------------------------------
+
+
+def _take_strange(
+    daemon: Daemon, turn: Turn, box: ChatBox, settings: ChatSettings, message: Incoming
+) -> None:
+    """Link a stranger, make an element of what they wrote, or leave it, with a line in the log."""
+    address, at = f"{settings.kind}:{message.sender}", turn.at
+    if not message.room and (person := found_link(daemon, message.text, address, at)) is not None:
+        text = f"This account is known now, to be linked with {person}: `narval chat link {person}` goes on."
+        box.send(turn, Reply(text=text, place=message.place))
+        return
+    if settings.strangers == "element" and not message.room and not message.is_edit:
+        if box.strangers.may(message.sender, at, MOST_OF_A_STRANGER):
+            xml = chat_message(settings, message, person="")
+            raise_if_over_limit(turn, [xml])
+            with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
+                turn.add(xml, Origin(step=f"{CHAT}:{settings.name}"))
+            return
+        why = f"wrote more than {MOST_OF_A_STRANGER} messages within a minute"
+    else:
+        why = "is nobody's in etc/people.toml: nothing is taken of theirs"
+    if box.strangers.is_news(message.sender, at, A_DAY):
+        log.info("%s %.200r %s", settings, address, why)
+
+
+# --- dealing ------------------------------------------------------------------------------------------------
+
+
+def _form(taken: Taken) -> dict[str, Any]:
+    """A message that waits, as plain data."""
+    form: dict[str, Any] = msgspec.to_builtins(taken)
+    return {"operation": "", **form}
+
+
+@operation("read")
+async def chat_inbox(daemon: Daemon, chat: str) -> list[dict[str, Any]]:
+    """The messages of a chat that are not dealt with, oldest first; and, with the `operation` that was done,
+    those that are not answered.
+    """
+    box = chat_box(daemon, chat)
+    return [
+        _form(one) for one in sorted([*box.owed.values(), *box.inbox.values()], key=lambda one: one.number)
+    ]
+
+
+@operation("write")
+async def chat_reply(
+    daemon: Daemon, chat: str, message: int, replies: list[dict[str, Any]], element: bytes | None = None
+) -> dict[str, Any]:
+    """Deal with a message: it leaves the inbox, its replies are to be sent, and an element of the person's is
+    added, if one is given, all in one turn. `eid` is that of the element.
+
+    A reply has a `text`, and may have `place` or `to` (a person), without which it goes where the message
+    came from, `buttons`, `item`, `shown`, `purpose`, `not_before`, `replies_to`, `edits`.
+    """
+    xml = canonical_given(element) if element is not None else None
+    return await _deal(daemon, chat_box(daemon, chat), message, _replies(replies), xml)
+
+
+@operation("write")
+async def chat_element(
+    daemon: Daemon, chat: str, message: int, path: str = "", otherwise: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Deal with a message by adding a `chat-message` of its text, and of the file at a path: it leaves the
+    inbox in the same turn.
+
+    What somebody else wrote, a text passed on or a file, has the label `chat`. `taken` is false where no
+    condition waits for such an element; the replies `otherwise` are to be sent then.
+    """
+    box, settings = chat_box(daemon, chat), settings_of(daemon, chat)
+    if message not in box.inbox:
+        raise done_before(f"{chat}/{message}")
+    taken = box.inbox[message]
+    said = _without_room(taken.message, settings, daemon)
+    xml = chat_message(settings, said, person=taken.person, path=path)
+    return await _deal(daemon, box, message, _replies(otherwise or []), xml, unless_taken=True)
+
+
+def _replies(replies: list[dict[str, Any]]) -> list[Reply]:
+    try:
+        return msgspec.convert(replies, list[Reply])
+    except msgspec.ValidationError as error:
+        raise RequestError(f"expected replies with their texts: {error}") from None
+
+
+async def _deal(
+    daemon: Daemon,
+    box: ChatBox,
+    number: int,
+    replies: list[Reply],
+    xml: bytes | None,
+    *,
+    unless_taken: bool = False,
+) -> dict[str, Any]:
+    """Deal with a message in one turn; with `unless_taken`, replies are for an element that nobody takes."""
+
+    def work(turn: Turn) -> dict[str, Any]:
+        part = next((part for part in (IN, OWED) if box.is_there(turn, number, part)), None)
+        if part is None:
+            raise done_before(f"{box.name}/{number}")
+        taken = (box.inbox if part == IN else box.owed)[number]
+        eid, is_taken = None, False
+        if xml is not None:
+            eid = _added(turn, box.name, taken, xml)
+            element = turn.agent.memory.element(eid)
+            is_taken = element is not None and bool(
+                turn.agent.watches.index.wakes(turn.agent.memory.tree(element))
+            )
+        box.drop(turn, part, str(number))
+        for reply in replies if not (unless_taken and is_taken) else ():
+            box.send(turn, _addressed(reply, taken))
+        return {"eid": eid, "taken": is_taken}
+
+    return dict(await daemon.agents.own.submit(work))
+
+
+def _without_room(message: Incoming, settings: ChatSettings, daemon: Daemon) -> Incoming:
+    """A message without the name by which a line in a room begins."""
+    if not message.room:
+        return message
+    text = without_name(message.text, settings.called or daemon.files.settings.name)
+    return msgspec.structs.replace(message, text=text or "")
+
+
+def _addressed(reply: Reply, taken: Taken) -> Reply:
+    """A reply with the place to which it goes: that of the message, unless it names one or a person."""
+    if reply.place or reply.to not in ("", taken.person):
+        return reply
+    return msgspec.structs.replace(reply, place=taken.message.place, to=taken.person)
+
+
+def _added(turn: Turn, chat: str, taken: Taken, xml: bytes) -> int:
+    """Add the element that a message becomes."""
+    raise_if_refused(turn, [xml])
+    raise_if_over_limit(turn, [xml])
+    origin = Origin(by=taken.person, way=CHAT, session=chat)
+    if not (taken.message.is_forwarded or taken.message.file is not None):
+        return turn.add(xml, origin)
+    with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
+        return turn.add(xml, origin)

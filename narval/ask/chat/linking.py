@@ -1,0 +1,97 @@
+"""The operations by which an account at a chat is linked with a person: a code that is sent from there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from typing import Any
+
+from narval.ask.asking_person import no_such_person
+from narval.ask.registry import operation
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.people.chat.boxes import LinkCode
+
+VALID = 600.0
+"""Seconds for which a code holds."""
+
+MOST_TRIES = 20
+"""The wrong codes of strangers after which a code holds no more."""
+
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+_LENGTH = 10
+
+
+@operation("write")
+async def chat_link(daemon: Daemon, person: str) -> dict[str, Any]:
+    """Make a code that links the account with a person from which it is sent to a chat: once, and within ten
+    minutes. An earlier code of the person holds no more.
+    """
+    people = daemon.agents.own.agent.lookup.people
+    if people.person(person) is None:
+        raise RequestError(no_such_person(person, people))
+    if people.owner == person:
+        raise RequestError(
+            f"there is no etc/people.toml to have the address: write one with [people.{person}], "
+            f'login = "{person}" and web = "operator"'
+        )
+    if not daemon.files.settings.chats:
+        raise RequestError(
+            "there is no chat in etc/narval.toml: write a table [chats.NAME] (docs/reference/chat.md)"
+        )
+    code = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    until = daemon.rounds.clock.now() + VALID
+    daemon.agents.own.chats.links[person] = LinkCode(_digest(code), until)
+    return {
+        "person": person,
+        "code": code,
+        "seconds": VALID,
+        "chats": [one.name for one in daemon.files.settings.chats],
+    }
+
+
+@operation("read")
+async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[str, Any]:
+    """The address, with its kind, from which the code of a person was sent; "" while it was not. `wait`
+    seconds for it. `valid` is false once the code holds no more.
+    """
+    links, deadline = daemon.agents.own.chats.links, time.monotonic() + wait
+    while True:
+        link = links.get(person)
+        left = min(
+            deadline - time.monotonic(), link.until - daemon.rounds.clock.now() if link is not None else 0
+        )
+        if link is None or link.address or left <= 0:
+            is_valid = link is not None and (link.address != "" or daemon.rounds.clock.now() < link.until)
+            return {"person": person, "address": link.address if link is not None else "", "valid": is_valid}
+        waiting = asyncio.ensure_future(link.found.wait())
+        try:
+            await daemon.main_loop.wait_for(waiting, left)
+        finally:
+            waiting.cancel()
+
+
+def found_link(daemon: Daemon, text: str, address: str, at: float) -> str | None:
+    """The person whose code somebody unknown has sent, who is linked by that; None if it is no such code."""
+    links, code = daemon.agents.own.chats.links, text.strip().lower()
+    if not links or len(code) != _LENGTH or not set(code) <= set(_LETTERS):
+        return None
+    digest = _digest(code)
+    for person, link in list(links.items()):
+        if link.address:
+            continue
+        if at < link.until and hmac.compare_digest(link.digest, digest):
+            link.address = address
+            link.found.set()
+            return person
+        link.tries += 1
+        if at >= link.until or link.tries >= MOST_TRIES:
+            link.until = 0.0
+    return None
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode()).digest()

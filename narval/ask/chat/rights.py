@@ -1,0 +1,112 @@
+"""Who writes by a chat: the person, what they may ask, and that it is done once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+from narval.agent.turn import Turn
+from narval.ask.asker import Asker
+from narval.ask.asking_person import no_such_person
+from narval.ask.registry import Operation
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.daemon.agents.agent_host import WITHIN, Work
+from narval.daemon.daemon import Daemon
+from narval.files.outside.chats import ChatSettings
+from narval.people.chat.boxes import ChatBox
+
+OF_WORK = frozenset({"worklist", "work_item", "work_log"})
+"""The operations that only read, and that whoever may answer work may ask."""
+
+
+def check_may_ask(daemon: Daemon, asker: Asker, operation: Operation[..., Any]) -> None:
+    """Raise RequestError unless a person may ask an operation by a chat: as they may on pages."""
+    people = daemon.agent.lookup.people
+    person = people.person(asker.person)
+    if person is None:
+        raise RequestError(no_such_person(asker.person, people))
+    role = "operator" if people.is_operator(person.name) else person.web
+    scopes = {"reader": ("read",), "person": ("people",), "operator": ("read", "write", "people")}[role]
+    if operation.scope not in scopes and not (role == "person" and operation.name in OF_WORK):
+        is_for = {"read": "readers and operators", "write": "operators", "people": "people with work"}
+        raise RequestError(
+            f"this is for {is_for[operation.scope]}; {person.name} is a {role} "
+            f'([people.{person.name}] web = "{role}")'
+        )
+
+
+_UNDER_WAY: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+"""What is being done because of messages, by the daemon's host and the message."""
+
+
+@asynccontextmanager
+async def once(daemon: Daemon, asker: Asker, operation: str) -> AsyncIterator[None]:
+    """Let what is submitted first meanwhile be done once because of a message: it leaves the inbox with it.
+
+    Raises RequestError where the message is not in the inbox (any more).
+    """
+    box, number = message_named(daemon, asker.once)
+    if asker.agent not in ("", daemon.files.settings.name):
+        raise RequestError("what a message asks for is done by the home's own agent")
+    lock = _UNDER_WAY.setdefault((id(box), asker.once), asyncio.Lock())
+    async with lock:
+        if number not in box.inbox:
+            raise done_before(asker.once)
+        token = WITHIN.set(_Once(box, number, operation))
+        try:
+            yield
+        finally:
+            WITHIN.reset(token)
+
+
+class _Once:
+    """The change of the first work that is submitted: it has the message leave the inbox."""
+
+    def __init__(self, box: ChatBox, number: int, operation: str) -> None:
+        self._box, self._number, self._operation = box, number, operation
+        self._is_used = False
+
+    def __call__(self, work: Work) -> Work:
+        if self._is_used:
+            return work
+        self._is_used = True
+
+        def with_message(turn: Turn) -> Any:
+            if not self._box.is_there(turn, self._number):
+                raise done_before(f"{self._box.name}/{self._number}")
+            result = work(turn)
+            self._box.owe(turn, self._number, self._operation)
+            return result
+
+        return with_message
+
+
+def done_before(message: str) -> RequestError:
+    """The error for a message that is dealt with."""
+    return RequestError(f"the message {message} is dealt with already: this was done because of it, or is")
+
+
+def settings_of(daemon: Daemon, name: str) -> ChatSettings:
+    """The settings of a chat. Raises RequestError where there is none of that name."""
+    chats = {chat.name: chat for chat in daemon.files.settings.chats}
+    if name not in chats:
+        hint = closest(name, chats) or f"; write a table [chats.{name:.32}]"
+        raise RequestError(f"there is no chat {name!r:.80} in etc/narval.toml{hint}")
+    return chats[name]
+
+
+def chat_box(daemon: Daemon, name: str) -> ChatBox:
+    """The box of a chat of the settings. Raises RequestError where there is none of that name."""
+    return daemon.agents.own.chats.box(settings_of(daemon, name).name)
+
+
+def message_named(daemon: Daemon, once: str) -> tuple[ChatBox, int]:
+    """The box and the number of a message that is named as CHAT/NUMBER. Raises RequestError."""
+    chat, _, number = once.partition("/")
+    if not (number.isascii() and number.isdecimal() and len(number) < 16):
+        raise RequestError(f"expected once to be CHAT/NUMBER, got {once!r:.80}")
+    return chat_box(daemon, chat), int(number)

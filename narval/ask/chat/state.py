@@ -1,0 +1,55 @@
+"""The operations `chats` and `chat_state`: the chats of the home, and how it goes with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.ask import json_forms
+from narval.ask.chat.rights import chat_box
+from narval.ask.registry import operation
+from narval.daemon.daemon import Daemon
+
+MOST_OF_A_FAULT = 500
+"""The most characters of a fault that are kept."""
+
+
+@operation("read")
+async def chats(daemon: Daemon) -> list[dict[str, Any]]:
+    """The chats of `etc/narval.toml`: kind, server and account, whether it is connected, and how many
+    messages wait.
+
+    `state` is `connected`, `broken` (`fault` says why) or `unknown`, while no program has told; `since` is
+    the moment of that. `inbox` are messages that are not dealt with, `owed` those whose answer is not given
+    yet, `outbox` those that are to be sent.
+    """
+    return [
+        _row(daemon, chat.name, chat.kind, chat.server, chat.user) for chat in daemon.files.settings.chats
+    ]
+
+
+def _row(daemon: Daemon, name: str, kind: str, server: str, user: str) -> dict[str, Any]:
+    box = chat_box(daemon, name)
+    state = "unknown" if not box.since else "broken" if box.fault else "connected"
+    return {
+        "chat": name,
+        "kind": kind,
+        "server": server,
+        "user": user,
+        "state": state,
+        "fault": box.fault,
+        "since": json_forms.moment(box.since) if box.since else None,
+        "position": box.position,
+        "inbox": len(box.inbox),
+        "owed": len(box.owed),
+        "outbox": len(box.outbox),
+    }
+
+
+@operation("write")
+async def chat_state(daemon: Daemon, chat: str, fault: str = "") -> dict[str, Any]:
+    """Note that a chat is connected, or the fault that keeps it from that."""
+    box, fault = chat_box(daemon, chat), " ".join(fault.split())[:MOST_OF_A_FAULT]
+    if not box.since or bool(fault) != bool(box.fault):
+        box.since = daemon.rounds.clock.now()
+    box.fault = fault
+    return {"chat": chat, "fault": fault}

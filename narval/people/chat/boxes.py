@@ -1,0 +1,281 @@
+"""The boxes of chats: each chat's position, inbox, outbox, and the messages that were sent.
+
+They are read from the store when they are first needed, and follow the turns that are recorded from then on.
+Who alters them writes rows into a turn, by the functions of a box.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.turn import Turn
+from narval.people.chat.messages import Incoming, Outbound, Reply, Sent, Taken, Whereabouts
+from narval.store.batch import Batch, ResultRow
+
+PREFIX = "chat "
+"""The start of the scopes of results and of the facts that chats have; the name of the chat follows."""
+
+IN, OWED, OUT, SENT, SEEN, WROTE = "in", "owed", "out", "sent", "seen", "wrote"
+"""The parts of a chat, which end their scopes: what waits to be dealt with, what was done and is not
+answered, what is to be sent, what was sent, which messages came, and from where people wrote last.
+"""
+
+MOST_SENT = 2_000
+"""The messages that were sent which are remembered of a chat, the last ones."""
+
+MOST_SEEN = 2_000
+"""The ids of messages that came which are remembered of a chat, the last ones."""
+
+MINUTE = 60.0
+
+MOST_WAITING = 1_000
+"""The messages of a person that may wait in an inbox; more are not taken."""
+
+
+MOST_STRANGERS = 1_000
+"""The strangers that are remembered of a chat, the last ones."""
+
+
+class Strangers:
+    """The strangers who have written to a chat lately; nothing of it is recorded."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}
+        """The moment at which the log had a line about each."""
+        self._wrote: dict[str, list[float]] = {}
+        """The moments at which each wrote within a minute."""
+
+    def is_news(self, sender: str, at: float, within: float) -> bool:
+        """True if nothing was said of one within so many seconds; it is noted that it is now."""
+        if at - self._told.get(sender, -within) < within:
+            return False
+        self._told.pop(sender, None)
+        self._told[sender] = at
+        if len(self._told) > MOST_STRANGERS:
+            del self._told[next(iter(self._told))]
+        return True
+
+    def may(self, sender: str, at: float, most: int) -> bool:
+        """True if one has written fewer messages within a minute; it is noted that it writes one now."""
+        lately = [moment for moment in self._wrote.pop(sender, ()) if at - moment < MINUTE]
+        if is_free := len(lately) < most:
+            lately.append(at)
+        self._wrote[sender] = lately
+        if len(self._wrote) > MOST_STRANGERS:
+            del self._wrote[next(iter(self._wrote))]
+        return is_free
+
+
+class LinkCode:
+    """A code that links an account with a person: its digest, and the moment until which it holds."""
+
+    def __init__(self, digest: bytes, until: float) -> None:
+        self.digest, self.until = digest, until
+        self.tries = 0
+        """The wrong codes that were sent meanwhile."""
+        self.address = ""
+        """The address, with its kind, from which it was sent; "" while it was not."""
+        self.found = asyncio.Event()
+        """Set once it was sent."""
+
+
+class ChatBox:
+    """The record of one chat."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.position, self.last = "", 0
+        self.inbox: dict[int, Taken] = {}
+        self.owed: dict[int, Taken] = {}
+        self.outbox: dict[str, Outbound] = {}
+        self.sent: dict[str, Sent] = {}
+        """By the kind's id."""
+        self.seen: dict[str, int] = {}
+        """The numbers of messages that came, by who wrote them and their ids."""
+        self.wrote: dict[str, Whereabouts] = {}
+        """By person."""
+        self.handed: set[str] = set()
+        """The ids of messages that somebody may have begun to send: all that were there at the start."""
+        self.fault, self.since = "", 0.0
+        """The fault told last, "" while it is connected, and the moment of that (0: nobody has told)."""
+        self.strangers = Strangers()
+        self.news = asyncio.Event()
+        """Set when something comes into the outbox, or leaves it."""
+
+    def scope(self, part: str) -> str:
+        """The scope of the results that a part has."""
+        return f"{PREFIX}{self.name} {part}"
+
+    # --- in a turn --------------------------------------------------------------------------------------
+
+    def is_there(self, turn: Turn, number: int, part: str = IN) -> bool:
+        """True if a message is in a part still, though this turn may have altered that."""
+        entries = self.inbox if part == IN else self.owed
+        return (
+            number in entries
+            and (self.scope(part), str(number)) not in turn.transaction.batch.dropped_results
+        )
+
+    def draw(self, turn: Turn, position: str | None = None) -> int:
+        """Draw the next number, and record it with the position."""
+        self.last += 1
+        self.position = self.position if position is None else position
+        fact, meta = f"{PREFIX}{self.name}", turn.transaction.batch.meta
+        meta[:] = [pair for pair in meta if pair[0] != fact]
+        meta.append((fact, f"{self.last} {self.position}"))
+        return self.last
+
+    def put(self, turn: Turn, part: str, key: str, form: msgspec.Struct | int) -> None:
+        """Record an entry of a part."""
+        data = msgspec.json.encode(form)
+        turn.transaction.batch.results.append(ResultRow(self.scope(part), key, turn.at, data))
+
+    def drop(self, turn: Turn, part: str, key: str) -> None:
+        """Record that an entry of a part goes."""
+        turn.transaction.batch.dropped_results.append((self.scope(part), key))
+
+    def take(self, turn: Turn, message: Incoming, person: str) -> Taken:
+        """Record a message of a person in the inbox."""
+        taken = Taken(number=self.draw(turn, message.position), person=person, message=message)
+        self.put(turn, IN, str(taken.number), taken)
+        if not message.room:
+            rows = turn.transaction.batch.results
+            rows[:] = [row for row in rows if (row.scope, row.key) != (self.scope(WROTE), person)]
+            self.put(
+                turn, WROTE, person, Whereabouts(address=message.sender, place=message.place, at=turn.at)
+            )
+        return taken
+
+    def see(self, turn: Turn, message: Incoming) -> bool:
+        """Record that a message came, by who wrote it and its id; False if it had come before."""
+        key, rows = f"{message.sender} {message.id}", turn.transaction.batch.results
+        if key in self.seen or any(row.scope == self.scope(SEEN) and row.key == key for row in rows):
+            return False
+        self.put(turn, SEEN, key, self.last)
+        if len(self.seen) >= MOST_SEEN:
+            self.drop(turn, SEEN, next(iter(self.seen)))
+        return True
+
+    def send(self, turn: Turn, reply: Reply) -> Outbound:
+        """Record a message in the outbox, whose place is known."""
+        fields = {name: getattr(reply, name) for name in Reply.__struct_fields__}
+        outbound = Outbound(id=f"n{secrets.token_hex(12)}", number=self.draw(turn), **fields)
+        self.put(turn, OUT, outbound.id, outbound)
+        return outbound
+
+    def owe(self, turn: Turn, number: int, operation: str) -> None:
+        """Record that an operation is done because of a message, in this turn."""
+        self.drop(turn, IN, str(number))
+        self.put(turn, OWED, str(number), msgspec.structs.replace(self.inbox[number], operation=operation))
+
+    def were_sent(self, turn: Turn, outbound: Outbound, ids: Iterable[str]) -> None:
+        """Record that a message was sent, in one or several of the kind's."""
+        self.drop(turn, OUT, outbound.id)
+        fields = {name: getattr(outbound, name) for name in Sent.__struct_fields__}
+        for id in ids:
+            self.put(turn, SENT, id, Sent(**fields))
+        for oldest in list(self.sent)[: max(0, len(self.sent) + 1 - MOST_SENT)]:
+            self.drop(turn, SENT, oldest)
+
+    # --- what is recorded -------------------------------------------------------------------------------
+
+    def keep(self, row: ResultRow) -> None:
+        """Know a row that is recorded."""
+        part = row.scope.rpartition(" ")[2]
+        match part:
+            case "in":
+                self.inbox[int(row.key)] = msgspec.json.decode(row.data, type=Taken)
+            case "owed":
+                self.owed[int(row.key)] = msgspec.json.decode(row.data, type=Taken)
+            case "out":
+                self.outbox[row.key] = msgspec.json.decode(row.data, type=Outbound)
+                self.news.set()
+            case "sent":
+                self.sent[row.key] = msgspec.json.decode(row.data, type=Sent)
+            case "seen":
+                self.seen.setdefault(row.key, msgspec.json.decode(row.data, type=int))
+            case "wrote":
+                self.wrote[row.key] = msgspec.json.decode(row.data, type=Whereabouts)
+
+    def lose(self, part: str, key: str) -> None:
+        """Know that a row is gone."""
+        match part:
+            case "in":
+                self.inbox.pop(int(key), None)
+            case "owed":
+                self.owed.pop(int(key), None)
+            case "out":
+                self.outbox.pop(key, None)
+                self.handed.discard(key)
+                self.news.set()
+            case "sent":
+                self.sent.pop(key, None)
+            case "seen":
+                self.seen.pop(key, None)
+
+    def waiting_of(self, person: str) -> int:
+        """The number of messages of a person that wait to be dealt with."""
+        return sum(taken.person == person for taken in self.inbox.values())
+
+
+class ChatBoxes:
+    """The boxes of an agent's chats, by name; only those of the home's own agent are used."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent = agent
+        self.is_followed = False
+        """True once they are read, and turns are to be heard of."""
+        self._boxes: dict[str, ChatBox] = {}
+        self.links: dict[str, LinkCode] = {}
+        """The codes that link accounts, by person; nothing of them is recorded."""
+
+    def box(self, name: str) -> ChatBox:
+        """The box of a chat, an empty one if nothing is recorded. Raises StoreError."""
+        if not self.is_followed:
+            self._read()
+        if name not in self._boxes:
+            self._boxes[name] = ChatBox(name)
+        return self._boxes[name]
+
+    def hear(self, batch: Batch) -> None:
+        """Follow a turn that is recorded."""
+        for row in batch.results:
+            if row.scope.startswith(PREFIX):
+                self.box(_name_in(row.scope)).keep(row)
+        for scope, key in batch.dropped_results:
+            if scope.startswith(PREFIX):
+                self.box(_name_in(scope)).lose(scope.rpartition(" ")[2], key)
+
+    def _read(self) -> None:
+        store, self.is_followed = self._agent.store, True
+        for key, fact in store.meta.items():
+            if key.startswith(PREFIX):
+                last, _, position = fact.partition(" ")
+                box = self.box(key.removeprefix(PREFIX))
+                box.last, box.position = int(last), position
+        for scope in store.scopes():
+            if scope.scope.startswith(PREFIX):
+                box = self.box(_name_in(scope.scope))
+                for row in sorted(store.results(scope.scope), key=_order):
+                    box.keep(row)
+        for box in self._boxes.values():
+            box.handed.update(box.outbox)
+
+
+def _order(row: ResultRow) -> tuple[int, str]:
+    """The order of rows: that of their numbers, or of when they came."""
+    try:
+        form = msgspec.json.decode(row.data)
+    except msgspec.DecodeError:
+        return 0, row.key
+    number = form if isinstance(form, int) else form.get("number", 0)
+    return number, row.key
+
+
+def _name_in(scope: str) -> str:
+    return scope.removeprefix(PREFIX).rpartition(" ")[0]

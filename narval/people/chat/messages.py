@@ -1,0 +1,135 @@
+"""Messages of chats: those that came, those to be sent, and those that were sent."""
+
+from __future__ import annotations
+
+import msgspec
+
+Buttons = tuple[tuple[str, str], ...]
+"""The data and the label of each button."""
+
+
+class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that came with a message."""
+
+    name: str
+    """The name that its sender gave to it: never a path."""
+    media_type: str
+    """Its media type as its sender says."""
+    size: int | None
+    """Its bytes as the server says; None: unknown."""
+    reference: str
+    """The words by which the kind fetches it."""
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that came."""
+
+    id: str
+    """The id of the message, as the kind has it."""
+    position: str
+    """The place from which to go on after it: an archive id, a sync token, the offset of an update."""
+    sender: str
+    """The address of who wrote it, without the kind, as the server has proved it: ann@example.org."""
+    place: str
+    """The place to which an answer goes: the address, or the room."""
+    text: str = ""
+    """The text that was written."""
+    room: str = ""
+    """The room where it was written; "" between two."""
+    name: str = ""
+    """The name that its sender uses: never trusted."""
+    at: float | None = None
+    """The moment at which the server got it, in seconds since 1970; None: unknown."""
+    replies_to: str = ""
+    """The kind's id of our message that it answers."""
+    button: str = ""
+    """The data of our button that was pressed."""
+    file: IncomingFile | None = None
+    """The file that came with it."""
+    is_edit: bool = False
+    """True of one that alters or withdraws an earlier one."""
+    is_forwarded: bool = False
+    """True of one whose text somebody else wrote."""
+    is_encrypted: bool = False
+    """True of one that cannot be read here, as it is encrypted from end to end."""
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that was taken and is not dealt with yet."""
+
+    number: int
+    """Its number, by which operations name it; no other of the chat ever has it."""
+    person: str
+    """The person who wrote it."""
+    message: Incoming
+    """The message as it came."""
+    operation: str = ""
+    """The operation that was done because of it, whose answer has yet to be given."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message to be sent, as it is asked for."""
+
+    text: str
+    """Its text, plain."""
+    place: str = ""
+    """The address or the room to which it goes; "": that of the person, or of the message it answers."""
+    to: str = ""
+    """The person to whom it goes, where no place is named."""
+    buttons: Buttons = ()
+    """The data and the label of each button, where the kind has them."""
+    replies_to: str = ""
+    """The kind's id of the message that it answers."""
+    edits: str = ""
+    """The kind's id of a message of ours that it replaces, where the kind can."""
+    item: int = 0
+    """The item of work that it is about."""
+    shown: str = ""
+    """The digest of what it shows of that."""
+    purpose: str = "reply"
+    """The reason for it: reply, asked, ended, reminder or send."""
+    not_before: float = 0.0
+    """The moment before which it is not sent, in seconds since 1970."""
+
+
+class Outbound(Reply, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that waits in the outbox."""
+
+    id: str
+    """Its id, which no other message has."""
+    number: int
+    """Its number: messages go out in the order of these."""
+    tries: int = 0
+    """The times that it was tried in vain."""
+    begun: int = 0
+    """The times that it was begun to be sent, as far as that is recorded."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that was sent, by which a reply to it is understood."""
+
+    id: str
+    """Its id, as it had in the outbox."""
+    number: int
+    """Its number there."""
+    place: str
+    """The address or the room where it went."""
+    to: str = ""
+    """The person to whom it went."""
+    item: int = 0
+    """The item of work that it is about."""
+    shown: str = ""
+    """The digest of what it shows of that."""
+    purpose: str = "reply"
+    """The reason for it."""
+
+
+class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
+    """The address from which a person wrote last, and the place where they are answered."""
+
+    address: str
+    """The address, without its kind."""
+    place: str
+    """The place where an answer goes."""
+    at: float
+    """The moment at which they wrote, in seconds since 1970."""

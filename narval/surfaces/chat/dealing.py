@@ -1,0 +1,155 @@
+"""Dealing with messages: what a line of a person is, and what comes of it (C4).
+
+A line is tried by the handlers in their order; the first that knows it answers. What none knows becomes an
+element. A handler asks operations in the person's name; what alters something it asks `once`, so that it
+happens once however often this program is stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.core.definitions.people.directory import chat_key
+from narval.core.errors import DaemonGoneError, NarvalError
+from narval.files.outside.chats import ChatSettings
+from narval.people.chat.elements import without_name
+from narval.people.chat.messages import Reply, Taken
+from narval.surfaces.chat import commands
+from narval.surfaces.chat.contract import ChatError, Kind
+from narval.surfaces.chat.files import fetched
+from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
+
+log = logging.getLogger("narval.chat")
+
+HANDLERS: Sequence[Handler] = (commands.handle,)
+"""The handlers, in the order in which a line is tried: an answer to what was asked, a command, a reminder."""
+
+NOT_UNDERSTOOD = "I do not understand that, and nothing waits for it. `help` says what you can write."
+"""The reply to a line that becomes an element for which no condition waits."""
+
+EDITED = "What was done stays as it is: write it as a new message."
+
+UNREADABLE = (
+    "This message is encrypted from end to end, which cannot be read here. Switch the encryption off for "
+    "this conversation in your program (in Conversations and Gajim: OMEMO; in Element: a new room without "
+    "it), and write it again."
+)
+
+
+class Dealing:
+    """Deals with the messages of one chat, one after the other of each person."""
+
+    def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
+        self._chat, self._kind, self._asks, self._home = chat, kind, asks, home
+        self._called = chat.called or own
+        self._told_unreadable: set[str] = set()
+        """The places that were told that what is encrypted cannot be read."""
+
+    async def deal(self, taken: Taken) -> None:
+        """Deal with a message: it leaves the inbox with what comes of it. Raises DaemonGoneError."""
+        try:
+            await self._deal(taken)
+        except DaemonGoneError:
+            raise
+        except NarvalError as error:
+            await self._failed(taken, str(error))
+        except Exception as error:
+            log.exception("the message %d of %s could not be dealt with", taken.number, self._chat.name)
+            await self._failed(taken, f"That did not work: {type(error).__name__}; the log tells more.")
+
+    async def _deal(self, taken: Taken) -> None:
+        message, person = taken.message, await self._person(taken)
+        if person is None:
+            await self._reply(taken)
+        elif taken.operation:
+            await self._reply(taken, _done(taken.operation))
+        elif message.is_encrypted:
+            is_news = message.place not in self._told_unreadable
+            self._told_unreadable.add(message.place)
+            await self._reply(taken, *([UNREADABLE] if is_news else []))
+        elif message.is_edit:
+            await self._reply(taken, *([EDITED] if message.text else []))
+        elif message.file is not None:
+            await self._file(taken)
+        elif message.is_forwarded:
+            await self._element(taken)
+        else:
+            await self._line(taken, person)
+
+    async def _line(self, taken: Taken, person: Mapping[str, Any]) -> None:
+        text = taken.message.text
+        if taken.message.room:
+            text = without_name(text, self._called) or ""
+        line = Line(self._chat, taken, person, text.strip(), self._asks)
+        for handle in HANDLERS:
+            try:
+                dealt = await handle(line)
+            except DaemonGoneError:
+                raise
+            except NarvalError as error:
+                if line.asked_once and (owed := await self._owed(taken)) is not None:
+                    dealt = Dealt.saying(_done(owed))
+                else:
+                    dealt = Dealt.saying(str(error))
+            if dealt is not None:
+                await self._reply(taken, *dealt.replies, element=dealt.element)
+                return
+        await self._element(taken)
+
+    async def _owed(self, taken: Taken) -> str | None:
+        """The operation that was done because of a message though its answer was an error: it was done before
+        this program began, and is not answered; "" where it is answered too, None where nothing was done.
+        """
+        waiting = await self._asks.ask("chat_inbox", chat=self._chat.name)
+        return next((one["operation"] or None for one in waiting if one["number"] == taken.number), "")
+
+    async def _person(self, taken: Taken) -> Mapping[str, Any] | None:
+        """The person who wrote a message, if the address is theirs still."""
+        address = f"{self._chat.kind}:{taken.message.sender}"
+        rows = await self._asks.ask("people")
+        return next((row for row in rows if row["person"] == taken.person and _has(row, address)), None)
+
+    async def _file(self, taken: Taken) -> None:
+        try:
+            path = await fetched(self._kind, taken.message, self._home)
+        except ChatError as error:
+            await self._reply(taken, f"The file was not taken: {error.message}")
+            return
+        await self._element(taken, path)
+
+    async def _element(self, taken: Taken, path: str = "") -> None:
+        otherwise = [msgspec.to_builtins(Reply(text=NOT_UNDERSTOOD))]
+        await self._asks.ask(
+            "chat_element", chat=self._chat.name, message=taken.number, path=path, otherwise=otherwise
+        )
+
+    async def _failed(self, taken: Taken, text: str) -> None:
+        try:
+            await self._reply(taken, text)
+        except DaemonGoneError:
+            raise
+        except NarvalError as error:
+            log.error("the message %d of %s is not answered: %s", taken.number, self._chat.name, error)
+
+    async def _reply(self, taken: Taken, *replies: Reply | str, element: bytes | None = None) -> None:
+        forms = [msgspec.to_builtins(Reply(text=one) if isinstance(one, str) else one) for one in replies]
+        await self._asks.ask(
+            "chat_reply", chat=self._chat.name, message=taken.number, replies=forms, element=element
+        )
+
+
+def _has(row: Mapping[str, Any], address: str) -> bool:
+    """True if an address is one of a person's."""
+    return chat_key(address) in map(chat_key, row["chat"])
+
+
+def _done(operation: str) -> str:
+    return (
+        f"This was done ({operation}), but I was stopped before I could say what came of it. "
+        "`work`, `runs` and `status` show how things stand."
+    )

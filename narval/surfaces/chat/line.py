@@ -1,0 +1,87 @@
+"""Lines: what a person wrote in a chat, the way to ask in their name, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from narval.ask.asker import CHAT_SESSION
+from narval.files.outside.chats import ChatSettings
+from narval.people.chat.messages import Incoming, Reply, Taken
+
+
+class Asks(Protocol):
+    """The way to the daemon's operations."""
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises NarvalError."""
+
+
+class Line:
+    """A line that a person wrote, and the way to ask operations in their name."""
+
+    def __init__(
+        self, chat: ChatSettings, taken: Taken, person: Mapping[str, Any], text: str, asks: Asks
+    ) -> None:
+        self.chat, self.taken, self.person, self.text = chat, taken, person, text
+        self._asks = asks
+        self.asked_once = False
+        """True once an operation was asked that is done once for this line."""
+
+    @property
+    def message(self) -> Incoming:
+        """The message as it came."""
+        return self.taken.message
+
+    @property
+    def name(self) -> str:
+        """The name of the person."""
+        return str(self.person["person"])
+
+    @property
+    def is_in_room(self) -> bool:
+        """True of what was written where others read the answer."""
+        return bool(self.message.room)
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation that only reads, as the person may ask it. Raises NarvalError."""
+        return await self._asks.ask(method, acting_as=self.name, session=self._session, **params)
+
+    async def once(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation that alters something, done once for this line. Raises NarvalError."""
+        self.asked_once = True
+        message = f"{self.chat.name}/{self.taken.number}"
+        return await self._asks.ask(
+            method, acting_as=self.name, session=self._session, once=message, **params
+        )
+
+    async def sent(self) -> Mapping[str, Any] | None:
+        """Our message that this one answers, or whose button was pressed; None where there is none."""
+        if not self.message.replies_to:
+            return None
+        row: Mapping[str, Any] | None = await self._asks.ask(
+            "chat_message", chat=self.chat.name, id=self.message.replies_to
+        )
+        return row
+
+    @property
+    def _session(self) -> str:
+        return f"{CHAT_SESSION}{self.chat.name}"
+
+
+class Dealt(msgspec.Struct, frozen=True):
+    """The outcome of a line: replies, and an element that is added with them."""
+
+    replies: tuple[Reply, ...] = ()
+    element: bytes | None = None
+
+    @classmethod
+    def saying(cls, text: str, *, private_to: str = "") -> Dealt:
+        """A text as the only reply; `private_to` a person, who gets it between two wherever they wrote."""
+        return cls((Reply(text=text, to=private_to),))
+
+
+Handler = Callable[[Line], Awaitable[Dealt | None]]
+"""Deals with a line; None where it is nothing that this one knows. Raises NarvalError."""

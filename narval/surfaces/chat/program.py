@@ -1,0 +1,129 @@
+"""The program `narval chat`: all chats of a home at work, as its settings say now."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from narval.core.errors import NarvalError, OperatorError
+from narval.files.outside.chats import ChatSettings
+from narval.files.settings import read_settings
+from narval.surfaces.chat.connection import ChatConnection
+from narval.surfaces.chat.contract import open_chat
+from narval.surfaces.chat.line import Asks
+
+log = logging.getLogger("narval.chat")
+
+LOCK = "var/chat.lock"
+"""The file that the program holds, so that one alone is at work."""
+
+STEP = 600.0
+"""Seconds that the daemon is asked to wait for other files at a time."""
+
+PAUSE = 2.0
+"""Seconds until a daemon that has gone is asked again."""
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """Hold the chats of a home meanwhile. Raises OperatorError where another program does."""
+    path = home / LOCK
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(handle, 32).decode(errors="replace").strip() or "another"
+            why = f"narval chat is at work on this home already, as program {holder}"
+            raise OperatorError(f"{why}: `narval run` keeps one, so none need be started") from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+async def serve(home: Path, asks: Asks, ready: Callable[[list[str]], object] = lambda _: None) -> None:
+    """Have the chats of a home at work until this is cancelled, each as the settings say now.
+
+    `ready` is told their names. Raises OperatorError where the settings name none at the start, or a kind
+    cannot be opened.
+    """
+    working: dict[str, tuple[ChatSettings, asyncio.Task[None]]] = {}
+    try:
+        settings, faults = read_settings(home)
+        if settings is None:
+            raise OperatorError("\n".join(map(str, faults)))
+        if not settings.chats:
+            raise OperatorError("there is no chat in etc/narval.toml: write a table [chats.NAME]")
+        for chat in settings.chats:
+            working[chat.name] = chat, _begin(chat, asks, home, settings.name)
+        ready([*working])
+        turn = 0
+        while True:
+            turn = await _other_files(asks, turn)
+            settings, _ = read_settings(home)
+            if settings is not None:
+                await _follow(working, settings.chats, asks, home, settings.name)
+    finally:
+        for _, task in working.values():
+            task.cancel()
+        await asyncio.gather(*(task for _, task in working.values()), return_exceptions=True)
+
+
+async def _follow(
+    working: dict[str, tuple[ChatSettings, asyncio.Task[None]]],
+    chats: tuple[ChatSettings, ...],
+    asks: Asks,
+    home: Path,
+    own: str,
+) -> None:
+    """End the chats whose settings are others now, and begin those that are new."""
+    now = {chat.name: chat for chat in chats}
+    for name, (chat, task) in list(working.items()):
+        if now.get(name) != chat or task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            del working[name]
+    for name in now.keys() - working.keys():
+        try:
+            working[name] = now[name], _begin(now[name], asks, home, own)
+        except OperatorError as error:
+            log.error("%s", error)
+            try:
+                await asks.ask("chat_state", chat=name, fault=str(error))
+            except NarvalError as gone:
+                log.warning("%s", gone)
+
+
+def _begin(chat: ChatSettings, asks: Asks, home: Path, own: str) -> asyncio.Task[None]:
+    """Begin to have a chat at work. Raises OperatorError."""
+    connection = ChatConnection(chat, open_chat(chat, home), asks, home, own)
+    task = asyncio.get_running_loop().create_task(connection.run(), name=f"chat {chat.name}")
+    task.add_done_callback(lambda done: _ended(chat, done))
+    return task
+
+
+def _ended(chat: ChatSettings, task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s ended", chat, exc_info=error)
+
+
+async def _other_files(asks: Asks, turn: int) -> int:
+    """Wait until other files count; the turn of that."""
+    while True:
+        try:
+            changes: dict[str, Any] = await asks.ask("changed", after=turn, wait=STEP, files=True)
+        except NarvalError:
+            await asyncio.sleep(PAUSE)
+            return 0
+        if changes["lost"] or changes["faults"]:
+            return int(changes["turn"])
+        turn = int(changes["turn"])
