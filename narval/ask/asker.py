@@ -42,24 +42,26 @@ _NO_LABELS = nullcontext()
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """One who asks.
-
-    `person` is a name, "" for a program that speaks for no one; `actor` who really asked where one acts as
-    another. `uid` is the number of the system's user, `way` the surface, `session` the connection or
-    the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked,
-    `labels` what is known of the way by which it comes what this asker gives, `once` the message of a chat
-    because of which something is asked, which is done once for it.
-    """
+    """One who asks."""
 
     person: str = ""
+    """A name; "" for a program that speaks for no one."""
     uid: int | None = None
+    """The number of the system's user; None: this program itself."""
     way: str = ""
+    """The surface."""
     session: str = ""
+    """The connection, the login on the web, or the name of the chat."""
     agent: str = ""
+    """The agent that is meant; "": the home's own."""
     scopes: frozenset[Scope] = SCOPES
+    """The scopes that may be asked."""
     actor: str = ""
+    """The one who really asked, where one acts as another."""
     labels: tuple[str, ...] = ()
+    """The labels of what this asker gives."""
     once: str = ""
+    """The message of a chat because of which it is asked, as CHAT/NUMBER: it is done once for that."""
 
     def origin(self) -> Origin | None:
         """The origin of what this asker gives from outside; of what a program gives nothing is kept."""

@@ -45,7 +45,7 @@ def test_M66_people_are_listed_with_their_roles_and_rights(home: Path) -> None:
         digest = ann.pop("directory")
         assert ann == {
             "person": "ann", "name": "Ann Lee", "login": "alee", "roles": ["director", "approver"],
-            "web": "operator", "admin": True,
+            "web": "operator", "chat": [], "zone": "", "quiet": "", "admin": True,
         }  # fmt: skip
         assert (alee["web"], alee["admin"], alee["directory"]) == ("person", False, digest)
         (home / "etc" / "people.toml").write_text(PEOPLE.replace('"operator"', '"reader"'))

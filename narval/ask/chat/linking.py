@@ -84,12 +84,9 @@ def found_link(daemon: Daemon, text: str, address: str, at: float) -> str | None
         if link.address:
             continue
         if at < link.until and hmac.compare_digest(link.digest, digest):
-            link.address = address
-            link.found.set()
+            link.was_sent(address)
             return person
-        link.tries += 1
-        if at >= link.until or link.tries >= MOST_TRIES:
-            link.until = 0.0
+        link.was_not(MOST_TRIES)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Who writes by a chat: the person, what they may ask, and that it is done once."""
+"""Rights of people who write by a chat: what they may ask, and that it is done once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_may_ask(daemon: Daemon, asker: Asker, operation: Operation[..., Any]) 
 
 
 _UNDER_WAY: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-"""What is being done because of messages, by the daemon's host and the message."""
+"""The locks of what is being done because of messages, by box and message."""
 
 
 @asynccontextmanager

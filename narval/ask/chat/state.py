@@ -49,7 +49,5 @@ def _row(daemon: Daemon, name: str, kind: str, server: str, user: str) -> dict[s
 async def chat_state(daemon: Daemon, chat: str, fault: str = "") -> dict[str, Any]:
     """Note that a chat is connected, or the fault that keeps it from that."""
     box, fault = chat_box(daemon, chat), " ".join(fault.split())[:MOST_OF_A_FAULT]
-    if not box.since or bool(fault) != bool(box.fault):
-        box.since = daemon.rounds.clock.now()
-    box.fault = fault
+    box.is_told(fault, daemon.rounds.clock.now())
     return {"chat": chat, "fault": fault}

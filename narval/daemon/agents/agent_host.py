@@ -200,8 +200,7 @@ class AgentHost:
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
-        self.listings = Listings(agent)
-        self.chats = ChatBoxes(agent)
+        self.listings, self.chats = Listings(agent), ChatBoxes(agent)
 
     @property
     def agent(self) -> AgentState:
@@ -254,9 +253,8 @@ class AgentHost:
         """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
         what `work` raises.
         """
-        answer = future()
-        if (within := WITHIN.get()) is not None:
-            work = within(work)
+        answer, within = future(), WITHIN.get()
+        work = within(work) if within is not None else work
 
         def settled(result: Any, error: BaseException | None) -> None:
             if then is not None:

@@ -76,12 +76,22 @@ class LinkCode:
 
     def __init__(self, digest: bytes, until: float) -> None:
         self.digest, self.until = digest, until
-        self.tries = 0
-        """The wrong codes that were sent meanwhile."""
+        self._tries = 0
         self.address = ""
         """The address, with its kind, from which it was sent; "" while it was not."""
         self.found = asyncio.Event()
         """Set once it was sent."""
+
+    def was_sent(self, address: str) -> None:
+        """Note the address from which it was sent."""
+        self.address = address
+        self.found.set()
+
+    def was_not(self, most: int) -> None:
+        """Note that a wrong code was sent; after so many of them it holds no more."""
+        self._tries += 1
+        if self._tries >= most:
+            self.until = 0.0
 
 
 class ChatBox:
@@ -106,6 +116,12 @@ class ChatBox:
         self.strangers = Strangers()
         self.news = asyncio.Event()
         """Set when something comes into the outbox, or leaves it."""
+
+    def is_told(self, fault: str, at: float) -> None:
+        """Note that it is connected, or the fault that keeps it from that."""
+        if not self.since or bool(fault) != bool(self.fault):
+            self.since = at
+        self.fault = fault
 
     def scope(self, part: str) -> str:
         """The scope of the results that a part has."""

@@ -48,7 +48,7 @@ def chat_message(settings: ChatSettings, message: Incoming, person: str, path: s
 
 
 def without_name(text: str, name: str) -> str | None:
-    """What is said to somebody in a line that begins with their name; None of one that does not."""
+    """The rest of a line that begins with the name of somebody; None of one that does not."""
     line = text.lstrip().removeprefix("@")
     if line[: len(name)].casefold() != name.casefold():
         return None

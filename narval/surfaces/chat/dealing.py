@@ -19,14 +19,25 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
 from narval.people.chat.messages import Reply, Taken
-from narval.surfaces.chat import commands
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
 
 log = logging.getLogger("narval.chat")
 
-HANDLERS: Sequence[Handler] = (commands.handle,)
+
+async def _first_commands(line: Line) -> Dealt | None:
+    """Do what a command says; None of a line that is none."""
+    match line.text.casefold().split():
+        case ["help"]:
+            return Dealt.saying("You can write: status, help.")
+        case ["status"]:
+            runs = (await line.ask("status"))["runs"]
+            return Dealt.saying(f"{runs['active']} runs are under way, {runs['failed']} failed.")
+    return None
+
+
+HANDLERS: Sequence[Handler] = (_first_commands,)
 """The handlers, in the order in which a line is tried: an answer to what was asked, a command, a reminder."""
 
 NOT_UNDERSTOOD = "I do not understand that, and nothing waits for it. `help` says what you can write."

@@ -41,7 +41,7 @@ HEADER = 4
 MOST = 32 * 1024 * 1024
 """The longest frame, either way: two elements of the largest size, and an answer's part is far smaller."""
 
-_ASKING = ("agent", "as", "session", "once")
+_ASKING = {"agent": "agent", "as": "acting_as", "session": "session", "once": "once"}
 _PART = 256 * 1024
 _LONGEST_PATH = 100
 
@@ -119,7 +119,8 @@ def request(body: bytes) -> WireRequest:
         raise WireError(f"expected the name of an operation as method, got {_outline(method)}")
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
         raise WireError(f"expected a map with names as params, got {_outline(params)}")
-    return WireRequest(number, method, params, *map(_asking(*others).get, _ASKING, ("", "", "", "")))
+    asking = {_ASKING[name]: value for name, value in _asking(*others).items()}
+    return WireRequest(number, method, params, **asking)
 
 
 def _asking(given: Any = None) -> dict[str, str]:

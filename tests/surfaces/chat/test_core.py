@@ -15,7 +15,6 @@ async def test_C4_a_command_is_answered_and_what_is_none_becomes_an_element(tmp_
         assert "runs are under way" in await chat.says("Status")
         assert "nothing waits for it" in await chat.says("the kettle is on")
         (xml,) = [row["xml"] for row in (await chat.ask("elements", xpath="chat-message"))["elements"]]
-        assert xml == (
-            '<chat-message person="ann" chat="phone" thread="ann@example.org" eid="1">the kettle is on</chat-message>'
-        )
+        attributes = 'person="ann" chat="phone" thread="ann@example.org" eid="1"'
+        assert xml == f"<chat-message {attributes}>the kettle is on</chat-message>"
         await chat.settled()

@@ -137,10 +137,13 @@ def test_a_fifth_field_that_is_huge_or_nested_is_refused_as_it_is() -> None:
 
 
 def test_a_request_of_either_protocol_is_understood() -> None:
-    assert wire.request(msgpack.packb([0, 7, "echo", {"a": 1}])) == (7, "echo", {"a": 1}, "", "", "")
+    assert wire.request(msgpack.packb([0, 7, "echo", {"a": 1}])) == (7, "echo", {"a": 1}, "", "", "", "")
     asking = {"agent": "ada", "as": "ann"}
-    assert wire.request(msgpack.packb([0, 7, "echo", {}, asking])) == (7, "echo", {}, "ada", "ann", "")
-    assert wire.request(msgpack.packb([0, 7, "echo", {}, {}])) == (7, "echo", {}, "", "", "")
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, asking])) == (7, "echo", {}, "ada", "ann", "", "")
+    asking |= {"session": "chat:phone", "once": "phone/7"}
+    whole = (7, "echo", {}, "ada", "ann", "chat:phone", "phone/7")
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, asking])) == whole
+    assert wire.request(msgpack.packb([0, 7, "echo", {}, {}])) == (7, "echo", {}, "", "", "", "")
 
 
 def understood(body: bytes) -> None:
