@@ -1,1 +1,1 @@
-"""Operations on chats: the program that holds the connections asks them, and `narval chats`."""
+"""Operations on chats, which the program that holds the connections asks."""
