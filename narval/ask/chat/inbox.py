@@ -39,7 +39,7 @@ async def chat_take(
     which are given back, each with its number.
 
     A message that came before is not taken again. Of strangers none is, unless the chat makes elements of
-    theirs; one that is the code of `narval chat link` links its sender.
+    theirs; one that is a code which `chat_link` made links its sender.
     """
     box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
 
