@@ -1,4 +1,4 @@
-"""Notify: the user of a home is told what failed, on the desktop, by mail, by a command or on the telephone.
+"""Notify: the user of a home is told what failed, on the desktop, by mail, chat, a command or a push service.
 
 Programs are run with a list of arguments, never by a shell: the words of an error may be a stranger's.
 """
@@ -23,7 +23,7 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, FetchError, Input, Needs, Output, action, call
-from narval.api import MailAccount, compose_mail, one_line, send_mail, timestamp
+from narval.api import MailAccount, compose_mail, one_line, send_by_chat, send_mail, timestamp
 
 PROGRAM_SECONDS = 30
 """The seconds that a program has to tell a notice."""
@@ -41,7 +41,9 @@ PUSHES = ("ntfy", "gotify", "home-assistant", "telegram", "slack", "discord")
 """The kinds of push services, each with a message of its own."""
 MOST_PUSHED = 1_900
 """The most characters of a message that is pushed: the least that these services take is 2,000."""
-HELD = {"way": ("desktop", "mail", "command", "push"), "kind": PUSHES}
+MOST_BY_CHAT = 4_000
+"""The most characters of a message by chat."""
+HELD = {"way": ("desktop", "mail", "chat", "command", "push"), "kind": PUSHES}
 """The words that a way may have."""
 MOST_SAID = 1_000
 """The most characters of an error that a notice repeats."""
@@ -80,10 +82,10 @@ def note(failure: Element) -> etree._Element:
         Input("outbox", "outbox[@path or @host]", optional=True),
     ],
     outputs=[Output("told", "told[@way]")],
-    description="Tell the user a notice: on the desktop, by mail, by a command, by a push service.",
+    description="Tell the user a notice: on the desktop, by mail, by chat, by a command, by a push service.",
     where=["way", "identity/@address", "outbox"],
     needs=Needs(
-        hosts=["{outbox/@host}:{outbox/@port}", "[services]"],
+        hosts=["{outbox/@host}:{outbox/@port}", "[services]", "[chats]"],
         folders=["{outbox/@path} rw"],
         programs=["notify-send", "busctl", "{notify/@command}"],
         secrets=["{outbox/@secret}", "[services]"],
@@ -92,7 +94,7 @@ def note(failure: Element) -> etree._Element:
 async def tell(
     notice: Element, way: Element, identity: Element | None = None, outbox: Element | None = None
 ) -> etree._Element:
-    """Tell the user a notice in the way that `<notify way="desktop|mail|command|push"/>` names."""
+    """Tell the user a notice in the way that `<notify way="desktop|mail|chat|command|push"/>` names."""
     here = call()
     attributes, run = way.attributes, notice.attributes.get("run")
     text = notice.text.strip()
@@ -141,6 +143,15 @@ async def _by_mail(attributes: Mapping[str, str], letter: Letter) -> None:
     about = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
     mail = Element(0, compose_mail("notice", letter.identity, None, letter.text, **about))
     await send_mail(mail, MailAccount(letter.outbox.attributes, call().home))
+
+
+async def _by_chat(attributes: Mapping[str, str], letter: Letter) -> None:
+    """Send it to the person, or the room, that `to` names, by a chat of the settings."""
+    if not attributes.get("to"):
+        raise _wrong('a notice by chat needs to="PERSON", or a room of [chats.NAME], found none')
+    text = f"{letter.subject}\n{letter.text}"
+    cut = text if len(text) <= MOST_BY_CHAT else f"{text[: MOST_BY_CHAT - 1]}…"
+    await send_by_chat(attributes["to"], cut)
 
 
 async def _by_command(attributes: Mapping[str, str], letter: Letter) -> None:
@@ -202,6 +213,7 @@ def _pushed(kind: str, to: str, letter: Letter) -> tuple[str, dict[str, str], by
 WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {
     "desktop": _on_desktop,
     "mail": _by_mail,
+    "chat": _by_chat,
     "command": _by_command,
     "push": _by_push,
 }

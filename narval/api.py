@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from narval.files.outside.services import Mailbox as Mailbox
     from narval.files.outside.services import WebService as WebService
     from narval.files.toml import size as size
+    from narval.people.chat.outbox import send_by_chat as send_by_chat
     from narval.people.mail.account import MailAccount as MailAccount
     from narval.people.mail.texts import one_line as one_line
     from narval.people.mail.texts import timestamp as timestamp
@@ -66,6 +67,9 @@ SUBJECTS = {
         "element_of_json": "narval.core.elements.json_mapping.element_of_json",
         "json_of_element": "narval.core.elements.json_mapping.json_of_element",
         "JsonError": "narval.core.elements.json_mapping.JsonError",
+    },
+    "Chat": {
+        "send_by_chat": "narval.people.chat.outbox.send_by_chat",
     },
     "Mail": {
         "MailAccount": "narval.people.mail.account.MailAccount",

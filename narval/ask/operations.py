@@ -42,6 +42,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element"),
     "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent", "chat_message"),
     "chat.linking": ("chat_link", "chat_linked"),
+    "chat.answering": ("chat_asked",),
     "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
     "memory.changing": ("add", "outdate"),

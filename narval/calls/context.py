@@ -17,7 +17,7 @@ from narval.core.definitions.action.resources import Resources
 from narval.core.definitions.wall import zone_named
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program
-from narval.core.errors import RequestError
+from narval.core.errors import ActionError, RequestError
 from narval.files.outside.services import (
     AnyService,
     Calendar,
@@ -40,6 +40,8 @@ Where = Literal[
 Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
+SendsByChat = Callable[["CallContext", str, str], Awaitable[None]]
+"""Records a text as to be sent to somebody by chat, once for each call. Raises ActionError."""
 
 
 class RunsCommands(Protocol):
@@ -125,7 +127,8 @@ class CallContext(msgspec.Struct, eq=False):
     caller. `program` is run where the call is of a program, and `reaches` are the places that it may reach,
     None for any; `payload` is plain data for the `runner` of the target; `fetch_allow` are the places inside
     that it may fetch, `services` those outside that it may ask; `has_begun` says that it must not be made
-    twice, and was begun before the daemon's last start; `trace` gives its `traceparent`, if there are traces.
+    twice, and was begun before the daemon's last start; `trace` gives its `traceparent`, if there are traces;
+    `sends_by_chat` is the outbox of the daemon's chats.
     """
 
     id: str
@@ -153,6 +156,7 @@ class CallContext(msgspec.Struct, eq=False):
     agent: str = ""
     has_begun: bool = False
     trace: Callable[[], str] | None = None
+    sends_by_chat: SendsByChat | None = None
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report how far the work is; surfaces show the last report."""
@@ -243,6 +247,15 @@ class CallContext(msgspec.Struct, eq=False):
             directory=directory,
             text=text,
         )
+
+    async def send_by_chat(self, to: str, text: str) -> None:
+        """Have a text sent to a person, or to a room of the settings, by chat; once, however often tried.
+
+        For coroutines alone. Raises ActionError.
+        """
+        if self.sends_by_chat is None:
+            raise ActionError("only actions of a daemon can send by chat", "no-chat", final=True)
+        await self.sends_by_chat(self, to, text)
 
     def zone_variable(self) -> dict[str, str]:
         """The variable by which programs keep the calendar of the home; none where nobody tells its zone."""

@@ -19,7 +19,7 @@ from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
 from narval.calls.book import AgentCalls, Post, internal_failure, refused, returned
 from narval.calls.confining import beyond_grant, reach_of_program
-from narval.calls.context import CallContext, Inputs, Target
+from narval.calls.context import CallContext, Inputs, SendsByChat, Target
 from narval.calls.nested_runs import begin_run
 from narval.calls.of_kinds import Prepare
 from narval.calls.record import CallRecord, Finish
@@ -67,8 +67,9 @@ class Dispatcher:
         preparers: Mapping[str, Prepare],
         in_turn: Mapping[str, InTurn],
         moved: Callable[[int], None] | None = None,
+        sends_by_chat: SendsByChat | None = None,
     ) -> None:
-        self._moved = moved
+        self._moved, self._sends_by_chat = moved, sends_by_chat
         self._agent, self.calls, self.targets = agent, calls, targets
         self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
@@ -267,6 +268,7 @@ class Dispatcher:
             reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
             agent=self.identity.name,
             has_begun=call.begun and call.on_restart == "error",
+            sends_by_chat=self._sends_by_chat,
             trace=None if self._agent.samples is None else self._trace(run, call, target),
         )
         behind: frozenset[int] = frozenset()

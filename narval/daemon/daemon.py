@@ -336,8 +336,7 @@ def assemble(
     programs: ProgramBackend | None = None
     if executor is None:
         programs = programs_of(files, own, record_only=record_only)
-        zone = settings.timezone or machine_zone()
-        executor = Executor(settings, clock, programs, zone, store.mentions)
+        executor = Executor(settings, clock, programs, settings.timezone or machine_zone(), store.mentions)
     main_loop = _main_loop(store, settings, CallBook(executor), clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     rounds = main_loop.rounds
@@ -365,6 +364,7 @@ def assemble(
         settings.own,
         since=clock.now(),
     )
+    main_loop.chats.open(host.agent, host.chats, host.submit, lambda: in_force.now.chats)
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     files_in_force = FilesInForce(home, snapshot, host, in_force)

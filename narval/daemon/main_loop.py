@@ -15,6 +15,7 @@ from narval.calls.book import CallBook
 from narval.core.errors import FencedError, RequestError
 from narval.daemon.rounds import Bell, Rounds
 from narval.daemon.stop import Stop
+from narval.people.chat.outbox import ChatOutbox
 from narval.system.clock import SimulatedClock
 
 SLICE = 0.005
@@ -85,6 +86,8 @@ class MainLoop:
         """The runs that have failed of late."""
         self.grant_answered: Callable[[Any, Run], None] = lambda host, run: None
         """Told of each end of an item that asks for what a definition needs, and of the host of its agent."""
+        self.chats = ChatOutbox()
+        """The outbox of the chats, which all agents of the daemon use."""
         self._bell = bell
         self._expecting: list[Callable[[], bool]] = []
 

@@ -236,7 +236,8 @@ def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Faul
 
 def _ways_served(settings: Settings) -> tuple[str, ...]:
     """The ways by which a home can write to people."""
-    return (*((MAIL,) if settings.mail is not None else ()), CHAT)
+    served = {MAIL: settings.mail is not None, CHAT: bool(settings.chats)}
+    return tuple(way for way, is_served in served.items() if is_served)
 
 
 def _is_well_written(text: Source) -> bool:

@@ -32,6 +32,7 @@ from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.found_files import MODULES
 from narval.files.loaded import Loaded
+from narval.files.outside.chats import CHATS
 from narval.files.outside.services import places_by_table
 from narval.files.settings import Settings
 from narval.files.shipped import is_shipped, shipped
@@ -252,4 +253,6 @@ def places_of(files: AgentFiles, settings: Settings) -> Places:
         host, port = settings.mail.get("host", ""), settings.mail.get("port", "")
         url = f"{host}:{port}" if host and port else host
         tables["mail"] = (ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", "")),)
+    if settings.chats:
+        tables[CHATS] = tuple(ServicePlace(chat.place, secret=chat.secret) for chat in settings.chats)
     return Places(written_in(files.declared or ()), tables)

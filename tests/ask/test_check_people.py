@@ -21,13 +21,21 @@ def test_P14_the_only_person_holds_every_role_and_is_not_two(tmp_path: Path) -> 
     assert "outcome 'approve' needs 2, and 1 of 1 people may answer" in command(home, "check").output
 
 
-def test_P14_mail_as_a_way_wants_a_server(tmp_path: Path) -> None:
+def test_P14_C9_ways_of_writing_want_a_server(tmp_path: Path) -> None:
     home = home_with(tmp_path / "home", PURCHASE.replace("</work>", '<ways names="mail"/></work>', 1))
-    wanted = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
-    assert wanted in command(home, "check").output
+    people = home / "etc" / "people.toml"
+    people.write_text(f'ways = ["chat"]\n{people.read_text()}')
+    by_mail = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
+    by_chat = "chat is a way, and there is no chat; add [chats.NAME] to etc/narval.toml"
+    output = command(home, "check").output
+    assert by_mail in output
+    assert by_chat in output
     with (home / "etc" / "narval.toml").open("a") as file:
         file.write('[mail]\nfrom = "narval@example.org"\nhost = "smtp.example.org"\n')
-    assert wanted not in command(home, "check").output
+        file.write('[chats.phone]\nkind = "xmpp"\n')
+    output = command(home, "check").output
+    assert by_mail not in output
+    assert by_chat not in output
 
 
 def test_P73_a_rule_of_the_home_that_cannot_hold_is_told_with_its_line(tmp_path: Path) -> None:

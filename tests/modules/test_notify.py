@@ -151,6 +151,6 @@ def runs(pid: int) -> bool:
 
 def test_an_unknown_way_is_refused() -> None:
     with pytest.raises(
-        ActionError, match="expected way to be one of desktop, mail, command, push, got 'pigeon'"
+        ActionError, match="expected way to be one of desktop, mail, chat, command, push, got 'pigeon'"
     ):
         told("<notify way='pigeon'/>")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,14 +21,19 @@ from narval.core.errors import RequestError
 from narval.core.memory.labels import CHAT as CHAT_LABEL
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
+from narval.people.chat.answering import settle_answering
 from narval.people.chat.boxes import IN, MOST_WAITING, OWED, ChatBox
 from narval.people.chat.elements import chat_message, without_name
-from narval.people.chat.messages import Incoming, Reply, Taken
+from narval.people.chat.messages import Answering, Incoming, Reply, Taken
 
 MOST_OF_A_STRANGER = 30
 """The messages of a stranger that become elements within a minute."""
 
 A_DAY = 86_400.0
+
+Form = TypeVar("Form")
+
+Also = Callable[[Turn, ChatBox, Taken], None]
 
 log = logging.getLogger("narval.chat")
 
@@ -131,16 +138,25 @@ async def chat_inbox(daemon: Daemon, chat: str) -> list[dict[str, Any]]:
 
 @operation("write")
 async def chat_reply(
-    daemon: Daemon, chat: str, message: int, replies: list[dict[str, Any]], element: bytes | None = None
+    daemon: Daemon,
+    chat: str,
+    message: int,
+    replies: list[dict[str, Any]],
+    element: bytes | None = None,
+    answering: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Deal with a message: it leaves the inbox, its replies are to be sent, and an element of the person's is
     added, if one is given, all in one turn. `eid` is that of the element.
 
     A reply has a `text`, and may have `place` or `to` (a person), without which it goes where the message
-    came from, `buttons`, `item`, `shown`, `purpose`, `not_before`, `replies_to`, `edits`.
+    came from, `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`.
+    `answering` says which answer to work its person has begun to give (`form`; without it none), and which
+    item they have just dealt with (`done`).
     """
-    xml = canonical_given(element) if element is not None else None
-    return await _deal(daemon, chat_box(daemon, chat), message, _replies(replies), xml)
+    xml, also = canonical_given(element) if element is not None else None, None
+    if answering is not None:
+        also = partial(settle_answering, daemon.agents.own.chats, _as(answering, Answering, "answering"))
+    return await _deal(daemon, chat_box(daemon, chat), message, _replies(replies), xml, also=also)
 
 
 @operation("write")
@@ -163,10 +179,14 @@ async def chat_element(
 
 
 def _replies(replies: list[dict[str, Any]]) -> list[Reply]:
+    return _as(replies, list[Reply], "replies with their texts")
+
+
+def _as(value: Any, type: type[Form], expectation: str) -> Form:
     try:
-        return msgspec.convert(replies, list[Reply])
+        return msgspec.convert(value, type)
     except msgspec.ValidationError as error:
-        raise RequestError(f"expected replies with their texts: {error}") from None
+        raise RequestError(f"expected {expectation}: {error}") from None
 
 
 async def _deal(
@@ -177,8 +197,12 @@ async def _deal(
     xml: bytes | None,
     *,
     unless_taken: bool = False,
+    also: Also | None = None,
 ) -> dict[str, Any]:
-    """Deal with a message in one turn; with `unless_taken`, replies are for an element that nobody takes."""
+    """Deal with a message in one turn, in which `also` something is done because of it.
+
+    With `unless_taken`, replies are for an element that nobody takes.
+    """
 
     def work(turn: Turn) -> dict[str, Any]:
         part = next((part for part in (IN, OWED) if box.is_there(turn, number, part)), None)
@@ -195,6 +219,8 @@ async def _deal(
         box.drop(turn, part, str(number))
         for reply in replies if not (unless_taken and is_taken) else ():
             box.send(turn, _addressed(reply, taken))
+        if also is not None:
+            also(turn, box, taken)
         return {"eid": eid, "taken": is_taken}
 
     return dict(await daemon.agents.own.submit(work))

@@ -35,6 +35,7 @@ from narval.files.agents.settings import AgentSettings
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
 from narval.people.chat.boxes import ChatBoxes
+from narval.people.chat.notices import ChatNotices
 from narval.people.mail.channel import MailChannel
 from narval.store.store import Store
 from narval.system.zone import machine_zone
@@ -163,6 +164,7 @@ class AgentHost:
         calls = self._main_loop.calls.of(number) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
+        by_chat = ChatNotices(agent, identity.name, environment.main_loop.chats)
         of_agent = CallsOfAgent(agent, identity.id, targets, self.post, environment.settings, calls)
         self.waiters = Waiters()
         self.dispatcher = Dispatcher(
@@ -172,9 +174,10 @@ class AgentHost:
             self.post,
             identity=identity,
             timeout=settings.call_timeout,
-            preparers={**preparers(of_agent), NOTICE: way.out.prepare},
+            preparers={**preparers(of_agent), NOTICE: by_chat.or_else(way.out.prepare)},
             in_turn={SEND: partial(send_elements, self.mail)},
             moved=self.waiters.news.note_run,
+            sends_by_chat=environment.main_loop.chats.send,
         )
         self.questions = Questions(targets.function_of)
         self.loop = Loop(

@@ -25,6 +25,9 @@ CHAT_KINDS: dict[str, str] = {
 }
 """The kinds of chats: the module that speaks the protocol of each. Only `narval chat` imports it."""
 
+_SERVERS = {"telegram": "https://api.telegram.org"}
+"""The servers of the kinds that have one alone."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
@@ -74,6 +77,12 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"[{CHATS}.{self.name}]"
+
+    @property
+    def place(self) -> str:
+        """The address or the host of its server."""
+        at_home = _SERVERS.get(self.kind) or re.split("[@:]", self.user)[-1].partition("/")[0]
+        return self.server or at_home
 
     def password(self, home: Path | None) -> str:
         """The secret itself, "" where none is named. Raises ValueError with what to do."""

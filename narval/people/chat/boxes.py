@@ -14,15 +14,16 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.turn import Turn
-from narval.people.chat.messages import Incoming, Outbound, Reply, Sent, Taken, Whereabouts
+from narval.people.chat.messages import Incoming, OpenForm, Outbound, Reply, Sent, Taken, Whereabouts
 from narval.store.batch import Batch, ResultRow
 
 PREFIX = "chat "
 """The start of the scopes of results and of the facts that chats have; the name of the chat follows."""
 
-IN, OWED, OUT, SENT, SEEN, WROTE = "in", "owed", "out", "sent", "seen", "wrote"
+IN, OWED, OUT, SENT, SEEN, WROTE, FORM = "in", "owed", "out", "sent", "seen", "wrote", "form"
 """The parts of a chat, which end their scopes: what waits to be dealt with, what was done and is not
-answered, what is to be sent, what was sent, which messages came, and from where people wrote last.
+answered, what is to be sent, what was sent, which messages came, from where people wrote last, and which
+answers they have begun to give.
 """
 
 MOST_SENT = 2_000
@@ -109,6 +110,8 @@ class ChatBox:
         """The numbers of messages that came, by who wrote them and their ids."""
         self.wrote: dict[str, Whereabouts] = {}
         """By person."""
+        self.forms: dict[str, OpenForm] = {}
+        """By person."""
         self.handed: set[str] = set()
         """The ids of messages that somebody may have begun to send: all that were there at the start."""
         self.fault, self.since = "", 0.0
@@ -177,10 +180,10 @@ class ChatBox:
             self.drop(turn, SEEN, next(iter(self.seen)))
         return True
 
-    def send(self, turn: Turn, reply: Reply) -> Outbound:
-        """Record a message in the outbox, whose place is known."""
+    def send(self, turn: Turn, reply: Reply, id: str = "") -> Outbound:
+        """Record a message in the outbox, whose place is known; without an id it gets one."""
         fields = {name: getattr(reply, name) for name in Reply.__struct_fields__}
-        outbound = Outbound(id=f"n{secrets.token_hex(12)}", number=self.draw(turn), **fields)
+        outbound = Outbound(id=id or f"n{secrets.token_hex(12)}", number=self.draw(turn), **fields)
         self.put(turn, OUT, outbound.id, outbound)
         return outbound
 
@@ -217,6 +220,8 @@ class ChatBox:
                 self.seen.setdefault(row.key, msgspec.json.decode(row.data, type=int))
             case "wrote":
                 self.wrote[row.key] = msgspec.json.decode(row.data, type=Whereabouts)
+            case "form":
+                self.forms[row.key] = msgspec.json.decode(row.data, type=OpenForm)
 
     def lose(self, part: str, key: str) -> None:
         """Know that a row is gone."""
@@ -233,6 +238,8 @@ class ChatBox:
                 self.sent.pop(key, None)
             case "seen":
                 self.seen.pop(key, None)
+            case "form":
+                self.forms.pop(key, None)
 
     def waiting_of(self, person: str) -> int:
         """The number of messages of a person that wait to be dealt with."""
@@ -257,6 +264,12 @@ class ChatBoxes:
         if name not in self._boxes:
             self._boxes[name] = ChatBox(name)
         return self._boxes[name]
+
+    def all(self) -> list[ChatBox]:
+        """All boxes of which something is recorded. Raises StoreError."""
+        if not self.is_followed:
+            self._read()
+        return list(self._boxes.values())
 
     def hear(self, batch: Batch) -> None:
         """Follow a turn that is recorded."""

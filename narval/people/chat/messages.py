@@ -7,6 +7,11 @@ import msgspec
 Buttons = tuple[tuple[str, str], ...]
 """The data and the label of each button."""
 
+ASKED, ENDED, CLOSED, SENT = "asked", "ended", "closed", "send"
+"""Reasons for messages: they ask about work, say that it asks no more, alter the message that did (and are
+nothing where a chat cannot), or are the text of an action.
+"""
+
 
 class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that came with a message."""
@@ -86,8 +91,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The item of work that it is about."""
     shown: str = ""
     """The digest of what it shows of that."""
+    agent: str = ""
+    """The agent whose item that is; "" for the home's own."""
+    title: str = ""
+    """The title of the item."""
     purpose: str = "reply"
-    """The reason for it: reply, asked, ended, reminder or send."""
+    """The reason for it: reply, asked, ended, closed, reminder or send."""
     not_before: float = 0.0
     """The moment before which it is not sent, in seconds since 1970."""
 
@@ -120,6 +129,10 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The item of work that it is about."""
     shown: str = ""
     """The digest of what it shows of that."""
+    agent: str = ""
+    """The agent whose item that is; "" for the home's own."""
+    title: str = ""
+    """The title of the item."""
     purpose: str = "reply"
     """The reason for it."""
 
@@ -133,3 +146,42 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
     """The place where an answer goes."""
     at: float
     """The moment at which they wrote, in seconds since 1970."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An item that somebody was asked about at a chat, by the digest of the text that they were shown."""
+
+    item: int
+    """The item."""
+    shown: str = ""
+    """The digest of the text; "" if they were not shown one there."""
+    agent: str = ""
+    """The agent whose item it is; "" for the home's own."""
+    title: str = ""
+    """The title of the item."""
+
+
+class OpenForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer to work that a person has begun to give at a chat."""
+
+    asked: Asked
+    """The item that they answer."""
+    outcome: str
+    """The outcome that they chose."""
+    values: dict[str, list[str]] = {}
+    """The values so far; a field that was left as it is has none."""
+    field: str = ""
+    """The field that is asked now."""
+    at: float = 0.0
+    """The moment at which it was asked, in seconds since 1970."""
+
+
+class Answering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The items that a person answers at a chat, as far as a message has altered that."""
+
+    form: OpenForm | None = None
+    """The answer that they are giving; None: none."""
+    done: Asked | None = None
+    """The item that they have just dealt with."""
+    said: str = ""
+    """The words that then stand in place of the message that asked."""

@@ -15,7 +15,7 @@ import msgspec
 
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.messages import Incoming, Taken
+from narval.people.chat.messages import CLOSED, Incoming, Taken
 from narval.surfaces.chat.contract import AmbiguousError, ChatError, Kind, Outgoing
 from narval.surfaces.chat.dealing import Dealing
 from narval.surfaces.chat.line import Asks
@@ -162,6 +162,9 @@ class ChatConnection:
 
     async def _send_one(self, row: Mapping[str, Any]) -> None:
         """Send a message; its outcome is recorded. Raises OSError where it helps to try again."""
+        if row.get("purpose") == CLOSED and not (row.get("edits") and "edit" in self.kind.can):
+            await self._insist("chat_sent", chat=self.chat.name, id=row["id"], message_ids=[])
+            return
         knows_ids, begun = "ids" in self.kind.can, int(row.get("begun", 0))
         is_repeated = bool(row["handed"]) if knows_ids else begun > 0
         if not knows_ids:
@@ -230,12 +233,18 @@ class ChatConnection:
                 return None
 
 
+VALUE = "| "
+"""The start of each line of a text that comes from elsewhere, so that none looks like words of ours."""
+
+
 def pieces(text: str, most: int = LONGEST) -> list[str]:
     """A text in pieces of at most so many characters, divided at ends of lines or of words if it can."""
     rest, parts = text, list[str]()
     while len(rest) > most:
         at = max(rest.rfind("\n", most // 2, most), rest.rfind(" ", most // 2, most))
         at = at if at > 0 else most
+        line = rest[rest.rfind("\n", 0, at) + 1 : at]
+        is_in_value = line.startswith(VALUE) and rest[at] != "\n"
         parts.append(rest[:at].rstrip())
-        rest = rest[at:].lstrip("\n ")
+        rest = (VALUE if is_in_value else "") + rest[at:].lstrip("\n ")
     return [*parts, rest] if rest or not parts else parts

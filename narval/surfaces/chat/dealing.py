@@ -18,7 +18,8 @@ from narval.core.definitions.people.directory import chat_key
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
-from narval.people.chat.messages import Reply, Taken
+from narval.people.chat.messages import Answering, Reply, Taken
+from narval.surfaces.chat import answers
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
@@ -37,7 +38,7 @@ async def _first_commands(line: Line) -> Dealt | None:
     return None
 
 
-HANDLERS: Sequence[Handler] = (_first_commands,)
+HANDLERS: Sequence[Handler] = (answers.handle, _first_commands, answers.handle_rest)
 """The handlers, in the order in which a line is tried: an answer to what was asked, a command, a reminder."""
 
 NOT_UNDERSTOOD = "I do not understand that, and nothing waits for it. `help` says what you can write."
@@ -108,7 +109,7 @@ class Dealing:
                 else:
                     dealt = Dealt.saying(str(error))
             if dealt is not None:
-                await self._reply(taken, *dealt.replies, element=dealt.element)
+                await self._reply(taken, *dealt.replies, element=dealt.element, answering=dealt.answering)
                 return
         await self._element(taken)
 
@@ -147,10 +148,21 @@ class Dealing:
         except NarvalError as error:
             log.error("the message %d of %s is not answered: %s", taken.number, self._chat.name, error)
 
-    async def _reply(self, taken: Taken, *replies: Reply | str, element: bytes | None = None) -> None:
+    async def _reply(
+        self,
+        taken: Taken,
+        *replies: Reply | str,
+        element: bytes | None = None,
+        answering: Answering | None = None,
+    ) -> None:
         forms = [msgspec.to_builtins(Reply(text=one) if isinstance(one, str) else one) for one in replies]
         await self._asks.ask(
-            "chat_reply", chat=self._chat.name, message=taken.number, replies=forms, element=element
+            "chat_reply",
+            chat=self._chat.name,
+            message=taken.number,
+            replies=forms,
+            element=element,
+            answering=msgspec.to_builtins(answering),
         )
 
 

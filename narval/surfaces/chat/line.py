@@ -9,7 +9,7 @@ import msgspec
 
 from narval.ask.asker import CHAT_SESSION
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.messages import Incoming, Reply, Taken
+from narval.people.chat.messages import Answering, Incoming, Reply, Taken
 
 
 class Asks(Protocol):
@@ -66,6 +66,13 @@ class Line:
         )
         return row
 
+    async def asked(self) -> Mapping[str, Any]:
+        """The questions that this line may answer, as the operation `chat_asked` tells them."""
+        row: Mapping[str, Any] = await self._asks.ask(
+            "chat_asked", chat=self.chat.name, message=self.taken.number
+        )
+        return row
+
     @property
     def _session(self) -> str:
         return f"{CHAT_SESSION}{self.chat.name}"
@@ -76,6 +83,7 @@ class Dealt(msgspec.Struct, frozen=True):
 
     replies: tuple[Reply, ...] = ()
     element: bytes | None = None
+    answering: Answering | None = None
 
     @classmethod
     def saying(cls, text: str, *, private_to: str = "") -> Dealt:

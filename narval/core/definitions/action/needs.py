@@ -28,7 +28,7 @@ _TABLE = re.compile(r"\[([a-z]+)\]")
 _FOLDER = re.compile(r"\S(?:.*\S)? rw?")
 _NAME = re.compile(r"\S+")
 
-_TABLES_OF_HOSTS = ("services", "calendars", "models", "mail")
+_TABLES_OF_HOSTS = ("services", "calendars", "models", "mail", "chats")
 _TABLES_OF_FOLDERS = ("calendars", HOME)
 _EXPECTED = {
     "hosts": "a host with a port or without, such as *.example.org:443, {outbox/@host} or [models]",

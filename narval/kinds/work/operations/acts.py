@@ -29,6 +29,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     """Tell an item what a person does; what became of it. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
     run, _, state = WorkView(daemon, person).item(item)
+    way = TERMINAL if asker.way in ("", "socket", "python") else asker.way
     event = Signalled(
         0,
         0.0,
@@ -38,7 +39,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         {name: [*value] if isinstance(value, tuple) else value for name, value in arguments.items() if value},
         person,
         asker.actor,
-        PersonsAct(TERMINAL if asker.way in ("", "socket", "python") else asker.way, asker.session),
+        PersonsAct(way, asker.once or asker.session),
     )
     if run.active:
         answers: list[Answer] = []

@@ -1,0 +1,30 @@
+"""Chat: texts to people and rooms, by the chats that the settings name.
+
+The text of a message is shown as text, whoever wrote it: what could hide or reorder it is shown as escapes,
+and the chats send it without markup, mentions and links of another name.
+"""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from narval import Element, Input, Needs, Output, action
+from narval.api import send_by_chat, timestamp
+
+
+@action(
+    inputs=[Input("message", "chat-out[@to]", use=True, reads="to")],
+    outputs=[Output("sent", "chat-sent[@to]")],
+    description="Send a text to a person, or to a room of the settings, by chat.",
+    where=["message/@to"],
+    needs=Needs(hosts=["[chats]"]),
+)
+async def send(message: Element) -> etree._Element:
+    """Send the text of `<chat-out to="ann">…</chat-out>`: to a person by name, or to a room of the settings.
+
+    It is sent once, also if the daemon is stopped meanwhile: what is to be sent is recorded under the id of
+    the call. Who has quiet hours gets it at their end.
+    """
+    to, text = message.attributes["to"], message.text.strip()
+    await send_by_chat(to, text)
+    return etree.Element("chat-sent", to=to, at=timestamp())

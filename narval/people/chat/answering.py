@@ -1,0 +1,70 @@
+"""Questions at a chat: the items whose messages wait for an answer, and the answer that a person gives."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from narval.agent.turn import Turn
+from narval.people.chat.boxes import FORM, OUT, SENT, ChatBox, ChatBoxes
+from narval.people.chat.messages import ASKED, CLOSED, ENDED, Answering, Asked, Reply, Sent, Taken
+
+
+def asked_in(box: ChatBox, person: str) -> list[Asked]:
+    """The items that a person was asked about and that wait, each once, in the order of the last messages."""
+    waiting = dict[tuple[str, int], Asked]()
+    for sent in box.sent.values():
+        if sent.purpose == ASKED and sent.to == person:
+            waiting.pop((sent.agent, sent.item), None)
+            waiting[sent.agent, sent.item] = asked_by(sent)
+    return list(waiting.values())
+
+
+def asked_by(sent: Sent) -> Asked:
+    """The item that a message is about."""
+    return Asked(item=sent.item, shown=sent.shown, agent=sent.agent, title=sent.title)
+
+
+def settle_answering(boxes: ChatBoxes, answering: Answering, turn: Turn, box: ChatBox, taken: Taken) -> None:
+    """Record the answer that the writer of a message is giving, and that they are done with an item."""
+    if answering.form is not None:
+        box.put(turn, FORM, taken.person, answering.form)
+    elif taken.person in box.forms:
+        box.drop(turn, FORM, taken.person)
+    done = answering.done
+    if done is not None:
+        about = Reply(text=answering.said, to=taken.person, item=done.item, agent=done.agent, purpose=CLOSED)
+        for number, each in enumerate(boxes.all()):
+            end_of_item(turn, each, f"{box.name}.{taken.number}.{number}", about)
+
+
+def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
+    """Record that a person is not asked about an item any more, and the message that says so, if they were.
+
+    It stands in place of the last message that asked. One that nobody has begun to send is not sent.
+    """
+    key, under_way = (reply.item, reply.agent, reply.to), False
+    for outbound in list(box.outbox.values()):
+        if outbound.purpose == ASKED and (outbound.item, outbound.agent, outbound.to) == key:
+            if outbound.id in box.handed:
+                under_way = True
+            else:
+                box.drop(turn, OUT, outbound.id)
+    sent = [
+        (kind_id, one)
+        for kind_id, one in box.sent.items()
+        if (one.item, one.agent, one.to) == key and one.purpose in (ASKED, ENDED)
+    ]
+    for kind_id, one in sent:
+        if one.purpose == ASKED:
+            box.put(turn, SENT, kind_id, replace(one, purpose=ENDED))
+    if sent:
+        kind_id, last = sent[-1]
+        put_once(turn, box, id, replace(reply, place=last.place, edits=kind_id, replies_to=kind_id))
+    elif under_way:
+        put_once(turn, box, id, reply)
+
+
+def put_once(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
+    """Record a message in the outbox, unless one of its id is there, or was sent."""
+    if id not in box.outbox and not any(sent.id == id for sent in box.sent.values()):
+        box.send(turn, reply, id=id)

@@ -1,0 +1,140 @@
+"""The outbox of a home's chats: what actions and work have to say to people and rooms is recorded there.
+
+Whatever agent it is of, it is recorded by the home's own agent, under an id that derives from the call: put
+twice, it is sent once. Who has quiet hours gets at their end what can wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.turn import Turn
+from narval.calls.context import CallContext, call, now
+from narval.core.definitions.people.directory import Person
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import ActionError
+from narval.files.outside.chats import ChatSettings
+from narval.people.chat.answering import end_of_item, put_once
+from narval.people.chat.boxes import ChatBoxes
+from narval.people.chat.messages import ENDED, SENT, Reply
+from narval.people.chat.quiet import waits_until
+
+MOST_BY_CHAT = 4_000
+"""The most characters of a text that an action sends by chat."""
+
+Submit = Callable[[Callable[[Turn], Any]], Awaitable[Any]]
+"""A function that has something done within a turn of the home's own agent."""
+
+
+class _Own(NamedTuple):
+    """The home's own agent: its boxes, its turns, and the chats of the settings as they are now."""
+
+    agent: AgentState
+    boxes: ChatBoxes
+    submit: Submit
+    chats: Callable[[], tuple[ChatSettings, ...]]
+
+
+class ChatOutbox:
+    """Records what is to be sent, once it is opened with the home's own agent."""
+
+    def __init__(self) -> None:
+        self._own: _Own | None = None
+
+    def open(
+        self,
+        agent: AgentState,
+        boxes: ChatBoxes,
+        submit: Submit,
+        chats: Callable[[], tuple[ChatSettings, ...]],
+    ) -> None:
+        """Have the home's own agent record what is to be sent, by its boxes and `chats`, as they are now."""
+        self._own = _Own(agent, boxes, submit, chats)
+
+    @property
+    def _home(self) -> _Own:
+        """The home's own agent. Raises ActionError where it has no chat."""
+        if self._own is None or not self._own.chats():
+            raise ActionError("there is no chat; add [chats.NAME] to etc/narval.toml", "no-chat", final=True)
+        return self._own
+
+    def check(self) -> None:
+        """Raise ActionError unless the home has a chat."""
+        assert self._home
+
+    def is_of(self, agent: AgentState) -> bool:
+        """True of the home's own agent. Raises ActionError where the home has no chat."""
+        return self._home.agent is agent
+
+    async def send(self, context: CallContext, to: str, text: str) -> None:
+        """Send the text of an action to a person, or to a room of the settings. Raises ActionError."""
+        from narval.kinds.work.engine.asking.texts import shown_as  # a home that sends nothing needs none
+
+        home, plain = self._home, shown_as(text)
+        chat = next((chat.name for chat in home.chats() if to in chat.rooms), None)
+        if chat is not None:
+            in_room = Reply(text=plain, place=to, purpose=SENT)
+            await home.submit(lambda turn: put_once(turn, home.boxes.box(chat), context.id, in_room))
+            return
+        people = home.agent.lookup.people
+        person = people.person(to)
+        if person is None:
+            there = [each.name for each in people.people if each.chat]
+            there += [room for chat in home.chats() for room in chat.rooms]
+            why = f"there is no person {to!r:.80}, and no room of [chats.NAME]{closest(to[:80], there)}"
+            raise ActionError(why, "no-address", final=True)
+        later = waits_until(person, home.agent.clockwork.zone, now().timestamp())
+        await self.tell(person, context.id, Reply(text=plain, purpose=SENT, not_before=later or 0.0))
+
+    async def tell(self, person: Person, id: str, reply: Reply) -> None:
+        """Send a message to a person, at the chat where they wrote last, else at their first address.
+
+        One that says what came of an item goes where they were asked about it. Raises ActionError.
+        """
+        home, message = self._home, replace(reply, to=person.name)
+        chat = _chat_of(home, person)
+
+        def work(turn: Turn) -> None:
+            if reply.purpose != ENDED:
+                put_once(turn, home.boxes.box(chat), id, message)
+                return
+            for each in home.chats():
+                end_of_item(turn, home.boxes.box(each.name), id, message)
+
+        await home.submit(work)
+
+
+async def send_by_chat(to: str, text: str) -> None:
+    """Send a text to a person, or to a room of the settings, by chat: once for a call, however often tried.
+
+    It has at most 4,000 characters, and is shown as text. Raises ActionError (`bad-message`, `no-address`,
+    `no-chat`, final).
+    """
+    if not text.strip():
+        raise ActionError("expected a text, got none", "bad-message", final=True)
+    if len(text) > MOST_BY_CHAT:
+        why = f"expected a text of at most {MOST_BY_CHAT:,} characters, got {len(text):,}"
+        raise ActionError(why, "bad-message", final=True)
+    await call().send_by_chat(to, text)
+
+
+def _chat_of(home: _Own, person: Person) -> str:
+    """The name of the chat at which a person is written to. Raises ActionError where there is none."""
+    kinds = dict.fromkeys(address.partition(":")[0] for address in person.chat)
+    chats = [chat for kind in kinds for chat in home.chats() if chat.kind == kind]
+    if not chats:
+        why = f"{person.name} has no address at a chat of this home"
+        hint = (
+            f"add [chats.NAME] of kind {', '.join(kinds)}" if kinds else f"`narval chat link {person.name}`"
+        )
+        raise ActionError(f"{why}: {hint}", "no-address", final=True)
+
+    def wrote_at(chat: ChatSettings) -> float:
+        wrote = home.boxes.box(chat.name).wrote.get(person.name)
+        return wrote.at if wrote is not None else 0.0
+
+    return max(chats, key=wrote_at).name

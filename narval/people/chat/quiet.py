@@ -1,0 +1,38 @@
+"""Quiet hours: the hours of a day in which a person is written to by chat only about what cannot wait."""
+
+from __future__ import annotations
+
+from datetime import datetime, time, timedelta
+
+from narval.core.definitions.people.directory import Person
+from narval.core.definitions.wall import moment_of, zone_named
+
+
+def quiet_until(person: Person, zone: str, at: float) -> float | None:
+    """The end of the quiet hours of a person that a moment is in; None outside of them.
+
+    `zone` is that of the home, which counts for who has none of their own.
+    """
+    if not person.quiet:
+        return None
+    first, last = map(time.fromisoformat, person.quiet.split("-"))
+    there = zone_named(person.zone or zone)
+    wall = datetime.fromtimestamp(at, there)
+    is_over_midnight = first >= last
+    if not (wall.time() >= first or wall.time() < last if is_over_midnight else first <= wall.time() < last):
+        return None
+    day = wall.date()
+    if is_over_midnight and wall.time() >= first:
+        day += timedelta(days=1)
+    return moment_of(datetime.combine(day, last), there)
+
+
+def waits_until(
+    person: Person, zone: str, at: float, *, is_urgent: bool = False, deadline: float | None = None
+) -> float | None:
+    """The moment until which a message waits for the end of quiet hours; None where it goes at once.
+
+    An urgent one does, and one about work whose deadline comes within the quiet hours.
+    """
+    end = None if is_urgent else quiet_until(person, zone, at)
+    return None if end is None or (deadline is not None and deadline <= end) else end

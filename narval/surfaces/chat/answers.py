@@ -1,0 +1,371 @@
+"""Answers at a chat to what was asked: by a button, a number, a word, or `answer N …`.
+
+What a person answers is always a text that they were shown: that of the message that they reply to or whose
+button they press, or of the one message that waits for an answer. Its digest goes along with the answer, so
+that nothing else is approved. Nothing is decided here: the operations on work say who may, and what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.core.errors import WorkRefusedError
+from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
+from narval.people.mail.answers import ACTS, read_answer
+from narval.people.mail.texts import timestamp
+from narval.surfaces.chat.forms import (
+    STOP,
+    Question,
+    given,
+    next_field,
+    question,
+    value_of_button,
+    values_of,
+)
+from narval.surfaces.chat.line import Dealt, Line
+
+FORM_SECONDS = 3600.0
+"""Seconds for which a question about a field waits: after that a line is no value of it any more."""
+
+_ANSWER = re.compile(
+    r"(answer|claim|release|refuse|move)\s+([0-9]{1,18})\b[ \t]*(.*)", re.IGNORECASE | re.DOTALL
+)
+_BUTTON = re.compile(r"([0-9]{1,18})\.([0-9]{1,3})\.([0-9a-f]{8})(?:@(.+))?")
+_FIELD = re.compile(r"([A-Za-z_][\w-]*)=(\"[^\"]*\"|\S+)")
+_NUMBER = re.compile(r"[0-9]{1,3}")
+_ONE_LINE_REASON = re.compile(r"(refuse|release)[ \t]+(.+)", re.IGNORECASE)
+
+
+ALTERING = frozenset({"answer", *ACTS, "move"})
+"""The operations that alter an item."""
+
+
+class Ask(Protocol):
+    """Asks an operation in the name of the person who wrote, of an agent; "" is the home's own."""
+
+    def __call__(self, method: str, /, *, agent: str = "", **params: Any) -> Awaitable[Any]: ...
+
+
+class Said(NamedTuple):
+    """A message of a person: its text, the button that it pressed, the item of the message that it answers.
+
+    `asked` are the items that wait at this chat for an answer of theirs, `form` the answer that they have
+    begun, `at` the moment.
+    """
+
+    text: str
+    at: float
+    button: str = ""
+    about: Asked | None = None
+    asked: Sequence[Asked] = ()
+    form: OpenForm | None = None
+
+
+class AboutLine(msgspec.Struct, frozen=True):
+    """The items that a message may be about, as the operation `chat_asked` tells them."""
+
+    about: Asked | None
+    asked: list[Asked]
+    form: OpenForm | None
+
+
+class Answered(NamedTuple):
+    """The answer to a message, and what follows from it.
+
+    `form` is the answer that is being given, None if there is none any more; `done` the item that the person
+    has dealt with, so that the message that asked need not wait any more.
+    """
+
+    text: str
+    buttons: tuple[tuple[str, str], ...] = ()
+    form: OpenForm | None = None
+    done: Asked | None = None
+    item: Asked | None = None
+
+
+async def handle(line: Line) -> Dealt | None:
+    """Deal with a line that answers what was asked; None of one that does not."""
+    said = await _said(line)
+    result = await answered(partial(_ask, line), said) if said is not None else None
+    return _dealt(line, said, result)
+
+
+async def handle_rest(line: Line) -> Dealt | None:
+    """Deal with a reply to a message about an item that is nothing at all; None of any other line."""
+    said = await _said(line)
+    result = await not_understood(partial(_ask, line), said) if said is not None else None
+    return _dealt(line, said, result)
+
+
+async def _ask(line: Line, method: str, /, *, agent: str = "", **params: Any) -> Any:
+    """Ask in the person's name; what alters an item of the home's own agent, once for this line."""
+    if agent:
+        return await line.ask(method, agent=agent, **params)
+    return await (line.once if method in ALTERING else line.ask)(method, **params)
+
+
+async def _said(line: Line) -> Said | None:
+    """The questions that a line may answer; in a room none, but by the number of an item."""
+    if line.is_in_room:
+        return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
+    about = msgspec.convert(await line.asked(), AboutLine)
+    return Said(line.text, time.time(), line.message.button, about.about, about.asked, about.form)
+
+
+def _dealt(line: Line, said: Said | None, result: Answered | None) -> Dealt | None:
+    if said is None or result is None:
+        return None
+    asked = result.item or Asked(item=0)
+    reply = Reply(
+        text=result.text,
+        to=line.name if line.is_in_room else "",
+        buttons=result.buttons,
+        item=asked.item,
+        shown=asked.shown,
+        agent=asked.agent,
+        title=asked.title,
+    )
+    closing = f"{asked.item} {asked.title}".rstrip()
+    answering = Answering(form=result.form, done=result.done, said=f"{closing}: {result.text}")
+    return Dealt((reply,), answering=answering)
+
+
+async def answered(ask: Ask, line: Said) -> Answered | None:
+    """Do what a message says that answers what was asked; None of one that does not."""
+    form = line.form if line.form is not None and line.at - line.form.at <= FORM_SECONDS else None
+    if line.button:
+        return await _pressed(ask, line, form)
+    text = line.text.strip()
+    if form is not None and (line.about is None or line.about.item == form.asked.item):
+        return await _filled_in(ask, form, line.text, line.at)
+    if (match := _ANSWER.fullmatch(text)) is not None:
+        return await _addressed(ask, line, match)
+    if line.about is not None:
+        return await _about(ask, line.about, text, line.at)
+    return await _not_addressed(ask, line, text)
+
+
+async def not_understood(ask: Ask, line: Said) -> Answered | None:
+    """The answer to a reply that is nothing at all; None for a message that replies to no item."""
+    if line.about is None:
+        return None
+    try:
+        item = await ask("work_item", item=line.about.item, agent=line.about.agent)
+    except WorkRefusedError as error:
+        return Answered(f"{error}", item=line.about)
+    words = _numbered([row["name"] for row in item["outcomes"]])
+    return Answered(f"Not understood. Expected one of: {words}; or {', '.join(ACTS)}.", item=line.about)
+
+
+# --- which item is meant --------------------------------------------------------------------------------
+
+
+async def _pressed(ask: Ask, line: Said, form: OpenForm | None) -> Answered:
+    match = _BUTTON.fullmatch(line.button)
+    if match is not None:
+        asked = Asked(item=int(match[1]), agent=match[4] or "")
+        item = await _item(ask, asked)
+        if isinstance(item, Answered):
+            return item
+        outcomes = [row["name"] for row in item["outcomes"]]
+        if not item["shown"].startswith(match[3]) or not 1 <= int(match[2]) <= len(outcomes):
+            return Answered(f"{asked.item} shows another text now; look at it again", item=asked)
+        asked = replace(asked, shown=item["shown"])
+        return await _choose(ask, asked, item, outcomes[int(match[2]) - 1], {}, line.at)
+    if form is not None:
+        item = await _item(ask, form.asked)
+        if isinstance(item, Answered):
+            return item
+        value = value_of_button(item["fields"], form, line.button)
+        if value is not None:
+            return await _filled_in(ask, form, value, line.at)
+    return Answered("This button was of an earlier question; nothing was done", form=form)
+
+
+async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
+    """Do what `answer N …`, or another act with the number of an item, says."""
+    act, number, rest = match[1].lower(), int(match[2]), match[3].strip()
+    there = [asked for asked in (*([line.about] if line.about else ()), *line.asked) if asked.item == number]
+    asked = there[0] if there else Asked(item=number)
+    if act != "answer":
+        return await _act(ask, asked, act, rest)
+    head, _, below = rest.partition("\n")
+    outcome, _, written = head.partition(" ")
+    if written.strip() and _FIELD.sub("", written).strip():
+        expectation = f"expected answer {number} OUTCOME FIELD=VALUE, with quotation marks around blanks"
+        return Answered(f"{expectation}; found {written.strip()!r:.80}", item=asked)
+    fields: dict[str, list[str]] = {}
+    for field in _FIELD.finditer(written):
+        fields.setdefault(field[1], []).append(field[2].strip('"'))
+    item = await _item(ask, asked)
+    if isinstance(item, Answered):
+        return item
+    outcomes = [row["name"] for row in item["outcomes"]]
+    try:
+        said = read_answer(f"{_outcome(outcome, outcomes)}\n{below}", outcomes)
+    except ValueError:
+        return Answered(f"expected answer {number} and one of {_numbered(outcomes)}", item=asked)
+    return await _choose(
+        ask, asked, item, said.arguments["outcome"], said.arguments["fields"] | fields, line.at
+    )
+
+
+async def _about(ask: Ask, asked: Asked, text: str, at: float) -> Answered | None:
+    """Do what the reply to a message about an item says; None if it says nothing of the kind."""
+    if (reason := _ONE_LINE_REASON.fullmatch(text)) is not None:
+        return await _act(ask, asked, reason[1].lower(), reason[2])
+    word = text.partition("\n")[0].strip().lower()
+    item = await _item(ask, asked)
+    if isinstance(item, Answered):
+        return item if _NUMBER.fullmatch(word) or word in ACTS or word.isidentifier() else None
+    outcomes = [row["name"] for row in item["outcomes"]]
+    try:
+        said = read_answer("\n".join([_outcome(word, outcomes), *text.splitlines()[1:]]), outcomes)
+    except ValueError:
+        return None
+    if said.act != "answer":
+        return await _act(
+            ask, asked, said.act, said.arguments.get("reason") or said.arguments.get("state", "")
+        )
+    return await _choose(ask, asked, item, said.arguments["outcome"], said.arguments["fields"], at)
+
+
+async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
+    """Take a number or a word as the answer to the one item that waits for one; ask which, if several do."""
+    word = text.partition("\n")[0].strip().lower()
+    if not line.asked:
+        return None if not _NUMBER.fullmatch(word) else Answered("Nothing waits for your answer here")
+    if len(line.asked) == 1:
+        return await _about(ask, line.asked[0], text, line.at)
+    if not _NUMBER.fullmatch(word) and word not in await _outcomes_of(ask, line.asked):
+        return None
+    waiting = "\n".join(f"{asked.item} {asked.title}".rstrip() for asked in line.asked)
+    how = f"Reply to its message, or write for example: answer {line.asked[-1].item} {word}"
+    return Answered(f"Which one?\n{waiting}\n{how}")
+
+
+async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:
+    """The words by which one of several items is answered."""
+    words = set(ACTS)
+    for asked in several:
+        item = await _item(ask, asked)
+        if not isinstance(item, Answered):
+            words.update(row["name"] for row in item["outcomes"])
+    return words
+
+
+# --- what is done ---------------------------------------------------------------------------------------
+
+
+async def _item(ask: Ask, asked: Asked) -> Mapping[str, Any] | Answered:
+    """The item, or the answer to who may not see it."""
+    try:
+        item: Mapping[str, Any] = await ask("work_item", item=asked.item, agent=asked.agent)
+    except WorkRefusedError as error:
+        return Answered(str(error), item=asked)
+    return item
+
+
+async def _choose(
+    ask: Ask, asked: Asked, item: Mapping[str, Any], outcome: str, fields: Mapping[str, list[str]], at: float
+) -> Answered:
+    """Answer with an outcome; of an item that has fields and was given none, ask for the first of them."""
+    values = {row["name"]: list[str]() for row in item["fields"]} | dict(fields) if fields else {}
+    form = OpenForm(asked=asked, outcome=outcome, values=values, at=at)
+    row = next_field(item["fields"], form)
+    if row is None or "answer" not in item["may"]:
+        return await _finish(ask, asked, item, form)
+    return _asking(asked, item, form, row["name"])
+
+
+def _asking(asked: Asked, item: Mapping[str, Any], form: OpenForm, name: str, trouble: str = "") -> Answered:
+    row = next(row for row in item["fields"] if row["name"] == name)
+    asks: Question = question(item["fields"], row, form.outcome, trouble)
+    return Answered(asks.text, asks.buttons, replace(form, field=name), item=asked)
+
+
+async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float) -> Answered:
+    """Take what a person wrote as the value of the field that is asked."""
+    asked = form.asked
+    if text.strip().lower() == STOP:
+        return Answered(f"Nothing was answered; {asked.item} still waits", item=asked)
+    item = await _item(ask, asked)
+    if isinstance(item, Answered):
+        return item
+    row = next(row for row in item["fields"] if row["name"] == form.field)
+    form = replace(form, at=at)
+    try:
+        values = values_of(row, form.outcome, text)
+    except ValueError as error:
+        return _asking(asked, item, form, form.field, str(error))
+    form = replace(form, values={**form.values, form.field: values})
+    row = next_field(item["fields"], form)
+    if row is not None and "answer" in item["may"]:
+        return _asking(asked, item, form, row["name"])
+    return await _finish(ask, asked, item, form)
+
+
+async def _finish(ask: Ask, asked: Asked, item: Mapping[str, Any], form: OpenForm) -> Answered:
+    """Give an answer; what the engine finds wrong with its fields is asked again."""
+    values: dict[str, Any] = {"fields": given(form)} if given(form) else {}
+    if asked.shown:
+        values["shown"] = asked.shown
+    try:
+        result = await ask("answer", item=asked.item, outcome=form.outcome, agent=asked.agent, **values)
+    except WorkRefusedError as error:
+        rows = json.loads(error.detail) if error.kind == "bad-field" and error.detail else []
+        names = {row["name"] for row in item["fields"]}
+        wrong = {row["field"]: row["message"] for row in rows if row.get("field") in names}
+        if not wrong:
+            return Answered(f"Not taken: {error}", item=asked)
+        right = {name: values for name, values in form.values.items() if name not in wrong}
+        first = next(row["name"] for row in item["fields"] if row["name"] in wrong)
+        return _asking(asked, item, replace(form, values=right), first, "\n".join(wrong.values()))
+    if result["state"] == "done":
+        return Answered(f"{asked.item} is done: {form.outcome}", done=asked, item=asked)
+    return Answered(f"{asked.item}: you answered {form.outcome}; it waits for others", done=asked, item=asked)
+
+
+async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:
+    """Do another act than an answer: claim, release, refuse, move."""
+    params: dict[str, Any] = {"item": asked.item}
+    if act in ("claim", "move") and asked.shown:
+        params["shown"] = asked.shown
+    if act == "move":
+        params["state"] = words.strip()
+    elif words and act != "claim":
+        params["reason"] = words
+    try:
+        result = await ask(act, agent=asked.agent, **params)
+    except WorkRefusedError as error:
+        return Answered(f"Not taken: {error}", item=asked)
+    done = asked if act == "refuse" else None
+    at = result.get("until") if act == "claim" else None
+    until = f" until {timestamp(datetime.fromtimestamp(at, UTC))}" if at else ""
+    said = {
+        "claim": f"{asked.item} is yours{until}",
+        "release": f"{asked.item} is offered again",
+        "refuse": f"You will not be asked about {asked.item} again",
+        "move": f"{asked.item}: the task moves to {result.get('to', '')}",
+    }[act]
+    return Answered(said, done=done, item=asked)
+
+
+def _outcome(word: str, outcomes: Sequence[str]) -> str:
+    """The outcome that a word or a number stands for; the word itself where that is none."""
+    word = word.strip().lower()
+    is_number = _NUMBER.fullmatch(word) and word not in outcomes and 1 <= int(word) <= len(outcomes)
+    return outcomes[int(word) - 1] if is_number else word
+
+
+def _numbered(outcomes: Sequence[str]) -> str:
+    return ", ".join(f"{number} {outcome}" for number, outcome in enumerate(outcomes, 1))

@@ -1,0 +1,113 @@
+"""Forms at a chat: the fields of an answer to work, asked one after another, each value checked at once.
+
+What is typed is checked here as the engine will check it, so that what is wrong is said as soon as it was
+typed. The engine checks all of it again; persons and elements it alone can look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from narval.kinds.work.language.fields import FormField
+from narval.people.chat.messages import OpenForm
+
+LEAVE, STOP = "-", "cancel"
+"""The words that leave a field as it is, and that end the form with nothing answered."""
+
+_HINTS = {
+    "integer": "a whole number",
+    "decimal": "a number such as 12.50",
+    "boolean": "yes or no",
+    "date": "a date such as 2026-11-25",
+    "dateTime": "a date and time such as 2026-11-25T10:00",
+    "person": "the name of a person",
+    "element": "the number of an element",
+}
+"""The words for values of a type."""
+
+Row = Mapping[str, Any]
+
+
+class Question(NamedTuple):
+    """A question as it is sent: its text, and the data and the label of each button."""
+
+    text: str
+    buttons: tuple[tuple[str, str], ...] = ()
+
+
+def next_field(fields: Sequence[Row], form: OpenForm) -> Row | None:
+    """The first field that was not asked yet; None if all were."""
+    return next((row for row in fields if row["name"] not in form.values), None)
+
+
+def question(fields: Sequence[Row], row: Row, outcome: str, trouble: str = "") -> Question:
+    """The question for the value of a field; `trouble` is what was wrong with the last one."""
+    label = row["label"]
+    lines = [*([trouble] if trouble else ()), label if label.endswith("?") else f"{label}?"]
+    choices = _choices(row)
+    lines += [f"{number} {word}" for number, word in enumerate(choices, 1)]
+    if (hint := _HINTS.get(row["type"])) and not choices:
+        lines.append(f"Write {hint}.")
+    if row["list"]:
+        lines.append("Several values stand on a line each.")
+    default = ", ".join(row["default"])
+    if default:
+        lines.append(f"Write {LEAVE} for {default}.")
+    elif outcome not in row["required"]:
+        lines.append(f"Write {LEAVE} to leave it out.")
+    lines.append(f"Write {STOP} to answer nothing.")
+    at = [field["name"] for field in fields].index(row["name"])
+    return Question(
+        "\n".join(lines), tuple((f"f{at}.{number}", word) for number, word in enumerate(choices, 1))
+    )
+
+
+def value_of_button(fields: Sequence[Row], form: OpenForm, data: str) -> str | None:
+    """The value that a button of a question stands for; None for one of another question."""
+    at, _, number = data.removeprefix("f").partition(".")
+    if not (data.startswith("f") and at.isdecimal() and number.isdecimal()) or int(at) >= len(fields):
+        return None
+    row = fields[int(at)]
+    choices = _choices(row)
+    is_current = row["name"] == form.field and 1 <= int(number) <= len(choices)
+    return choices[int(number) - 1] if is_current else None
+
+
+def values_of(row: Row, outcome: str, text: str) -> list[str]:
+    """The values that a person wrote for a field. Raises ValueError with a sentence on what is wrong."""
+    if text.strip() == LEAVE:
+        if outcome in row["required"] and not row["default"]:
+            raise ValueError(f"{row['label']}: expected a value, for {outcome} requires it")
+        return []
+    field, choices = _field(row), _choices(row)
+    texts = [line for line in text.splitlines() if line.strip()] if row["list"] else [text.strip()]
+    values = []
+    for line in texts:
+        typed = line.strip() if field.type != "text" else line
+        if typed not in choices and typed.isdecimal() and 1 <= int(typed) <= len(choices):
+            typed = choices[int(typed) - 1]
+        try:
+            field.read(typed, tuple(row["options"]))
+        except ValueError as error:
+            raise ValueError(f"{row['label']}: expected {error.args[0]}, found {typed!r:.80}") from None
+        values.append(typed)
+    if not values:
+        raise ValueError(f"{row['label']}: expected a value")
+    return values
+
+
+def given(form: OpenForm) -> dict[str, list[str]]:
+    """The values of a form as an answer gives them: a field that was left as it is has its default."""
+    return {name: values for name, values in form.values.items() if values}
+
+
+def _choices(row: Row) -> list[str]:
+    """The words among which a field lets one choose by number."""
+    return ["yes", "no"] if row["type"] == "boolean" else list(row["options"])
+
+
+def _field(row: Row) -> FormField:
+    """A field as the operation `work_item` describes it."""
+    limits = {name: row[name] for name in ("least", "most", "length", "pattern") if row.get(name)}
+    return FormField(row["name"], row["type"], row["label"], list=row["list"], **limits)

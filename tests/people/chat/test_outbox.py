@@ -1,0 +1,199 @@
+"""What work and actions say to people by chat: recorded once, whole, in time, and over with the item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval.ask.asker import Asker
+from narval.ask.operations import invoke
+from narval.system.clock import SimulatedClock
+
+PEOPLE = """
+ways = ["chat"]
+[people.ann]
+chat = ["xmpp:ann@example.org"]
+roles = ["approver"]
+[people.ben]
+chat = ["telegram:12", "xmpp:ben@example.org"]
+roles = ["approver"]
+quiet = "22:00-07:00"
+zone = "Europe/Paris"
+[people.dan]
+"""
+SETTINGS = """
+timezone = "UTC"
+[chats.phone]
+kind = "xmpp"
+user = "home@example.org"
+rooms = ["team@rooms.example.org"]
+"""
+RECIPES = """<cookbook group="w">
+<work name="approve">
+  <title>Approve {$request/@what}</title>
+  <input id="request"><match>request</match></input>
+  <for roles="approver"/>
+  <outcome name="approve"/><outcome name="reject"/>
+  <field name="comment" required="reject">Why</field>
+</work>
+<work name="soon"><title>Soon</title><for people="ben"/><deadline after="3h"/></work>
+<work name="late"><title>Late</title><for people="dan"/><escalate after="1h" people="ben"/></work>
+<recipe name="tell" start_step="tell" end_step="tell">
+  <step id="tell" type="action" target="notify.tell"/>
+</recipe>
+<recipe name="send" start_step="send" end_step="send">
+  <step id="send" type="action" target="chat.send"/>
+</recipe>
+</cookbook>"""
+NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC).timestamp()
+NIGHT = datetime(2026, 11, 30, 22, 0, tzinfo=UTC).timestamp()
+
+
+class Home:
+    """A home with a chat, whose program is a test."""
+
+    def __init__(self, path: Path, at: float = NOON) -> None:
+        texts = {"etc/people.toml": PEOPLE, "etc/narval.toml": SETTINGS, "recipes/w.xml": RECIPES}
+        for name, text in texts.items():
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        self.agent = narval.open(path, clock=SimulatedClock(at))
+
+    def ask(self, name: str, **given: Any) -> Any:
+        return self.agent.runner.run(invoke(self.agent.daemon, Asker(), name, given))
+
+    def start(self, name: str, *elements: str) -> int:
+        self.agent.asker = Asker("dan", 0, "python")
+        item = int(self.agent.start(name, *elements))
+        self.agent.until_idle()
+        return item
+
+    def asks(self, what: str = "a desk") -> int:
+        return self.start("w.approve", f'<request what="{what}"/>')
+
+    def acts(self, person: str, name: str, *given: Any) -> None:
+        self.agent.asker = Asker(person, 0, "python")
+        getattr(self.agent, name)(*given)
+        self.agent.until_idle()
+
+    def outgoing(self) -> list[Any]:
+        return list(self.ask("chat_outgoing", chat="phone"))
+
+    def sends(self) -> list[Any]:
+        """All that is to be sent is sent; what that was."""
+        rows = self.outgoing()
+        for row in rows:
+            self.ask("chat_sent", chat="phone", id=row["id"], message_ids=[f"k-{row['id']}"])
+        return rows
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    made.agent.close()
+
+
+def test_C9_the_whole_text_goes_out_with_numbers_and_buttons(home: Home) -> None:
+    item = home.asks()
+    rows = home.outgoing()
+    assert [(row["place"], row["purpose"]) for row in rows] == [
+        ("ann@example.org", "asked"), ("ben@example.org", "asked")
+    ]  # fmt: skip
+    shown = home.agent.work_item(item)
+    for row in rows:
+        assert row["text"].startswith(shown["text"])
+        assert "\n1 approve\n2 reject\n" in row["text"]
+        assert "Then you are asked for: Why." in row["text"]
+        assert row["shown"] == shown["shown"]
+        assert row["buttons"] == (
+            (f"{item}.1.{shown['shown'][:8]}", "approve"), (f"{item}.2.{shown['shown'][:8]}", "reject")
+        )  # fmt: skip
+    assert home.outgoing()[0]["id"] == rows[0]["id"], "it is there until it is sent"
+
+
+def test_C10_the_end_stands_in_place_of_what_asked(home: Home) -> None:
+    item = home.asks()
+    asked = home.sends()
+    home.acts("ann", "answer", item, "approve")
+    ends = home.sends()
+    assert [(row["place"], row["purpose"], row["edits"]) for row in ends] == [
+        (row["place"], "ended", f"k-{row['id']}") for row in asked
+    ]
+    assert ends[1]["text"].startswith(f"{item} Approve a desk: it is done by ann since")
+
+
+def test_C10_a_message_that_nobody_has_begun_to_send_never_comes(home: Home) -> None:
+    item = home.asks()
+    home.acts("ann", "claim", item)
+    assert [row["to"] for row in home.outgoing()] == ["ann"], "ben was not told, and need not be"
+    home.acts("ann", "answer", item, "approve")
+    assert [(row["to"], row["purpose"]) for row in home.outgoing()] == [
+        ("ann", "asked"), ("ann", "ended")
+    ], "it was handed to the program, so it may have come"  # fmt: skip
+
+
+def test_C14a_quiet_hours_hold_back_what_can_wait(tmp_path: Path) -> None:
+    home = Home(tmp_path, NIGHT)
+    home.asks()
+    assert [row["to"] for row in home.sends()] == ["ann"]
+    soon = home.start("w.soon")
+    late = home.start("w.late")
+    assert [row["item"] for row in home.sends()] == [soon], "its deadline falls within them"
+    home.agent.elapse(hours=1)
+    assert [row["item"] for row in home.sends()] == [late], "an escalation comes"
+    home.agent.elapse(hours=7)
+    assert "w.approve" in str([row["text"] for row in home.sends()])
+    home.agent.close()
+
+
+def test_C11_an_action_sends_to_people_and_rooms_once(home: Home) -> None:
+    home.start("w.send", '<chat-out to="ann">The \u202eoven is hot.</chat-out>')
+    home.start("w.send", '<chat-out to="team@rooms.example.org">*hot*</chat-out>')
+    rows = home.sends()
+    assert [(row["place"], row["text"], row["purpose"]) for row in rows] == [
+        ("ann@example.org", "The \\u{202e}oven is hot.", "send"),
+        ("team@rooms.example.org", "*hot*", "send"),
+    ]
+    assert [element.attributes["to"] for element in home.agent.memory("chat-sent")] == [
+        "ann", "team@rooms.example.org"
+    ]  # fmt: skip
+    assert not home.outgoing()
+
+
+def test_C11_a_notice_goes_by_chat(home: Home) -> None:
+    home.start("w.tell", '<notice subject="Failed">so</notice>', '<notify way="chat" to="ann"/>')
+    (row,) = home.sends()
+    assert (row["place"], row["text"]) == ("ann@example.org", "Failed\nso")
+    home.start("w.tell", '<notice subject="Failed">so</notice>', '<notify way="chat"/>')
+    (error,) = home.agent.memory("error")
+    assert "a notice by chat needs to=" in error.text
+
+
+@pytest.mark.parametrize(
+    ("element", "error"),
+    [
+        (
+            '<chat-out to="bob">x</chat-out>',
+            "there is no person 'bob', and no room of [chats.NAME]; there is 'ann', 'ben'",
+        ),
+        ('<chat-out to="eve@example.org">x</chat-out>', "there is no person 'eve@example.org'"),
+        (
+            '<chat-out to="dan">x</chat-out>',
+            "dan has no address at a chat of this home: `narval chat link dan`",
+        ),
+        ('<chat-out to="ann"/>', "expected a text, got none"),
+        (f'<chat-out to="ann">{"x" * 4001}</chat-out>', "at most 4,000 characters, got 4,001"),
+    ],
+)
+def test_C11_nobody_else_is_written_to(home: Home, element: str, error: str) -> None:
+    home.start("w.send", element)
+    (found,) = home.agent.memory("error")
+    assert error in found.text
+    assert not home.outgoing()
