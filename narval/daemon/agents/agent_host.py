@@ -166,7 +166,7 @@ class AgentHost:
         way = MailChannel(agent, identity.id, environment.folder, self.post)
         by_chat = ChatNotices(agent, identity.name, environment.main_loop.chats)
         of_agent = CallsOfAgent(agent, identity.id, targets, self.post, environment.settings, calls)
-        self.waiters = Waiters()
+        self.waiters, self.questions = Waiters(), Questions(targets.function_of)
         self.dispatcher = Dispatcher(
             agent,
             calls,
@@ -179,7 +179,6 @@ class AgentHost:
             moved=self.waiters.news.note_run,
             sends_by_chat=environment.main_loop.chats.send,
         )
-        self.questions = Questions(targets.function_of)
         self.loop = Loop(
             agent,
             HostApi(
@@ -199,9 +198,8 @@ class AgentHost:
         if not calls.records:
             self.dispatcher.attach()
         self.use_settings(own)
-        self.last_used = 0.0
+        self._users, self.last_used = 0, 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
-        self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
         self.listings, self.chats = Listings(agent), ChatBoxes(agent)
 
