@@ -106,13 +106,9 @@ class ChatConnection:
         rows = await self._insist("chats")
         return next((str(row["position"]) for row in rows if row["chat"] == self.chat.name), "")
 
-    async def _take(self, messages: Sequence[Incoming]) -> None:
-        if not messages:
-            return
+    async def _take(self, messages: Sequence[Incoming], position: str) -> None:
         forms = [msgspec.to_builtins(message) for message in messages]
-        taken = await self._insist(
-            "chat_take", chat=self.chat.name, messages=forms, position=messages[-1].position
-        )
+        taken = await self._insist("chat_take", chat=self.chat.name, messages=forms, position=position)
         for row in taken:
             self._wait_for_its_turn(msgspec.convert(row, Taken))
 

@@ -59,8 +59,10 @@ class AmbiguousError(ChatError):
     """A message may have been sent, and may not: its answer was lost."""
 
 
-Take = Callable[[Sequence[Incoming]], Awaitable[None]]
-"""Takes messages, in their order; once it returns, they are recorded and need not come again."""
+Take = Callable[[Sequence[Incoming], str], Awaitable[None]]
+"""Takes messages, in their order, and the position after them. Once it returns, both are recorded, and these
+messages need not come again; without messages the position alone is recorded.
+"""
 
 
 class Kind(Protocol):

@@ -88,8 +88,8 @@ class StandIn:
                 async with self.service.news:
                     await self.service.news.wait()
                 continue
-            await take(list(new))
             at = int(list(new)[-1].position)
+            await take(list(new), str(at))
 
     async def send(self, message: Outgoing) -> str:
         """Count a message, once by its id; or lose the answer."""
