@@ -1,0 +1,139 @@
+"""A service of chat that is asked over HTTP in JSON, by the guarded client; no error shows its secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from narval.files.outside.chats import ChatSettings
+from narval.surfaces.chat.contract import AmbiguousError, ChatError
+from narval.system.fetch import Fetched, FetchError, fetched
+
+SECONDS = 30.0
+"""The seconds that a request may take, beyond those for which the service is asked to hold it."""
+MOST_BYTES = 50_000_000
+"""The most bytes of an answer in JSON."""
+LONGEST_WAIT = 300.0
+"""The most seconds of a wait that a service asks for and that is waited here."""
+
+
+class ApiAnswer(NamedTuple):
+    """The answer of a service: its status, its JSON object ({} for what is none) and its headers."""
+
+    status: int
+    data: dict[str, Any]
+    headers: Mapping[str, str]
+
+
+class WebApi:
+    """Asks one service of the settings. `secrets` are the texts that no error may show."""
+
+    def __init__(self, settings: ChatSettings, usual_server: str = "") -> None:
+        server = settings.server or usual_server
+        self.url = (server if "://" in server else f"https://{server}").rstrip("/")
+        self.secrets: list[str] = []
+        self._settings = settings
+        self._tls_ca = Path(settings.tls_ca) if settings.tls_ca else None
+
+    async def ask(
+        self,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        held: float = 0.0,
+        once: bool = False,
+    ) -> ApiAnswer:
+        """Ask for a path; `held` are the seconds for which the service may hold the request.
+
+        Raises ConnectionError where there is no answer, AmbiguousError instead for a request that is made
+        `once` and may have been done, ChatError (final) for a server that is not allowed.
+        """
+        sent = {"Accept": "application/json", **(headers or {})}
+        data = None
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+            data = json.dumps(body, ensure_ascii=False).encode()
+        answer = await self._fetched(f"{self.url}/{path}", method, sent, data, MOST_BYTES, held, once=once)
+        if once and answer.status >= 500:
+            raise AmbiguousError(f"{self._settings}: the server failed ({answer.status}) while it sent")
+        try:
+            parsed = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, dict):
+            return ApiAnswer(answer.status, parsed, answer.headers)
+        if answer.status < 400:
+            raise self._lost("its answer is no JSON object", was_sent=True, once=once)
+        return ApiAnswer(answer.status, {}, answer.headers)
+
+    async def download(
+        self, path: str, target: Path, most: int, headers: Mapping[str, str] | None = None
+    ) -> int:
+        """Write what is behind a path into a file, and give the status; only one of 200 is written.
+
+        Raises ChatError (final) where it has more than `most` bytes, ConnectionError where nothing comes.
+        """
+        answer = await self._fetched(f"{self.url}/{path}", "GET", headers or {}, None, most, 0.0)
+        if answer.status == 200:
+            await asyncio.to_thread(target.write_bytes, answer.body)
+        return answer.status
+
+    def without_secrets(self, text: str) -> str:
+        """A text as it may be shown: in one line, without what lets in."""
+        for secret in self.secrets:
+            text = text.replace(secret, "…") if secret else text
+        return " ".join(text.split())[:300]
+
+    async def _fetched(
+        self,
+        url: str,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        most: int,
+        held: float,
+        *,
+        once: bool = False,
+    ) -> Fetched:
+        seconds = SECONDS + held
+        try:
+            return await fetched(
+                url,
+                method=method,
+                headers=headers,
+                body=body,
+                allow=self._settings.allow,
+                most=most,
+                seconds=seconds,
+                silent=seconds,
+                tls_ca=self._tls_ca,
+            )
+        except FetchError as error:
+            message = self.without_secrets(str(error))
+            if error.kind == "forbidden":
+                place = urlsplit(self.url).netloc
+                raise ChatError(
+                    f"{self._settings}: {place} is of this machine or its networks; to allow it, write "
+                    f'allow = ["{place}"] there',
+                    final=True,
+                ) from None
+            if error.kind == "too-large" and most != MOST_BYTES:
+                raise ChatError(message, final=True) from None
+            raise self._lost(message, was_sent=error.was_sent, once=once) from None
+
+    def _lost(self, message: str, *, was_sent: bool, once: bool) -> Exception:
+        text = f"{self._settings}: {message}"
+        return AmbiguousError(text) if once and was_sent else ConnectionError(text)
+
+
+async def wait_as_asked(seconds: float, settings: ChatSettings) -> None:
+    """Wait for as long as a service asks to be left alone; ConnectionError for a wait that is too long."""
+    if seconds > LONGEST_WAIT:
+        raise ConnectionError(f"{settings}: the server wants no request for {seconds:.0f} s")
+    await asyncio.sleep(max(seconds, 0.1))
