@@ -30,13 +30,12 @@ class ApiAnswer(NamedTuple):
 
 
 class WebApi:
-    """Asks one service of the settings. `secrets` are the texts that no error may show."""
+    """Asks one service of the settings; no error shows its secret, nor what is concealed besides."""
 
-    def __init__(self, settings: ChatSettings, usual_server: str = "") -> None:
+    def __init__(self, settings: ChatSettings, secret: str, usual_server: str = "") -> None:
         server = settings.server or usual_server
         self.url = (server if "://" in server else f"https://{server}").rstrip("/")
-        self.secrets: list[str] = []
-        self._settings = settings
+        self._settings, self._secrets = settings, {secret} - {""}
         self._tls_ca = Path(settings.tls_ca) if settings.tls_ca else None
 
     async def ask(
@@ -84,10 +83,14 @@ class WebApi:
             await asyncio.to_thread(target.write_bytes, answer.body)
         return answer.status
 
+    def conceal(self, secret: str) -> None:
+        """Show another secret in no error."""
+        self._secrets.add(secret)
+
     def without_secrets(self, text: str) -> str:
         """A text as it may be shown: in one line, without what lets in."""
-        for secret in self.secrets:
-            text = text.replace(secret, "…") if secret else text
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
         return " ".join(text.split())[:300]
 
     async def _fetched(

@@ -92,7 +92,7 @@ def _read(event: Mapping[str, Any]) -> Event | None:
         case "m.reaction":
             relation = _relation(content)
             pressed = str(relation.get("key", "")).replace("\ufe0f", "")  # some clients leave that out
-            key = next((known for known in KEYS if known.replace("\ufe0f", "") == pressed), "")
+            key = next((one for one in KEYS if one.replace("\ufe0f", "") == pressed), "")
             target = _event_id(relation.get("event_id"))
             return Event(id=identifier, sender=sender, at=at, reacts_to=target, key=key) if key else None
         case "m.room.encrypted":

@@ -27,8 +27,7 @@ class MatrixSession:
 
     def __init__(self, settings: ChatSettings, home: Path, secret: str) -> None:
         self.settings, self.user = settings, settings.user
-        self._api = WebApi(settings)
-        self._api.secrets = [secret]
+        self._api = WebApi(settings, secret)
         self._secret, self._token = secret, ""
         self._is_password = False
         place = f"{home.resolve()} {settings.name}"
@@ -85,7 +84,7 @@ class MatrixSession:
         async with self._login:
             if not self._token:
                 self._token = await self._log_in()
-                self._api.secrets = [self._secret, self._token]
+                self._api.conceal(self._token)
         return self._token
 
     async def _log_in(self) -> str:
@@ -94,12 +93,12 @@ class MatrixSession:
             raise ChatError(message, final=True)
         if not self._is_password:
             headers = {"Authorization": f"Bearer {self._secret}"}
-            known = await self._patiently("GET", "account/whoami", None, headers)
-            if known.status == 200:
-                self._check_user(str(known.data.get("user_id", "")))
+            answer = await self._patiently("GET", "account/whoami", None, headers)
+            if answer.status == 200:
+                self._check_user(str(answer.data.get("user_id", "")))
                 return self._secret
-            if known.status not in (401, 403):
-                raise self._refused(known, "account/whoami")
+            if answer.status not in (401, 403):
+                raise self._refused(answer, "account/whoami")
         if not self.settings.user:
             message = f'{self.settings}: expected user = "@NAME:SERVER" beside a password'
             raise ChatError(message, final=True)

@@ -52,8 +52,7 @@ class Telegram:
 
     def __init__(self, settings: ChatSettings, token: str) -> None:
         self._settings, self._token = settings, token
-        self._api = WebApi(settings, SERVER)
-        self._api.secrets = [token]
+        self._api = WebApi(settings, token, SERVER)
         self._bot = ""
 
     async def listen(self, position: str, take: Take) -> None:
@@ -94,8 +93,8 @@ class Telegram:
         """Fetch a file; Telegram gives a bot those of up to 20 MB."""
         if file.size is not None and file.size > most:
             raise ChatError(f"it has {file.size:,} bytes, and at most {most:,} are taken", final=True)
-        known = await self._result("getFile", {"file_id": file.reference})
-        place = known.get("file_path") if isinstance(known, dict) else None
+        about = await self._result("getFile", {"file_id": file.reference})
+        place = about.get("file_path") if isinstance(about, dict) else None
         if not isinstance(place, str) or ".." in place:
             raise ChatError("Telegram has the file no more", final=True)
         status = await self._api.download(f"file/bot{self._token}/{place}", path, most)
