@@ -28,3 +28,20 @@ async def send(message: Element) -> etree._Element:
     to, text = message.attributes["to"], message.text.strip()
     await send_by_chat(to, text)
     return etree.Element("chat-sent", to=to, at=timestamp())
+
+
+@action(
+    inputs=[Input("reminder", "reminder[@person]", reads="person chat")],
+    outputs=[Output("told", "chat-sent[@to]")],
+    description="Tell a person a reminder of theirs by chat, in quiet hours too.",
+    where=["reminder/@person"],
+    needs=Needs(hosts=["[chats]"]),
+)
+async def remind(reminder: Element) -> etree._Element:
+    """Send the text of `<reminder person="ann" chat="phone">…</reminder>` to its person.
+
+    It goes to the chat that it names, if its person has an address there, else as any message of theirs.
+    """
+    to = reminder.attributes["person"]
+    await send_by_chat(to, f"Reminder: {reminder.text.strip()}", reminder=reminder.attributes.get("chat", ""))
+    return etree.Element("chat-sent", to=to, at=timestamp())

@@ -40,7 +40,7 @@ Where = Literal[
 Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
-SendsByChat = Callable[["CallContext", str, str], Awaitable[None]]
+SendsByChat = Callable[["CallContext", str, str, str | None], Awaitable[None]]
 """Records a text as to be sent to somebody by chat, once for each call. Raises ActionError."""
 
 
@@ -248,14 +248,15 @@ class CallContext(msgspec.Struct, eq=False):
             text=text,
         )
 
-    async def send_by_chat(self, to: str, text: str) -> None:
+    async def send_by_chat(self, to: str, text: str, reminder: str | None = None) -> None:
         """Have a text sent to a person, or to a room of the settings, by chat; once, however often tried.
 
-        For coroutines alone. Raises ActionError.
+        A `reminder` names the chat where a person wished to be reminded, "" for whatever they have. For
+        coroutines alone. Raises ActionError.
         """
         if self.sends_by_chat is None:
             raise ActionError("only actions of a daemon can send by chat", "no-chat", final=True)
-        await self.sends_by_chat(self, to, text)
+        await self.sends_by_chat(self, to, text, reminder)
 
     def zone_variable(self) -> dict[str, str]:
         """The variable by which programs keep the calendar of the home; none where nobody tells its zone."""

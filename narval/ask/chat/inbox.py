@@ -235,8 +235,11 @@ def _without_room(message: Incoming, settings: ChatSettings, daemon: Daemon) -> 
 
 
 def _addressed(reply: Reply, taken: Taken) -> Reply:
-    """A reply with the place to which it goes: that of the message, unless it names one or a person."""
-    if reply.place or reply.to not in ("", taken.person):
+    """A reply with the place to which it goes: that of the message, unless it names one or a person.
+
+    One that names the person who wrote goes to them alone, though they wrote in a room.
+    """
+    if reply.place or reply.to:
         return reply
     return msgspec.structs.replace(reply, place=taken.message.place, to=taken.person)
 

@@ -7,9 +7,9 @@ import msgspec
 Buttons = tuple[tuple[str, str], ...]
 """The data and the label of each button."""
 
-ASKED, ENDED, CLOSED, SENT = "asked", "ended", "closed", "send"
+ASKED, ENDED, CLOSED, SENT, REMINDER = "asked", "ended", "closed", "send", "reminder"
 """Reasons for messages: they ask about work, say that it asks no more, alter the message that did (and are
-nothing where a chat cannot), or are the text of an action.
+nothing where a chat cannot), are the text of an action, or a reminder.
 """
 
 

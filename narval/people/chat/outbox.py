@@ -20,7 +20,7 @@ from narval.core.errors import ActionError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.answering import end_of_item, put_once
 from narval.people.chat.boxes import ChatBoxes
-from narval.people.chat.messages import ENDED, SENT, Reply
+from narval.people.chat.messages import ENDED, REMINDER, SENT, Reply
 from narval.people.chat.quiet import waits_until
 
 MOST_BY_CHAT = 4_000
@@ -70,8 +70,11 @@ class ChatOutbox:
         """True of the home's own agent. Raises ActionError where the home has no chat."""
         return self._home.agent is agent
 
-    async def send(self, context: CallContext, to: str, text: str) -> None:
-        """Send the text of an action to a person, or to a room of the settings. Raises ActionError."""
+    async def send(self, context: CallContext, to: str, text: str, reminder: str | None = None) -> None:
+        """Send the text of an action to a person, or to a room of the settings.
+
+        What is no `reminder` waits for the end of quiet hours. Raises ActionError.
+        """
         from narval.kinds.work.engine.asking.texts import shown_as  # a home that sends nothing needs none
 
         home, plain = self._home, shown_as(text)
@@ -87,16 +90,20 @@ class ChatOutbox:
             there += [room for chat in home.chats() for room in chat.rooms]
             why = f"there is no person {to!r:.80}, and no room of [chats.NAME]{closest(to[:80], there)}"
             raise ActionError(why, "no-address", final=True)
-        later = waits_until(person, home.agent.clockwork.zone, now().timestamp())
-        await self.tell(person, context.id, Reply(text=plain, purpose=SENT, not_before=later or 0.0))
+        at, zone, is_reminder = now().timestamp(), home.agent.clockwork.zone, reminder is not None
+        later = waits_until(person, zone, at, is_urgent=is_reminder)
+        purpose = REMINDER if is_reminder else SENT
+        reply = Reply(text=plain, purpose=purpose, not_before=later or 0.0)
+        await self.tell(person, context.id, reply, reminder or "")
 
-    async def tell(self, person: Person, id: str, reply: Reply) -> None:
-        """Send a message to a person, at the chat where they wrote last, else at their first address.
+    async def tell(self, person: Person, id: str, reply: Reply, at: str = "") -> None:
+        """Send a message to a person: at the chat of a name, where they have an address there, else at that
+        where they wrote last, else at their first address.
 
         One that says what came of an item goes where they were asked about it. Raises ActionError.
         """
         home, message = self._home, replace(reply, to=person.name)
-        chat = _chat_of(home, person)
+        chat = _chat_of(home, person, at)
 
         def work(turn: Turn) -> None:
             if reply.purpose != ENDED:
@@ -108,22 +115,23 @@ class ChatOutbox:
         await home.submit(work)
 
 
-async def send_by_chat(to: str, text: str) -> None:
+async def send_by_chat(to: str, text: str, *, reminder: str | None = None) -> None:
     """Send a text to a person, or to a room of the settings, by chat: once for a call, however often tried.
 
-    It has at most 4,000 characters, and is shown as text. Raises ActionError (`bad-message`, `no-address`,
-    `no-chat`, final).
+    It has at most 4,000 characters, and is shown as text. In quiet hours of the person it waits for their
+    end, unless it is a reminder of theirs: `reminder` is the chat where they wished it, "" for any. Raises
+    ActionError (`bad-message`, `no-address`, `no-chat`, final).
     """
     if not text.strip():
         raise ActionError("expected a text, got none", "bad-message", final=True)
     if len(text) > MOST_BY_CHAT:
         why = f"expected a text of at most {MOST_BY_CHAT:,} characters, got {len(text):,}"
         raise ActionError(why, "bad-message", final=True)
-    await call().send_by_chat(to, text)
+    await call().send_by_chat(to, text, reminder)
 
 
-def _chat_of(home: _Own, person: Person) -> str:
-    """The name of the chat at which a person is written to. Raises ActionError where there is none."""
+def _chat_of(home: _Own, person: Person, name: str = "") -> str:
+    """The chat at which a person is written to, of a name if that can be. Raises ActionError without any."""
     kinds = dict.fromkeys(address.partition(":")[0] for address in person.chat)
     chats = [chat for kind in kinds for chat in home.chats() if chat.kind == kind]
     if not chats:
@@ -137,4 +145,4 @@ def _chat_of(home: _Own, person: Person) -> str:
         wrote = home.boxes.box(chat.name).wrote.get(person.name)
         return wrote.at if wrote is not None else 0.0
 
-    return max(chats, key=wrote_at).name
+    return max(chats, key=lambda chat: (chat.name == name, wrote_at(chat))).name

@@ -118,7 +118,14 @@ async def _said(line: Line) -> Said | None:
     if line.is_in_room:
         return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
     about = msgspec.convert(await line.asked(), AboutLine)
-    return Said(line.text, time.time(), line.message.button, about.about, about.asked, about.form)
+    return Said(_own_words(line.text), time.time(), line.message.button, about.about, about.asked, about.form)
+
+
+def _own_words(text: str) -> str:
+    """A text without what it quotes above: the words of others answer nothing."""
+    lines = text.splitlines()
+    own = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(">")), len(lines))
+    return "\n".join(lines[own:])
 
 
 def _dealt(line: Line, said: Said | None, result: Answered | None) -> Dealt | None:

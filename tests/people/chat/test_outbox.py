@@ -46,6 +46,9 @@ RECIPES = """<cookbook group="w">
 <recipe name="tell" start_step="tell" end_step="tell">
   <step id="tell" type="action" target="notify.tell"/>
 </recipe>
+<recipe name="remind" start_step="tell" end_step="tell">
+  <step id="tell" type="action" target="chat.remind"/>
+</recipe>
 <recipe name="send" start_step="send" end_step="send">
   <step id="send" type="action" target="chat.send"/>
 </recipe>
@@ -146,10 +149,17 @@ def test_C14a_quiet_hours_hold_back_what_can_wait(tmp_path: Path) -> None:
     soon = home.start("w.soon")
     late = home.start("w.late")
     assert [row["item"] for row in home.sends()] == [soon], "its deadline falls within them"
+    home.start("w.send", '<chat-out to="ben">Hello</chat-out>')
+    home.start("w.remind", '<reminder at="2026-11-30T22:00:00Z" person="ben" chat="phone">bins</reminder>')
+    (row,) = home.sends()
+    assert (row["text"], row["purpose"]) == ("Reminder: bins", "reminder"), "he set it himself"
     home.agent.elapse(hours=1)
     assert [row["item"] for row in home.sends()] == [late], "an escalation comes"
     home.agent.elapse(hours=7)
-    assert "w.approve" in str([row["text"] for row in home.sends()])
+    texts = [row["text"] for row in home.sends()]
+    assert texts[0].startswith("w.approve asks")
+    assert texts[1] == "Hello"
+    assert texts[2].startswith(f"{soon} Soon: it is expired")
     home.agent.close()
 
 

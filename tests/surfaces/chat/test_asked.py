@@ -111,7 +111,7 @@ async def test_C10_a_chat_that_cannot_edit_gets_a_reply(tmp_path: Path) -> None:
         asked = list(await messages(chat, 2))
         assert asked[0].buttons == ()
         assert "\n1 approve\n2 reject\n" in asked[0].text
-        await chat.service.write("2")
+        await chat.service.write("> 1 approve\n> 2 reject\n2")
         done, told = (await messages(chat, 4))[2:]
         if done.place == "ben@example.org":
             done, told = told, done
@@ -198,6 +198,24 @@ async def test_C9_work_of_another_agent_is_answered_where_it_was_asked(tmp_path:
         assert await says(chat, "-") == f"{item} is done: reject"
         (answer,) = await chat.ask("memory", xpath="decision", agent="bob")
         assert 'way="chat"' in answer["xml"]
+
+
+@in_a_loop
+async def test_C13_what_is_answered_in_a_room_is_told_between_two(tmp_path: Path) -> None:
+    room = "team@rooms.example.org"
+    made = make_chat_home(tmp_path, f'rooms = ["{room}"]\ncalled = "Jarvis"\n')
+    (tmp_path / "recipes/w.xml").write_text(WORK)
+    async with chat_at_work(made) as chat:
+        item = await start(chat, "w.approve", b'<request what="a desk"/>')
+        await messages(chat, 2)
+        await chat.service.write(f"Jarvis: answer {item} approve", room=room, place=room)
+        sent = (await messages(chat, 5))[2:]
+        assert {message.place for message in sent} == {"ann@example.org", "ben@example.org"}
+        assert f"{item} is done: approve" in [message.text for message in sent]
+        await chat.service.write("Jarvis: 1", room=room, place=room)
+        assert "Nothing waits" not in (await chat.service.answers(6))[5].text, (
+            "a number alone is no answer there"
+        )
 
 
 @in_a_loop
