@@ -135,6 +135,8 @@ BRINGS_NOTHING_IN = {
     **dict.fromkeys(
         ("files.write", "files.append", "files.copy", "files.move", "files.delete"), "its report"
     ),
+    **dict.fromkeys(("chat.send", "chat.remind"), "it tells what was sent, which it was given"),
+    "reminders.done": "the reminder that it was given, at its next time",
     **dict.fromkeys(("mail.move", "mail.flag", "basic.write_file", "model.spent"), "its report"),
 }
 
