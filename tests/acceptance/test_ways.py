@@ -36,9 +36,9 @@ FORM = """<outcome name="yes"{needs}/><outcome name="no"/>
 <field name="limit" type="integer" least="0" most="9" default="5"/>"""
 WORK = f"""<cookbook group="w">
 <work name="one"><title>One</title><for roles="approver" not="requester"/>{FORM.format(needs="")}
-<ways names="terminal web file mail"/></work>
+<ways names="terminal web file mail chat"/></work>
 <work name="two"><title>Two</title><for roles="approver"/>{FORM.format(needs=' needs="2"')}
-<ways names="terminal web file mail"/></work>
+<ways names="terminal web file mail chat"/></work>
 <work name="mail-only"><title>Mail</title><for roles="approver"/>{FORM.format(needs="")}
 <ways names="mail"/></work>
 <recipe name="fetch" start_step="read" end_step="read">
@@ -111,6 +111,19 @@ class Web(Terminal):
             return client.ask(method, **arguments)
 
 
+class Chat(Terminal):
+    """The program of chats, which asks at the socket in the name of who wrote (C5)."""
+
+    def answer(self, by: str, item: int, outcome: str, fields: dict[str, str], shown: str) -> str:
+        socket = self.narval.home / "var/control.sock"
+        with Client(socket, acting_as=by, session="chat:phone") as client:
+            try:
+                client.ask("answer", item=item, outcome=outcome, fields=fields, shown=shown)
+            except WorkRefusedError as error:
+                return error.kind
+        return ""
+
+
 class InPython(Terminal):
     """A program that opens the home."""
 
@@ -172,7 +185,7 @@ def at_work(way: str, narval: Narval) -> Iterator[Way]:
             yield ByMail(post)
         return
     with narval.running():
-        yield {"file": Files, "web": Web}.get(way, Terminal)(narval)
+        yield {"file": Files, "web": Web, "chat": Chat}.get(way, Terminal)(narval)
 
 
 def play(way: str, folder: Path) -> dict[str, Any]:
@@ -205,7 +218,8 @@ def play(way: str, folder: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return {
-        way: play(way, tmp_path_factory.mktemp(way)) for way in ("terminal", "web", "file", "python", "mail")
+        way: play(way, tmp_path_factory.mktemp(way))
+        for way in ("terminal", "web", "chat", "file", "python", "mail")
     }
 
 
@@ -218,6 +232,7 @@ def test_P5_each_way_has_the_same_rules_and_the_same_history(
     assert said == expected
     assert bool(history) == (expected != ["no-item"]), "all but what one may not even see is recorded"
     assert played["web"][row] == (said, history)
+    assert played["chat"][row] == (said, history)
     assert played["file"][row] == (said, history)
     assert played["python"][row] == (said, history)
     if row in BY_MAIL:

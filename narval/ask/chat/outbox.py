@@ -19,13 +19,16 @@ from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import OUT, ChatBox
-from narval.people.chat.messages import Outbound
+from narval.people.chat.messages import CLOSED, ENDED, Outbound
 
 AT_ONCE = 50
 """The most messages that are given at a time."""
 
 LONGEST_PAUSE = 3600.0
 """The most seconds until a message that was refused is tried again."""
+
+OF_ONE = (ENDED, CLOSED)
+"""The purposes of messages that go where their person was written to before, if that is theirs still."""
 
 log = logging.getLogger("narval.chat")
 
@@ -61,7 +64,10 @@ def _due(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> It
     """The messages that are due, each with its place; what is behind one that failed at a place waits."""
     held = set[str]()
     for outbound in sorted(box.outbox.values(), key=lambda one: one.number):
-        place = outbound.place or place_of(daemon, box, settings, outbound.to)
+        theirs = place_of(daemon, box, settings, outbound.to) if outbound.to else ""
+        if outbound.place and outbound.purpose in OF_ONE and theirs != outbound.place:
+            continue  # it was linked with its person when they were asked, and is no more
+        place = outbound.place or theirs
         if outbound.not_before > now:
             held.update([place] if outbound.tries else [])
         elif place and place not in held:
@@ -109,7 +115,9 @@ async def chat_begun(daemon: Daemon, chat: str, id: str) -> dict[str, Any]:
 async def chat_sent(daemon: Daemon, chat: str, id: str, message_ids: list[str]) -> dict[str, Any]:
     """Record that a message was sent, as one or several of the service, by their ids there."""
     box, outbound = _outbound(daemon, chat, id)
-    await daemon.agents.own.submit(lambda turn: box.were_sent(turn, outbound, dict.fromkeys(message_ids)))
+    place = outbound.place or place_of(daemon, box, settings_of(daemon, chat), outbound.to)
+    placed = msgspec.structs.replace(outbound, place=place)
+    await daemon.agents.own.submit(lambda turn: box.were_sent(turn, placed, dict.fromkeys(message_ids)))
     return {"id": id}
 
 

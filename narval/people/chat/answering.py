@@ -47,6 +47,7 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
         if outbound.purpose == ASKED and (outbound.item, outbound.agent, outbound.to) == key:
             if outbound.id in box.handed:
                 under_way = True
+                box.put(turn, OUT, outbound.id, replace(outbound, purpose=ENDED))
             else:
                 box.drop(turn, OUT, outbound.id)
     sent = [

@@ -66,7 +66,7 @@ class Home:
             file = path / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        self.agent = narval.open(path, clock=SimulatedClock(at))
+        self.path, self.agent = path, narval.open(path, clock=SimulatedClock(at))
 
     def ask(self, name: str, **given: Any) -> Any:
         return self.agent.runner.run(invoke(self.agent.daemon, Asker(), name, given))
@@ -132,13 +132,25 @@ def test_C10_the_end_stands_in_place_of_what_asked(home: Home) -> None:
     assert ends[1]["text"].startswith(f"{item} Approve a desk: it is done by ann since")
 
 
+def test_C14a_a_telephone_that_is_unlinked_is_told_nothing_more(home: Home) -> None:
+    item = home.asks()
+    home.sends()
+    people = home.path / "etc/people.toml"
+    people.write_text(people.read_text().replace("ann@example.org", "ann@elsewhere.example"))
+    home.ask("reload")
+    home.acts("ben", "answer", item, "approve")
+    assert [row["place"] for row in home.sends()] == ["ben@example.org"]
+    home.asks("a chair")
+    assert [row["place"] for row in home.sends()] == ["ann@elsewhere.example", "ben@example.org"]
+
+
 def test_C10_a_message_that_nobody_has_begun_to_send_never_comes(home: Home) -> None:
     item = home.asks()
     home.acts("ann", "claim", item)
     assert [row["to"] for row in home.outgoing()] == ["ann"], "ben was not told, and need not be"
     home.acts("ann", "answer", item, "approve")
     assert [(row["to"], row["purpose"]) for row in home.outgoing()] == [
-        ("ann", "asked"), ("ann", "ended")
+        ("ann", "ended"), ("ann", "ended")
     ], "it was handed to the program, so it may have come"  # fmt: skip
 
 
