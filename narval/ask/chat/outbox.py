@@ -19,16 +19,13 @@ from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import OUT, ChatBox
-from narval.people.chat.messages import CLOSED, ENDED, Outbound
+from narval.people.chat.messages import Outbound
 
 AT_ONCE = 50
 """The most messages that are given at a time."""
 
 LONGEST_PAUSE = 3600.0
 """The most seconds until a message that was refused is tried again."""
-
-OF_ONE = (ENDED, CLOSED)
-"""The purposes of messages that go where their person was written to before, if that is theirs still."""
 
 log = logging.getLogger("narval.chat")
 
@@ -64,29 +61,29 @@ def _due(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> It
     """The messages that are due, each with its place; what is behind one that failed at a place waits."""
     held = set[str]()
     for outbound in sorted(box.outbox.values(), key=lambda one: one.number):
-        theirs = place_of(daemon, box, settings, outbound.to) if outbound.to else ""
-        if outbound.place and outbound.purpose in OF_ONE and theirs != outbound.place:
+        if outbound.address and not _is_of(daemon, settings, outbound.address, outbound.to):
             continue  # it was linked with its person when they were asked, and is no more
-        place = outbound.place or theirs
+        place = outbound.place or whereabouts_of(daemon, box, settings, outbound.to)[1]
         if outbound.not_before > now:
             held.update([place] if outbound.tries else [])
         elif place and place not in held:
             yield outbound, place
 
 
-def place_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, name: str) -> str:
-    """The place where a person is written to at a chat: where they wrote from last, else their first address.
-
-    "" of one who has none there (any more).
+def whereabouts_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, name: str) -> tuple[str, str]:
+    """The address of a person at a chat, and the place where they are written to: where they wrote from last,
+    else their first address. Both are "" of one who has none there (any more).
     """
-    people = daemon.agents.own.agent.lookup.people
-    if (wrote := box.wrote.get(name)) is not None:
-        writer = people.by_chat(f"{settings.kind}:{wrote.address}")
-        if writer is not None and writer.name == name:
-            return wrote.place
-    person = people.person(name)
+    if (wrote := box.wrote.get(name)) is not None and _is_of(daemon, settings, wrote.address, name):
+        return wrote.address, wrote.place
+    person = daemon.agents.own.agent.lookup.people.person(name)
     addresses = _addresses(person, settings.kind) if person is not None else []
-    return addresses[0] if addresses else ""
+    return (addresses[0], addresses[0]) if addresses else ("", "")
+
+
+def _is_of(daemon: Daemon, settings: ChatSettings, address: str, name: str) -> bool:
+    person = daemon.agents.own.agent.lookup.people.by_chat(f"{settings.kind}:{address}")
+    return person is not None and person.name == name
 
 
 def _addresses(person: Person, kind: str) -> list[str]:
@@ -115,8 +112,10 @@ async def chat_begun(daemon: Daemon, chat: str, id: str) -> dict[str, Any]:
 async def chat_sent(daemon: Daemon, chat: str, id: str, message_ids: list[str]) -> dict[str, Any]:
     """Record that a message was sent, as one or several of the service, by their ids there."""
     box, outbound = _outbound(daemon, chat, id)
-    place = outbound.place or place_of(daemon, box, settings_of(daemon, chat), outbound.to)
-    placed = msgspec.structs.replace(outbound, place=place)
+    address, place = outbound.address, outbound.place
+    if not place:
+        address, place = whereabouts_of(daemon, box, settings_of(daemon, chat), outbound.to)
+    placed = msgspec.structs.replace(outbound, address=address, place=place)
     await daemon.agents.own.submit(lambda turn: box.were_sent(turn, placed, dict.fromkeys(message_ids)))
     return {"id": id}
 

@@ -60,7 +60,12 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
             box.put(turn, SENT, kind_id, replace(one, purpose=ENDED))
     if sent:
         kind_id, last = sent[-1]
-        put_once(turn, box, id, replace(reply, place=last.place, edits=kind_id, replies_to=kind_id))
+        put_once(
+            turn,
+            box,
+            id,
+            replace(reply, place=last.place, address=last.address, edits=kind_id, replies_to=kind_id),
+        )
     elif under_way:
         put_once(turn, box, id, reply)
 

@@ -81,6 +81,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The address or the room to which it goes; "": that of the person, or of the message it answers."""
     to: str = ""
     """The person to whom it goes, where no place is named."""
+    address: str = ""
+    """The address of that person, without its kind, where it is not sent unless they have it still."""
     buttons: Buttons = ()
     """The data and the label of each button, where the kind has them."""
     replies_to: str = ""
@@ -125,6 +127,8 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The address or the room where it went."""
     to: str = ""
     """The person to whom it went."""
+    address: str = ""
+    """The address of that person, without its kind, if they were looked up."""
     item: int = 0
     """The item of work that it is about."""
     shown: str = ""
