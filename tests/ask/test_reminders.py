@@ -191,3 +191,21 @@ def test_a_reminder_that_cannot_be_read_fails_with_what_is_wrong(home: HomeInTim
     assert told(home) == ["x"]
     kinds = {element.attributes["type"] for element in agent.memory("error")}
     assert kinds == {"bad-reminder", "no-date"}
+
+
+def test_one_that_was_set_in_a_chat_is_told_there(home: HomeInTime) -> None:
+    settings = home.path / "etc/narval.toml"
+    home.write("etc/narval.toml", f'{settings.read_text()}[chats.phone]\nkind = "xmpp"\n')
+    address = 'web = "person"\nchat = ["xmpp:ann@example.org"]\nquiet = "17:00-18:00"\n'
+    home.write("etc/people.toml", PEOPLE.replace('web = "person"\n', address, 1))
+    with home.open() as agent:
+        agent.until_idle()
+        by(agent, "ann", "remind", text="every day 17:30: call Ben", chat="phone")
+        for _ in range(2):
+            agent.elapse(days=1)
+            agent.asker = Asker()
+            (row,) = agent.ask("chat_outgoing", chat="phone")
+            assert (row["place"], row["text"]) == ("ann@example.org", "Reminder: call Ben")
+            agent.ask("chat_sent", chat="phone", id=row["id"], message_ids=["m"])
+        assert agent.memory("error") == []
+    assert told(home) == []
