@@ -28,6 +28,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "set_agent_settings", "move_agent",
     ),
     "daemon.new_agents": ("add_agents",),
+    "daemon.links": ("exchange", "links"),
     "daemon.letters": ("send", "letters", "message_counts", "resend", "drop_letter"),
     "attention.attention": ("attention", "health"),
     "attention.calendar": ("calendar",),

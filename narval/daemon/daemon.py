@@ -19,7 +19,8 @@ from narval.core.errors import DaemonGoneError, RequestError, SettingsError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
-from narval.daemon.agents.folder_agents import FolderAgents, stored_files
+from narval.daemon.agents.folder_agents import stored_files
+from narval.daemon.agents.follow_home import follow
 from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients
@@ -242,10 +243,9 @@ class Daemon:
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
         self.files.keep(run.definition for run in runs.values() if run.definition is not None)
         self.files.use()
-        folders = FolderAgents(self.agents, self.files)
         if self.record_only:
             await host.submit(partial(resume_own, host, self.files, ()))
-            await _follow(self, folders)
+            await follow(self.home, self.store, self.files, self.agents, self.fleet)
             if self.fleet is not None:
                 self.fleet.start()
             return
@@ -254,7 +254,7 @@ class Daemon:
         await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))
-        await _follow(self, folders)
+        await follow(self.home, self.store, self.files, self.agents, self.fleet)
         self.agents.start(self.rounds)
         if self.fleet is not None:
             self.fleet.start(listens=self.files.settings.listen)
@@ -281,19 +281,6 @@ def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
     closing.callback(daemon.logbook.detach)
     if not daemon.record_only:
         closing.callback(capture_output())
-
-
-async def _follow(daemon: Daemon, folders: FolderAgents) -> None:
-    """Have agents follow what is published, where daemons share the store, and the folders of agents."""
-    store, home = daemon.store, daemon.home
-    if store.published is not None and home is not None:
-        from narval.daemon.fleet.roaming import RoamingAgents
-
-        roaming = RoamingAgents(home.path, store, store.published, daemon.files, daemon.agents)
-        await roaming.begin()
-        if daemon.fleet is not None:
-            daemon.fleet.follow(roaming)
-    await folders.follow()
 
 
 def _on_home(
@@ -370,6 +357,7 @@ def assemble(
     files_in_force = FilesInForce(home, snapshot, host, in_force)
     main_loop.hear_of_grants(partial(take_answer, home, files_in_force))
     room.limit_by(files_in_force.message_limit)
+    office.addresses.know_peers(lambda: files_in_force.followers.snapshot.peers)
     supervisor = Supervisor(host, rows, environment, files_in_force)
     agents = Agents(host, rows, supervisor, store)
     if programs is not None:

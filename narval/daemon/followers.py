@@ -12,6 +12,7 @@ from narval.agent.first_labels import label_secrets
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.targets import LoadedModules
+from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.engine import HeedsPeople
 from narval.core.engines.events import PersonsAct, Signalled
@@ -25,6 +26,9 @@ from narval.files.grants import granted
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading
 from narval.files.snapshot import AgentFiles, Changes, Snapshot
+
+_NOTHING = AgentFiles()
+"""The files of a row that stands for a peer, which follows none."""
 
 PEOPLE = "people"
 """The fact of the store that says by which directory of people an agent went last."""
@@ -97,18 +101,22 @@ class Followers:
 
     def of(self, name: str) -> AgentFiles:
         """The files that count for an agent besides the home's own: without a folder those of that."""
+        if stands_for_peer(name):
+            return _NOTHING
         return self.followed(name) or self.snapshot.of(name)
 
     def settings_of(self, name: str) -> AgentSettings:
         """The settings that count for an agent."""
         files, usual = self.folders.get(name), self._settings.now.usual
+        if stands_for_peer(name):
+            return usual
         if files is not None:
             return usual.with_given(files.given or {})
         return usual.with_given(self.roaming.given(name)) if self.roaming is not None else usual
 
     def followed(self, name: str) -> AgentFiles | None:
         """The collections of the store that an agent follows; None where it follows the home's own files."""
-        if self.roaming is None or name in self.folders:
+        if self.roaming is None or name in self.folders or stands_for_peer(name):
             return None
         return self.snapshot.followed.get(self.settings_of(name).collections)
 
@@ -116,7 +124,7 @@ class Followers:
         """Make sure that all that an agent follows is here as it is published. Raises NotFetchedError, and
         StoreError where that cannot be told.
         """
-        if self.roaming is not None and name not in self.folders:
+        if self.roaming is not None and name not in self.folders and not stands_for_peer(name):
             self.roaming.require(name)
 
     async def fetch_for(self, name: str) -> None:

@@ -34,6 +34,7 @@ from narval.files.grants import read_grants
 from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.memory_file import read_memory
+from narval.files.outside.peers import read_peers
 from narval.files.schemas import SHOWN as SCHEMAS
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings
@@ -109,8 +110,13 @@ class Reading:
         grants, of_grants = read_grants(self._home)
         wrong.update(of_grants)
         grants = self._before.grants if grants is None else grants
+        peers, of_peers = read_peers(self._home)
+        wrong.update(of_peers)
+        peers = self._before.peers if peers is None else peers
         own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
-        return Snapshot(own, settings, people, agents, schemas=self._schemas, trust=trust, grants=grants)
+        return Snapshot(
+            own, settings, people, agents, schemas=self._schemas, trust=trust, grants=grants, peers=peers
+        )
 
     def libraries(self, snapshot: Snapshot) -> Iterator[Loaded]:
         """All that the definitions of a home are in: what its own agent follows, its agents, and each

@@ -12,6 +12,7 @@ from narval.core.trust.grants import Grant
 from narval.core.trust.rules import Rules
 from narval.files.agents.settings import Given
 from narval.files.loaded import Loaded
+from narval.files.outside.peers import NO_PEERS, Peers
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
 
@@ -65,6 +66,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The rules of what may go where; None of a home without."""
     grants: Mapping[str, Grant] = {}
     """The grants, by the names of the tables of `etc/grants.toml`."""
+    peers: Peers = NO_PEERS
+    """The peers of the home, by name."""
 
     @property
     def all(self) -> Iterator[AgentFiles]:
@@ -95,7 +98,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         """Equal for files of equal contents."""
         agents = {name: files.state for name, files in self.agents.items()}
         followed = {names: files.state for names, files in self.followed.items()}
-        return *self.own_state, agents, followed, self.published
+        return *self.own_state, agents, followed, self.published, self.peers
 
     @property
     def own_state(self) -> tuple[object, ...]:

@@ -12,8 +12,9 @@ from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import elements_in
 from narval.ask.lookup import command
 from narval.ask.registry import operation
+from narval.core.agent_name import peer_of, stands_for_peer
 from narval.core.elements.element import Element
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
 from narval.daemon.messages.envelope import ELEMENT, unseal
 from narval.daemon.messages.sending import send_from_outside
@@ -33,8 +34,7 @@ async def send(
     not taken within `keep` seconds becomes a dead letter.
     """
     parsed, mail = await elements_in(elements), daemon.host.mail
-    if mail.office.find(to) is None:
-        daemon.agents.rows.find(to)  # says which there are
+    _find_receiver(daemon, to)
     if keep is not None and keep <= 0:
         raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
 
@@ -45,6 +45,18 @@ async def send(
             return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
 
     return {"to": to, "messages": await daemon.host.submit(work)}
+
+
+def _find_receiver(daemon: Daemon, name: str) -> None:
+    """Make sure that there is an agent of a name to which the agent that is asked may write. Raises
+    RequestError.
+    """
+    mail = daemon.host.mail
+    if mail.office.addresses.find(mail.identity.name, name) is not None:
+        return
+    if peer_of(name):
+        raise RequestError(mail.office.addresses.why_not(mail.identity.name, name))
+    daemon.agents.rows.find(name)  # says which there are
 
 
 @operation("read")
@@ -67,7 +79,17 @@ async def letters(
     names = {row.agent: row.name for row in daemon.store.agents()}
     by_pair = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
     rows = _page([*by_pair.values()], lambda row: (row.at, row.number), lambda row: row.id, limit, before)
-    return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows]
+    return [_letter(row) | {"to": _receiver(row, names.get(row.agent, "?"))} for row in rows]
+
+
+def _receiver(row: MessageRow, name: str) -> str:
+    """The receiver of a message; `name` is that of the row that has it, which may stand for a peer."""
+    if not stands_for_peer(name):
+        return name
+    try:
+        return f"{unseal(row.origin).to}{name}"
+    except UnreadableError:
+        return name
 
 
 def _page(
@@ -144,8 +166,7 @@ async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
             raise RequestError(
                 f"letter {letter} is a {row.kind}, of which nobody waits for an answer any more"
             )
-        if mail.office.find(row.receiver) is None:
-            daemon.agents.rows.find(row.receiver)  # says which there are
+        _find_receiver(daemon, row.receiver)
         lacking = mail.lacking(turn, [(row.receiver, row.data)])
         if lacking is not None:
             raise RequestError(f"there is no {lacking[1]}; send again when some are taken")

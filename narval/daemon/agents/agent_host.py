@@ -21,6 +21,7 @@ from narval.calls.book import AgentCalls
 from narval.calls.dispatcher import Dispatcher
 from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
 from narval.calls.targets import CallTargets
+from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import GRANTING
 from narval.core.elements.error_element import read_error
@@ -37,6 +38,7 @@ from narval.files.settings import Settings
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.notices import ChatNotices
 from narval.people.mail.channel import MailChannel
+from narval.store.batch import AgentRow
 from narval.store.store import Store
 from narval.system.zone import machine_zone
 
@@ -135,6 +137,22 @@ def _blank(
     return agent
 
 
+def _mail_of(
+    environment: Environment,
+    agent: AgentState,
+    identity: AgentRow,
+    post: Callable[[Delivery | Request], None],
+    own: AgentSettings,
+) -> AgentMail:
+    """The mail of an agent, or of a row that stands for a peer."""
+    if not stands_for_peer(identity.name):
+        return AgentMail(agent, identity, environment.office, post, own)
+    from narval.daemon.links.link_mail import LinkMail  # here: a home without peers does not import it
+
+    home = environment.settings().name
+    return LinkMail(agent, identity, environment.office, post, own, environment.store.agents, home)
+
+
 class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
 
@@ -160,7 +178,7 @@ class AgentHost:
         settings, self._main_loop = environment.settings(), environment.main_loop
         agent = _blank(environment, number, library, own, since)
         identity = agent.store.identity()._replace(name=name)
-        self.mail = AgentMail(agent, identity, environment.office, self.post, own)
+        self.mail = _mail_of(environment, agent, identity, self.post, own)
         calls = self._main_loop.calls.of(number) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
@@ -250,9 +268,9 @@ class AgentHost:
         """Look again whether there is something to do, or whether it is over."""
         self._main_loop.wake()
 
-    async def submit(self, work: Work, then: Settle | None = None) -> Any:
+    async def submit(self, work: Work, then: Settle | None = None, *, is_whole: bool = False) -> Any:
         """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
-        what `work` raises.
+        what `work` raises; where it is to be done as a whole, the turn breaks down over that.
         """
         answer, within = future(), WITHIN.get()
         work = within(work) if within is not None else work
@@ -262,7 +280,7 @@ class AgentHost:
                 then(result, error)
             settle(answer, result, error)
 
-        self.post(Request(work, settled))
+        self.post(Request(work, settled, is_whole))
         if not self._main_loop.is_at_work:
             await self._main_loop.work_until(answer.done)
         return await answer

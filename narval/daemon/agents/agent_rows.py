@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from narval.agent.turn import Turn
+from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
 from narval.core.definitions.suggestions import nearest
 from narval.core.errors import RequestError
 from narval.store.batch import PASSIVE, SUSPENDED, AgentRow
@@ -18,12 +19,15 @@ class AgentRows:
     """The rows of all agents but the home's `own`; `own_name` is how that is called now.
 
     On a store that daemons share they are those of the agents that this daemon has. With `is_thin`, of
-    those that are passive only name and number are in memory: the store has the rest.
+    those that are passive only name and number are in memory: the store has the rest. A row that stands for
+    a peer is among them, and is neither listed nor counted as an agent.
     """
 
     def __init__(self, own: AgentRow, own_name: Callable[[], str], store: Store, *, is_thin: bool) -> None:
         self._own, self.own_name = own, own_name
         self._store, self._is_thin = store, is_thin
+        self._peers: set[str] = set()
+        """The names of those that stand for peers."""
         self._rows: dict[str, AgentRow | int] = {}
         """The agents by name; of one that is passive its number alone, where they are `thin` (G8)."""
         self.moments: list[tuple[float, str]] = []
@@ -35,7 +39,7 @@ class AgentRows:
                     self.moments.append((row.wake_at, row.name))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) - len(self._peers)
 
     def __contains__(self, name: str) -> bool:
         return name in self._rows
@@ -50,6 +54,10 @@ class AgentRows:
 
     def all(self) -> list[AgentRow]:
         """The agents besides the home's own, by number."""
+        return [row for row in self.with_peers() if row.name not in self._peers]
+
+    def with_peers(self) -> list[AgentRow]:
+        """All rows besides that of the home's own agent, by number."""
         thin = self._is_thin and any(isinstance(known, int) for known in self._rows.values())
         stored = {row.name: row for row in self._store.agents()} if thin else {}
         rows = ((name, known) for name, known in self._rows.items())
@@ -57,10 +65,14 @@ class AgentRows:
 
     def names(self) -> Iterator[str]:
         """The names of the agents besides the home's own."""
-        return iter(self._rows)
+        return (name for name in self._rows if name not in self._peers)
+
+    def peers(self) -> frozenset[str]:
+        """The names of the rows that stand for peers."""
+        return frozenset(self._peers)
 
     def numbers(self) -> Iterator[tuple[str, int]]:
-        """The agents besides the home's own, by name and number."""
+        """The rows besides that of the home's own agent, by name and number."""
         return ((name, _number(known)) for name, known in self._rows.items())
 
     def number(self, name: str) -> int | None:
@@ -74,7 +86,7 @@ class AgentRows:
         return isinstance(known, AgentRow) and known.state == SUSPENDED
 
     def in_full(self) -> list[AgentRow]:
-        """The agents that are in memory whole: at work, also when the last daemon ended, or suspended."""
+        """The rows that are in memory whole: at work, also when the last daemon ended, or suspended."""
         return [known for known in self._rows.values() if isinstance(known, AgentRow)]
 
     def begun(self) -> None:
@@ -82,7 +94,12 @@ class AgentRows:
         self.moments = []
 
     def address(self, name: str) -> AgentRow | None:
-        """An agent, the home's own among them; None where there is none of that name."""
+        """An agent, the home's own among them; one of a peer is the row of that, under its own name. None
+        where there is none of that name.
+        """
+        if AT in name:
+            row = None if stands_for_peer(name) else self.get(row_of_peer(peer_of(name)))
+            return row._replace(name=name) if row is not None else None
         return self._own._replace(name=name) if name == self.own_name() else self.get(name)
 
     def find(self, name: str) -> AgentRow:
@@ -93,7 +110,7 @@ class AgentRows:
         own = self.own_name()
         if name == own:
             raise RequestError(f"{own} is the home's own agent, which is always active")
-        there = [own, *self._rows]
+        there = [own, *self.names()]
         meant = f" (did you mean {near!r}?)" if (near := nearest(name, there)) is not None else ""
         more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
         what = f"there is no agent {name!r:.80} here{meant}"
@@ -101,11 +118,14 @@ class AgentRows:
 
     def note(self, row: AgentRow) -> None:
         """Take note of how an agent is registered now; as passive not before it is recorded."""
+        if stands_for_peer(row.name):
+            self._peers.add(row.name)
         self._rows[row.name] = row.agent if self._is_thin and row.state == PASSIVE else row
 
     def forget(self, name: str) -> None:
         """Know an agent no more."""
         self._rows.pop(name, None)
+        self._peers.discard(name)
 
 
 def _number(known: AgentRow | int) -> int:

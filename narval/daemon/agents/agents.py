@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
-from narval.core.agent_name import agent_name
+from narval.core.agent_name import agent_name, row_of_peer
 from narval.core.errors import ElsewhereError, InternalError, NarvalError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import AgentRows, register
@@ -71,7 +71,7 @@ class Agents:
 
     def _everybody(self) -> Iterator[AgentRow]:
         yield self.own.mail.identity
-        yield from self.rows.all()
+        yield from self.rows.with_peers()
 
     def knows_run(self, name: str, run: int) -> bool:
         """True unless it is certain that an agent has no such run."""
@@ -151,18 +151,27 @@ class Agents:
         [row] = await self.add_all([name], state)
         return row
 
+    async def add_peer(self, name: str) -> AgentRow:
+        """Make the row that stands for a peer. Raises RequestError where there is one."""
+        [row] = await self._add([row_of_peer(name)], PASSIVE)
+        return row
+
     async def add_all(self, names: Sequence[str], state: str = PASSIVE) -> list[AgentRow]:
         """Make agents, which are in that state: in one turn, where no other daemon shares the store.
 
         Raises RequestError for a name that is none, or taken, or there twice.
         """
-        if len({*names}) < len(names):
-            raise RequestError("expected each name once")
         for name in names:
             try:
                 agent_name(name)
             except ValueError as error:
                 raise RequestError(f"expected {error}, got {name!r:.80}") from None
+        return await self._add(names, state)
+
+    async def _add(self, names: Sequence[str], state: str) -> list[AgentRow]:
+        if len({*names}) < len(names):
+            raise RequestError("expected each name once")
+        for name in names:
             if name in self.rows or name in self._changing or name == self.rows.own_name():
                 raise RequestError(f"there is an agent {name} already")
         if self._store.leases is not None:

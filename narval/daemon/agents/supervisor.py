@@ -465,7 +465,8 @@ class Supervisor:
 def _is_idle(host: AgentHost, turn: Turn) -> bool:
     """True if nothing is left to do after what is done in this turn already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
-    has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or host.mail.waiting
+    mail = host.mail.waiting or host.mail.mailbox.keeps_active
+    has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or mail
     return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 

@@ -12,9 +12,9 @@ from narval.agent.declared import declared_names
 from narval.agent.loop import Delivery, Request
 from narval.agent.transaction import inherit
 from narval.agent.turn import Turn
+from narval.core.agent_name import AT, is_meant, peer_of, stands_for_peer
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Origin, local_name
-from narval.core.elements.error_element import make_error
 from narval.core.errors import StoreAwayError, UnreadableError
 from narval.core.memory.labels import recorded
 from narval.daemon.messages.contract import OVERDUE, Refusal
@@ -24,6 +24,7 @@ from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
+from narval.daemon.messages.undelivered import given_back, undelivered_notice
 from narval.daemon.messages.withdrawals import send_withdrawals
 from narval.files.agents.settings import EVERYBODY, AgentSettings
 from narval.store.batch import STORE, AgentRow, DeadLetterRow, MessageRow, TakenRow
@@ -74,16 +75,21 @@ class AgentMail:
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""
         rules, shown = self._settings.receives, local_name(name) or name
-        given = [rule.elements for rule in rules or () if rule.sender in (envelope.sender, EVERYBODY)]
+        given = [rule.elements for rule in rules or () if is_meant(rule.sender, envelope.sender)]
         if any(shown in elements for elements in given):
             return None
         if name in self._declared[1]:
             why = f"{self.identity.name} declares its {shown} itself, in data/memory.xml"
-        elif name not in CONTROLS and (rules is None or any(EVERYBODY in elements for elements in given)):
+        elif name in CONTROLS:
+            why = f"{self.identity.name} takes no {shown} from {envelope.sender}"
+        elif any(EVERYBODY in elements for elements in given) or self._goes_without_saying(envelope):
             return None
         else:
             why = f"{self.identity.name} takes no {shown} from {envelope.sender}"
         return Refusal("not-granted", why)
+
+    def _goes_without_saying(self, envelope: Envelope) -> bool:
+        return self._settings.receives is None and AT not in envelope.sender
 
     def send(
         self,
@@ -99,14 +105,14 @@ class AgentMail:
         say); to one that is not there it is a dead letter at once.
         """
         until = turn.at + (self._settings.keep if keep is None else keep)
-        receiver = self.office.find(name)
+        receiver = self.office.addresses.find(self.identity.name, name)
         if receiver is not None:
             self.outbox.send(turn, receiver, kind, id, envelope, data, until)
             return
-        refusal = Refusal("unknown-agent", f"there is no agent {name!r:.80} here")
+        refusal = Refusal("unknown-agent", self.office.addresses.why_not(self.identity.name, name))
         row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
-        eid = turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
+        eid = turn.add(undelivered_notice(name, envelope, refusal), Origin(agent=name, message=id))
         inherit(turn.transaction, eid, (envelope.run, *envelope.inputs))
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
@@ -120,7 +126,7 @@ class AgentMail:
             size[name] = size.get(name, 0) + len(xml)
         for name in many:
             try:
-                receiver = self.office.find(name)
+                receiver = self.office.addresses.find(self.identity.name, name)
                 if receiver is not None:
                     self.outbox.know(receiver)
             except StoreAwayError:
@@ -147,7 +153,9 @@ class AgentMail:
         """Let elements that another agent will not take be dead letters; `receiver` is its name."""
         for row in rows:
             if row.kind == ELEMENT:
-                self._undelivered(turn, row, unseal(row.origin), receiver, refusal)
+                envelope = unseal(row.origin)
+                name = f"{envelope.to}{receiver}" if stands_for_peer(receiver) else receiver
+                self._undelivered(turn, row, envelope, name, refusal)
 
     def come_back(self, turn: Turn, rows: Iterable[MessageRow]) -> None:
         """Have messages of this agent be dead letters, in order, whose receivers were removed as it sent."""
@@ -159,7 +167,7 @@ class AgentMail:
             refusal = Refusal("removed", "it was removed")
             if row.kind == ELEMENT:
                 turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
-            notice = row._replace(kind=UNDELIVERED, data=_notice(receiver, envelope, refusal))
+            notice = row._replace(kind=UNDELIVERED, data=undelivered_notice(receiver, envelope, refusal))
             KINDS[UNDELIVERED](self, turn, notice, Envelope(receiver, "", envelope.run, envelope.step))
 
     def _receive(self, turn: Turn, row: MessageRow) -> bool:
@@ -200,8 +208,13 @@ class AgentMail:
         if refusal is None:
             self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
             return
-        turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
-        self.outbox.send(turn, sender, UNDELIVERED, row.id, back, _notice(receiver, envelope, refusal))
+        if peer_of(envelope.sender):
+            back = replace(back, letter=given_back(row, receiver, envelope, str(refusal)))
+        else:
+            turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
+        self.outbox.send(
+            turn, sender, UNDELIVERED, row.id, back, undelivered_notice(receiver, envelope, refusal)
+        )
 
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
         if why := turn.transaction.telling.reason(0, row):
@@ -221,16 +234,3 @@ class AgentMail:
 def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:
     number, id, kind, _, until, origin, data = row[2:]
     return DeadLetterRow(row.sender, receiver, number, id, kind, str(refusal), at, until, origin, data)
-
-
-def _notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
-    """The error element that tells a sender (G32)."""
-    return make_error(
-        "undelivered",
-        f"{receiver} did not take it: {refusal.message}",
-        receiver=receiver,
-        element=envelope.inputs[0] if envelope.inputs else None,
-        reason=refusal.kind,
-        plan=envelope.run or None,
-        step=envelope.step,
-    )

@@ -35,6 +35,10 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The eids that it was made from where it was never in memory, as the sender has them."""
     came_from: tuple[str, ...] = ()
     """The elements by which its labels came in, each its root with the attributes alone; () if not known."""
+    to: str = ""
+    """The name of the receiver in its home, if that is another one."""
+    letter: bytes = b""
+    """The message that another home gives back because nobody there takes it (`undelivered.Letter`)."""
 
 
 seal = msgspec.msgpack.Encoder().encode

@@ -6,20 +6,23 @@ A new kind is a function and a row of `KINDS`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from narval.agent.turn import Turn
+from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
 from narval.core.elements.reserved import check_name
 from narval.core.engines.events import Failure
-from narval.core.errors import ElementError
+from narval.core.errors import ElementError, UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal, Take
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
 from narval.daemon.messages.receipts import settle_call
 from narval.daemon.messages.remote_calls import CALL, CANCEL, RETURNED
 from narval.daemon.messages.remote_kinds import take_call, take_cancel, take_return, take_undelivered
 from narval.daemon.messages.stamp import stamped
+from narval.daemon.messages.undelivered import keep_letter
 from narval.daemon.messages.withdrawals import WITHDRAW, take_withdrawal
 from narval.store.batch import MessageRow
 
@@ -55,18 +58,22 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     one at another agent the run alone is told.
     """
     found = receiver.calls.waiting(row.id)
-    if found is not None and found[1].agent and take_undelivered(receiver, turn, row):
+    if found is not None and found[1].agent and take_undelivered(receiver, turn, row, envelope.sender):
         return None
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
     turn.add(row.data, origin)
+    if envelope.letter:
+        with suppress(UnreadableError):
+            keep_letter(turn, receiver.identity, peer_of(envelope.sender), envelope.letter)
     _, why, _ = read_error(Element(0, row.data))
-    settle_call(receiver, turn, envelope.run, row.id, Failure("undelivered", why, final=True))
+    problem = Failure("undelivered", why, final=True)
+    settle_call(receiver, turn, envelope.run, row.id, problem, sender=envelope.sender)
     return None
 
 
 def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
     """Answer a call that waits until what it sent is taken (G27)."""
-    settle_call(receiver, turn, envelope.run, row.id)
+    settle_call(receiver, turn, envelope.run, row.id, sender=envelope.sender)
     return None
 
 

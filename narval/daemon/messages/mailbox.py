@@ -70,6 +70,11 @@ class Mailbox:
         waiting = self._senders.get(sender)
         return waiting[-1].number if waiting else (self._taken or {}).get(sender, 0)
 
+    @property
+    def keeps_active(self) -> bool:
+        """True while an agent is to stay active for what is in it, though it takes nothing."""
+        return False
+
     def try_again(self) -> None:
         """Take what was held: memory may have room for it now."""
         self.is_held = False

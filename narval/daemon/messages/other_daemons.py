@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from narval.core.agent_name import peer_of, row_of_peer, stands_for_peer
 from narval.store.batch import AgentRow
 from narval.store.postgresql.leases import Leases
 
@@ -35,7 +36,10 @@ class OtherDaemons:
 
         def find(name: str) -> AgentRow | None:
             if (found := here(name)) is None:
-                return self._find(name)
+                if stands_for_peer(name):
+                    return None
+                row = self._find(row_of_peer(peer)) if (peer := peer_of(name)) else self._find(name)
+                return row._replace(name=name) if row is not None else None
             self.forget(name)
             return found
 

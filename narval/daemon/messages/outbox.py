@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from narval.agent.first_labels import came_with
 from narval.agent.turn import Turn
+from narval.core.agent_name import AT
 from narval.core.elements import changes
 from narval.core.elements.control_elements import sent_to
 from narval.core.trust.origins import told_origins
@@ -87,6 +88,21 @@ class Outbox:
             turn.transaction.change(changes.Used(sent_to(receiver.name), sources, envelope.run))
             if bad := [eid for eid in sources if eid in memory.withdrawn or eid in memory.doubtful]:
                 turn.transaction.taken_back.setdefault(receiver.name, set()).update(bad)  # that follows it
+        self.pass_on(turn, receiver, kind, id, envelope, data, until)
+
+    def pass_on(
+        self,
+        turn: Turn,
+        receiver: AgentRow,
+        kind: str,
+        id: str,
+        envelope: Envelope,
+        data: bytes,
+        until: float | None = None,
+    ) -> None:
+        """Send a message that was not made here, as its envelope has it."""
+        if AT in receiver.name:
+            envelope = replace(envelope, to=receiver.name.partition(AT)[0])
         self._last[receiver.id] = number = self.know(receiver) + 1
         self._office.expect(receiver)
         batch = turn.transaction.batch

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from narval.agent.run import Run
 from narval.agent.turn import Turn
+from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
 from narval.daemon.messages.room import MailboxRoom
+from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers
 from narval.store.batch import STORE, AgentRow, MessageRow
 from narval.store.letters import Letters, WaitingRow
 
@@ -63,6 +65,42 @@ class OverdueMessages:
         return [row.agent for row in ending if row.until is not None and row.until <= now]
 
 
+class Addresses:
+    """The agents that one of this home may write to: those of peers not all may."""
+
+    def __init__(self, office: PostOffice) -> None:
+        self._office = office
+        self._peers: Callable[[], Peers] = _no_peers
+
+    def know_peers(self, peers: Callable[[], Peers]) -> None:
+        """Have `peers` give the peers of the home, as they are now."""
+        self._peers = peers
+
+    def may_write(self, agent: str, peer: str) -> bool:
+        """True if an agent of this home and those of a peer may write to one another."""
+        settings = self._peers().get(peer)
+        return settings is not None and settings.may_address(agent)
+
+    def find(self, sender: str, name: str) -> AgentRow | None:
+        """An agent by its name, if the sender may write to it."""
+        if AT in name and not self.may_write(sender, peer_of(name)):
+            return None
+        return self._office.find(name)
+
+    def why_not(self, sender: str, name: str) -> str:
+        """The reason why `find` gives none."""
+        peer = peer_of(name)
+        if not peer or stands_for_peer(name):
+            return f"there is no agent {name!r:.80} here"
+        if peer not in self._peers():
+            return f"there is no peer {peer!r:.80} ({PEERS_FILE}); `narval link add` makes one"
+        if self.may_write(sender, peer):
+            return f"the link with {peer} is not at work yet"
+        return (
+            f"{sender} may not write to agents of {peer}: `agents` of its table in {PEERS_FILE} names who may"
+        )
+
+
 class PostOffice:
     """The messages of a store that are not taken, counted, and the receivers at work.
 
@@ -82,6 +120,7 @@ class PostOffice:
         """The receivers at work, by the numbers of their agents."""
         self._wake: Callable[[str], None] = _ignore
         self.stand_in: StandIn = _leaves_it
+        self.addresses = Addresses(self)
 
     def open(
         self,
@@ -128,6 +167,8 @@ class PostOffice:
     def find_same(self, name: str, id: str) -> AgentRow | None:
         """An agent by its name, if it still is the one with that id (G1)."""
         found = self.find(name)
+        if AT in name:
+            return found  # the other home knows whether that agent is still the same
         if found is not None and found.id != id and self.elsewhere is not None:
             self.elsewhere.forget(name)
             found = self.find(name)
@@ -140,7 +181,8 @@ class PostOffice:
 
     def expect(self, receiver: AgentRow) -> None:
         """Know an agent by its number: a message for it is about to be recorded."""
-        self.names[receiver.agent] = receiver.name
+        name = receiver.name
+        self.names[receiver.agent] = row_of_peer(peer_of(name)) if AT in name else name
 
     def hand_over(self, rows: Iterable[MessageRow]) -> None:
         """Give messages that are recorded to their receivers."""
@@ -217,6 +259,10 @@ class PostOffice:
 
 def _leaves_it(turn: Turn, run: Run, what: object) -> bool:
     return False
+
+
+def _no_peers() -> Peers:
+    return NO_PEERS
 
 
 def _ignore(_: object) -> None:

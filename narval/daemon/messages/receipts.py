@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 from narval.agent.turn import Turn
+from narval.core.agent_name import peer_of
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError
 from narval.daemon.messages.addressing import addressed
 from narval.daemon.messages.contract import Receiver
+from narval.store.batch import ResultRow
+
+AWAITED = "awaited"
+"""The start of the scope of results that has, with the id of a call, the messages to other homes of which no
+receipt has come; each with the peer.
+"""
+
+
+def await_receipt(turn: Turn, call: str, id: str, peer: str) -> None:
+    """Wait for the receipt of a message of a call to another home: there it may wait for long."""
+    turn.transaction.batch.results.append(ResultRow(f"{AWAITED} {call}", id, turn.at, peer.encode()))
+
+
+def _is_sent_to(turn: Turn, id: str, sender: str) -> bool:
+    """Note that a message is taken, or is not, as its receiver says; False of one that was sent to no agent
+    of that home.
+    """
+    if not peer_of(sender):
+        return True
+    scope, batch = f"{AWAITED} {_call_of(id)}", turn.transaction.batch
+    waiting = turn.agent.store.results_of(scope, (id,))
+    if not waiting or waiting[0].data != peer_of(sender).encode():
+        return False
+    batch.dropped_results.append((scope, id))
+    return True
+
+
+def _receipts_wanted(turn: Turn, call: str) -> bool:
+    """True while a receipt from another home is waited for."""
+    scope, batch = f"{AWAITED} {call}", turn.transaction.batch
+    dropped = {key for of, key in batch.dropped_results if of == scope}
+    new = (row for row in batch.results if row.scope == scope)
+    return any(row.key not in dropped for row in (*turn.agent.store.results(scope), *new))
+
+
+def _call_of(id: str) -> str:
+    """The outside id of the call that sent a message."""
+    return id.partition("/")[0]
 
 
 def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
@@ -17,20 +56,26 @@ def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
         names = {name for name, _ in addressed(turn.agent.memory, call)}
     except ActionError:
         return False  # what was sent is forgotten: nobody can say where it went
-    receivers = [row for name in names if (row := office.find(name)) is not None]
+    if any(map(peer_of, names)) and _receipts_wanted(turn, id):
+        return True
+    receivers = [row for name in names if not peer_of(name) and (row := office.find(name)) is not None]
     return any(
-        waiting.partition("/")[0] == id
+        _call_of(waiting) == id
         for receiver in receivers
         for waiting in office.letters.ids(receiver.agent, sender.identity.agent)
     )
 
 
-def settle_call(sender: Receiver, turn: Turn, run: int, id: str, problem: Failure | None = None) -> None:
+def settle_call(
+    sent_by: Receiver, turn: Turn, run: int, id: str, problem: Failure | None = None, *, sender: str
+) -> None:
     """Answer the call that sent a message, if it waits for it and nothing else of it is on its way.
 
-    `id` is that of the message, `problem` says why it could not be taken.
+    `id` is that of the message, `problem` says why it could not be taken, `sender` is who tells.
     """
+    if not _is_sent_to(turn, id, sender):
+        return
     waiting = turn.agent.runs.active.get(run)
-    call = waiting.calls.get(id.partition("/")[0].partition(".")[2]) if waiting is not None else None
-    if call is not None and call.begun and (problem is not None or not is_awaited(sender, turn, call)):
+    call = waiting.calls.get(_call_of(id).partition(".")[2]) if waiting is not None else None
+    if call is not None and call.begun and (problem is not None or not is_awaited(sent_by, turn, call)):
         turn.tell(run, Returned(0, 0.0, call.call, problem=problem))

@@ -19,6 +19,7 @@ from narval.agent.runs import failure_of
 from narval.agent.trace_ids import trace_of
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
+from narval.core.agent_name import AT, is_meant, peer_of
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.error_element import make_error
 from narval.core.engines.commands import Call, Finish
@@ -71,6 +72,15 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 _encode = msgspec.msgpack.Encoder().encode
 _decode_asked = msgspec.msgpack.Decoder(RunAsked).decode
 _decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+def call_key(id: str, caller: str) -> str:
+    """The id under which a run answers a call: of a caller in another home, none that any other may have."""
+    return f"{id}{AT}{peer_of(caller)}" if AT in caller else id
+
+
+encode_call = encode_reply = _encode
+"""Write the request of a call, and what came of it."""
 
 
 def read_asked(data: bytes) -> RunAsked:
@@ -137,11 +147,14 @@ class RemoteCalls:
         turn: Turn,
         id: str,
         run: int,
+        sender: str,
         add: Callable[[Run, Call], tuple[tuple[int, ...], Failure | None]],
     ) -> None:
-        """Tell a run what came of its call: `add` lets that enter memory. It is dropped if nobody waits."""
+        """Tell a run what came of its call: `add` lets that enter memory. It is dropped if nobody waits, or
+        if it comes from another home than the one that was asked.
+        """
         found = self.waiting(id, run)
-        if found is None:
+        if found is None or peer_of(found[1].agent) != peer_of(sender):
             self.dropped += 1
             log.info("what came of call %s was dropped: nobody waits for it any more", id)
             return
@@ -158,12 +171,15 @@ class RemoteCalls:
         return f"{self._identity.id}.{call.call}{again}"
 
     def _call(self, turn: Turn, run: Run, call: Call) -> None:
-        receiver = self._office.find(call.agent)
+        receiver = self._office.addresses.find(self._identity.name, call.agent)
         eids, elements = self._there((*call.elements, *(eid for _, given in call.inputs for eid in given)))
         depth = self._depth(run) + 1
         problem = None
         if receiver is None:
-            problem = Failure("undelivered", f"there is no agent {call.agent} here: narval agents lists them")
+            why = f"there is no agent {call.agent} here: narval agents lists them"
+            if AT in call.agent:
+                why = self._office.addresses.why_not(self._identity.name, call.agent)
+            problem = Failure("undelivered", why)
         elif sum(map(len, elements)) > MOST_BYTES:
             problem = _too_large(f"what goes along with the call of {call.name} of {call.agent}")
         elif depth > MOST_DEEP:
@@ -200,7 +216,7 @@ class RemoteCalls:
     def refusal(self, kind: str, name: str, sender: str) -> Failure | None:
         """The reason why another agent may not call a definition here (G34); None if it may."""
         allowed = self._offers().get(name, ())
-        if "*" in allowed or sender in allowed:
+        if any(is_meant(rule, sender) for rule in allowed):
             return None
         here = self._identity.name
         how = f'offers = {{"{name}" = ["{sender}"]}}'
@@ -210,8 +226,9 @@ class RemoteCalls:
         self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0, eids: tuple[int, ...] = ()
     ) -> None:
         """Send what came of a call to the agent that asked, if that is still there; `run` has answered it,
-        with the elements `eids`.
+        with the elements `eids`. `id` is that of its message, or the key of the run that answers it.
         """
+        id = id.partition(AT)[0]
         caller = self._office.find_same(to, id.partition(".")[0])
         if caller is None:
             log.info("what came of call %s was dropped: %s is not there any more", id, to)

@@ -18,7 +18,7 @@ from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal
 from narval.daemon.messages.envelope import Envelope
-from narval.daemon.messages.remote_calls import Reply, RunAsked, read_asked, read_reply
+from narval.daemon.messages.remote_calls import Reply, RunAsked, call_key, read_asked, read_reply
 from narval.daemon.messages.stamp import stamped
 from narval.store.batch import MessageRow
 
@@ -34,7 +34,7 @@ def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelop
         asked = read_asked(row.data)
     except UnreadableError as error:
         return Refusal(UNREADABLE, str(error))
-    if row.id in turn.agent.runs.by_call or asked.until <= turn.at:
+    if call_key(row.id, envelope.sender) in turn.agent.runs.by_call or asked.until <= turn.at:
         return None
     problem = receiver.calls.refusal(asked.kind, asked.name, envelope.sender)
     problem = problem or _cannot_begin(turn, asked) or _refused(receiver, envelope, asked.elements)
@@ -48,7 +48,7 @@ def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelop
 
 def take_cancel(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
     """Cancel the run that answers a call, unless it is over (G35): who called hears of its end."""
-    run = turn.agent.runs.by_call.get(row.id)
+    run = turn.agent.runs.by_call.get(call_key(row.id, envelope.sender))
     if run is not None and row.id.startswith(f"{envelope.sender_id}."):
         turn.tell(run, Cancelled(0, 0.0, f"{envelope.sender} gave it up"))
     return None
@@ -68,23 +68,25 @@ def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
         origin = Origin(run.eid, call.step, call.call, agent=envelope.sender, message=row.id)
         return _add_all(turn, row, envelope, reply.elements, origin), reply.problem
 
-    receiver.calls.come_back(turn, row.id, reply.run, add)
+    receiver.calls.come_back(turn, row.id, reply.run, envelope.sender, add)
     return None
 
 
-def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow) -> bool:
+def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow, sender: str) -> bool:
     """Tell a run that its call could not be taken; False if the message was no call of one."""
     if receiver.calls.waiting(row.id) is None:
         return False
     _, message, _ = read_error(Element(0, row.data))
-    receiver.calls.come_back(turn, row.id, 0, lambda run, call: ((), Failure("undelivered", message)))
+    receiver.calls.come_back(turn, row.id, 0, sender, lambda run, call: ((), Failure("undelivered", message)))
     return True
 
 
 def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> None:
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
     eids = _add_all(turn, row, envelope, asked.elements, origin)
-    caller = Caller(0, envelope.step, row.id, (), envelope.sender, envelope.run, asked.depth)
+    caller = Caller(
+        0, envelope.step, call_key(row.id, envelope.sender), (), envelope.sender, envelope.run, asked.depth
+    )
     if is_trace_id(asked.trace):
         caller = replace(caller, trace=asked.trace)
     begun = turn.start(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from narval.agent.loop import Delivery, Request
 from narval.agent.run import Run
 from narval.agent.turn import Turn
+from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Failure, Produced, Returned
@@ -20,7 +21,7 @@ from narval.core.memory.doubting import is_source
 from narval.daemon.messages.addressing import addressed
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import ELEMENT
-from narval.daemon.messages.receipts import is_awaited
+from narval.daemon.messages.receipts import await_receipt, is_awaited
 
 
 def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
@@ -68,6 +69,12 @@ def _send(
     for (name, element), id in zip(pairs, _ids(mail, call.call), strict=False):
         envelope = mail.outbox.envelope(run.eid, call.step, (element.eid,), *by, awaited=waits)
         mail.send(turn, name, ELEMENT, id, envelope, element.xml, keep)
+        if (
+            waits
+            and (peer := peer_of(name))
+            and mail.office.addresses.find(mail.identity.name, name) is not None
+        ):
+            await_receipt(turn, f"{mail.identity.id}.{call.call}", id, peer)
 
 
 def send_from_outside(
@@ -81,8 +88,8 @@ def send_from_outside(
     keep: float | None = None,
 ) -> list[str]:
     """Send to an agent what somebody outside gave, each element a message; their ids. Raises RequestError."""
-    if mail.office.find(to) is None:
-        raise RequestError(f"agent {to} was removed meanwhile")
+    if mail.office.addresses.find(mail.identity.name, to) is None:
+        raise RequestError(mail.office.addresses.why_not(mail.identity.name, to))
     lacking = mail.lacking(turn, ((to, xml) for xml in elements))
     if lacking is not None:
         raise RequestError(f"there is no {lacking[1]}; send again when some are taken")

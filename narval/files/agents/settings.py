@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from narval.core.agent_name import NAME, agent_name
+from narval.core.agent_name import AT, NAME, agent_address
 from narval.core.elements.canonical import MAX_BYTES
 from narval.core.errors import Fault
 from narval.core.source.text import Source
@@ -124,7 +124,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     receives: Annotated[tuple[Receives, ...] | None, _receives] = None
     """The elements that each agent may send it; None: what goes without saying."""
     offers: Annotated[Mapping[str, tuple[str, ...]], _offers] = MappingProxyType({})
-    """The agents that may call each definition; `*` is everybody."""
+    """The agents that may call each definition; `*` is any of this home, `*@office` any of that peer."""
 
     def with_given(self, given: Given) -> AgentSettings:
         """The same but for what a file says."""
@@ -218,7 +218,13 @@ def _agents(value: object) -> tuple[str, ...]:
 
 
 def _agent_or_all(value: object) -> str:
-    return EVERYBODY if value == EVERYBODY else agent_name(value)
+    """Read who is meant: an agent, `*` for any of this home, or `*@office` for any of a peer."""
+    if value == EVERYBODY:
+        return EVERYBODY
+    if isinstance(value, str) and value.startswith(f"{EVERYBODY}{AT}"):
+        agent_address(f"all{value[len(EVERYBODY) :]}")
+        return value
+    return agent_address(value)
 
 
 def _list(value: object, expected: str) -> tuple[str, ...]:

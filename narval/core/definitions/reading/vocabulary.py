@@ -98,9 +98,11 @@ identifier = matching(r"\S+", "an id without blanks")
 """The id of a part of a definition."""
 
 agent = matching(
-    r"[a-z][a-z0-9_-]{0,62}", "the name of an agent: a lower-case letter and up to 62 more, digits, - or _"
+    r"[a-z][a-z0-9_-]{0,62}(@[a-z][a-z0-9_-]{0,62})?",
+    "the name of an agent: a lower-case letter and up to 62 more, digits, - or _; "
+    "of one in another home with its peer: shop@office",
 )
-"""The name of an agent of the same daemon (G1)."""
+"""The name of an agent of this home (G1), or of another with its peer."""
 
 variable = matching(r"[^\W\d][\w.-]*", "a name that may stand behind a $, such as first")
 """The name of a variable of patterns."""

@@ -1,0 +1,125 @@
+"""Operations on links: exchanges with peers, and how each link stands (G39 to G42)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from narval.ask import json_forms
+from narval.ask.registry import operation
+from narval.core.agent_name import row_of_peer
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.daemon.links.link_mail import LinkMailbox, senders_there
+from narval.files.outside.peers import PEERS_FILE, PeerSettings
+from narval.store.letters import WaitingRow
+
+IDLE, WAITING, CONNECTED, FAULT, ELSEWHERE = "idle", "waiting", "connected", "fault", "elsewhere"
+"""The states of a link: not heard of in this activation, nor of late; the same with messages that wait; heard
+of within a minute; stopped by a fault; at work at another daemon of the store.
+"""
+
+OF_LATE = 60.0
+"""Seconds for which a link counts as connected after a frame: one that only waits is answered every 30."""
+
+
+@operation("write")
+async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: float = 0.0) -> bytes:
+    """Take a frame that a peer has sent, and give the next frame to send it: for the program that has the
+    connection. Without `frame` the link begins anew: at first, and when what was sent may be lost.
+
+    A frame that has no message waits for something to say, `wait` seconds at most, and 30. The side that asks
+    has two requests under way: in one the other side waits, for what it may have to say; for the other, this
+    side does, and sends what it has. Frames may be lost, repeated, reordered. Raises RequestError for what is
+    no frame, and where the link cannot go on: then nothing is recorded.
+    """
+    peers = daemon.files.followers.snapshot.peers
+    if peer not in peers:
+        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}{closest(peer, peers)}")
+    if wait < 0:
+        raise RequestError(f"expected wait to be seconds, 0 or more, got {wait:g}")
+    async with daemon.agents.asked(row_of_peer(peer)) as host:
+        mailbox = host.mail.mailbox
+        assert isinstance(mailbox, LinkMailbox)
+        return await mailbox.exchange(frame, wait, partial(host.submit, is_whole=True))
+
+
+@operation("read")
+async def links(daemon: Daemon) -> list[dict[str, Any]]:
+    """The links with the peers, by name: where each is asked, how it stands, what waits for it here, the
+    messages sent and taken so far, when it was last heard of, and why nothing comes.
+    """
+    peers = daemon.files.followers.snapshot.peers
+    if not peers:
+        return []
+    numbers = {name: daemon.agents.rows.number(row_of_peer(name)) for name in peers}
+    waiting: dict[int, list[WaitingRow]] = {}
+    for row in daemon.store.letters.waiting():
+        waiting.setdefault(row.agent, []).append(row)
+    return [_form(daemon, peers[name], numbers[name], waiting) for name in sorted(peers)]
+
+
+def _form(
+    daemon: Daemon, peer: PeerSettings, number: int | None, waiting: dict[int, list[WaitingRow]]
+) -> dict[str, Any]:
+    rows = waiting.get(number or 0, [])
+    host = daemon.agents.supervisor.host(row_of_peer(peer.name))
+    mailbox = host.mail.mailbox if host is not None else None
+    heard_at, fault, oldest, held = None, "", None, 0
+    if isinstance(mailbox, LinkMailbox):
+        heard_at, fault = mailbox.heard_at, mailbox.fault
+        oldest, held = mailbox.state.out.oldest, len(mailbox.state.held)
+    many = sum(row.many for row in rows)
+    pairs = (
+        [row for row in daemon.store.letters.pairs(number, 2**31) if row.agent == number] if number else []
+    )
+    if oldest is None and pairs:
+        oldest = min((row.oldest for row in pairs if row.oldest is not None), default=None)
+    state = _state(daemon, number, heard_at, fault, many)
+    return {
+        "peer": peer.name,
+        "url": peer.url,
+        "state": state,
+        "messages": many,
+        "bytes": sum(row.size for row in rows),
+        "oldest": json_forms.moment(oldest),
+        "sent": sum(row.sent for row in pairs),
+        "taken": _taken(daemon, number),
+        "held": held,
+        "heard": json_forms.moment(heard_at),
+        "why": " ".join(_reasons(peer, state, fault, held)) or None,
+    }
+
+
+def _state(daemon: Daemon, number: int | None, heard_at: float | None, fault: str, many: int) -> str:
+    if number is None:
+        return ELSEWHERE if daemon.store.is_shared else IDLE
+    if fault:
+        return FAULT
+    if heard_at is not None and daemon.rounds.clock.now() - heard_at <= OF_LATE:
+        return CONNECTED
+    return WAITING if many else IDLE
+
+
+def _taken(daemon: Daemon, number: int | None) -> int:
+    """The messages of the peer that were taken so far."""
+    if number is None:
+        return 0
+    return sum(last for _, last, _ in senders_there(daemon.store.of(number)))
+
+
+def _reasons(peer: PeerSettings, state: str, fault: str, held: int) -> Iterator[str]:
+    """The reasons why nothing comes, or goes."""
+    if fault:
+        yield fault
+    elif state in (IDLE, WAITING):
+        asks = (
+            f"it has not answered at {peer.url}" if peer.url else f"{peer.name} asks this home, and has not"
+        )
+        yield f"{asks} for a minute; the program that has the connection is narval web"
+    if held:
+        yield f"{held} of its agents wait for room in mailboxes here"
+    if not peer.agents:
+        yield f"no agent of this home may write to it: `agents` of its table in {PEERS_FILE} is empty"

@@ -1,0 +1,132 @@
+"""Messages of a peer as they arrive: read with care, for what is in them is the peer's word alone."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from narval.core.agent_name import AT
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import local_name, parse
+from narval.core.errors import ElementError, UnreadableError
+from narval.core.memory.labels import ANY_MODEL, FIXED, HOOK, MODEL, SERVER, WHETHER
+from narval.daemon.links.frame import Message
+from narval.daemon.messages.contract import Refusal
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, unseal
+from narval.daemon.messages.remote_calls import (
+    CALL,
+    CANCEL,
+    MOST_DEEP,
+    RETURNED,
+    encode_call,
+    encode_reply,
+    read_asked,
+    read_reply,
+)
+from narval.daemon.messages.withdrawals import WITHDRAW
+
+OF_STORE = "agent:"
+"""The start of the label of what came from another home; the name of that peer follows."""
+
+MOST_LABELS = 32
+"""The most labels that are taken over from a peer with a message."""
+
+MOST_INPUTS = 100_000
+"""The most elements of which a message may say that it was made of them."""
+
+_CHAT = "chat"
+_LABEL = re.compile(r"[a-z]{1,20}(:[\w.*@/-]{1,80})?", re.ASCII)
+
+
+def fitted(message: Message) -> bytes | Refusal:
+    """The data of a message as a receiver here may have it; the reason why it cannot be taken."""
+    fit = _FITTED.get(message.kind)
+    if fit is None:
+        return Refusal("unknown-kind", f"this version of narval takes no messages of kind {message.kind}")
+    if message.until is not None and not math.isfinite(message.until):
+        return Refusal("invalid", "it is to wait until a moment that is none")
+    try:
+        return fit(message.data)
+    except ElementError as error:
+        return Refusal("invalid", str(error))
+    except UnreadableError as error:
+        return Refusal("unreadable", str(error))
+
+
+def arrived(message: Message, peer: str) -> Envelope:
+    """The envelope of a message of a peer: what it says of people, and of others, does not count.
+
+    Raises UnreadableError.
+    """
+    said = unseal(message.envelope)
+    if len(said.inputs) + len(said.made_from) > MOST_INPUTS:
+        raise UnreadableError(f"it is said to be made of more than {MOST_INPUTS:,} elements")
+    return replace(
+        said,
+        sender=f"{message.sender}{AT}{peer}",
+        sender_id=message.sender_id,
+        by="",
+        actor="",
+        hearsay=False,
+        labels=_labels(peer, said),
+        came_from=(),
+        to="",
+    )
+
+
+def _labels(peer: str, said: Envelope) -> tuple[str, ...]:
+    """The labels of what a peer sends: that it does, and the ways by which it says that it came in. What is
+    secret there, what it says of parts, and of homes beyond, is its own matter.
+    """
+    labels = (label.removesuffix(WHETHER) for label in said.labels)
+    ways = [label for label in labels if _LABEL.fullmatch(label) and _is_way(label)][:MOST_LABELS]
+    if said.hearsay:
+        ways.append(ANY_MODEL)
+    return (f"{OF_STORE}{peer}", *dict.fromkeys(ways))
+
+
+def _is_way(label: str) -> bool:
+    return label in FIXED or label == _CHAT or label.startswith((HOOK, MODEL, SERVER))
+
+
+def _error(data: bytes) -> bytes:
+    fit = canonical(data)
+    if local_name(parse(fit).tag) != "error":
+        raise ElementError("invalid", "expected an error element")
+    return fit
+
+
+def _call(data: bytes) -> bytes:
+    asked = read_asked(data)
+    if not math.isfinite(asked.until):
+        raise UnreadableError("it is to be answered by a moment that is none")
+    depth = min(max(asked.depth, 0), MOST_DEEP + 1)
+    return encode_call(replace(asked, elements=tuple(map(canonical, asked.elements)), depth=depth))
+
+
+def _reply(data: bytes) -> bytes:
+    reply = read_reply(data)
+    return encode_reply(replace(reply, elements=tuple(map(canonical, reply.elements))))
+
+
+def _nothing(_: bytes) -> bytes:
+    return b""
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+_FITTED: Mapping[str, Callable[[bytes], bytes]] = {
+    ELEMENT: canonical,
+    UNDELIVERED: _error,
+    RECEIPT: _nothing,
+    CALL: _call,
+    CANCEL: _nothing,
+    RETURNED: _reply,
+    WITHDRAW: _same,
+}
+"""The data of each kind of messages, made as it would be if it had been sent here."""

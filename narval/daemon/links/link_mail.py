@@ -1,0 +1,298 @@
+"""Link mail: the messages to and from a peer, whose row of the store is an agent that takes nothing itself.
+
+What agents of this home send to those of the peer waits in the mailbox of the row, until the peer says that
+it has taken it. What the peer sends is recorded by the row in one commit: sent on to agents of this home, and
+how far each sender there has come. So a message is in one store or in the other, or in both and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Delivery, Request, Settle
+from narval.agent.turn import Turn
+from narval.core.agent_name import AT, peer_of
+from narval.core.errors import RequestError, UnreadableError
+from narval.daemon.links.frame import Frame, Message, Standing, decode, encode
+from narval.daemon.links.passing_on import PassingOn
+from narval.daemon.links.protocol import LinkFaultError, LinkState, Met
+from narval.daemon.messages.agent_mail import AgentMail
+from narval.daemon.messages.envelope import Envelope, unseal
+from narval.daemon.messages.mailbox import Mailbox
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.post_office import PostOffice
+from narval.files.agents.settings import AgentSettings
+from narval.store.batch import AgentRow, MessageRow, ResultRow, TakenRow
+from narval.store.links import FORMER, INCARNATION, LINK, MET, RESTORED
+from narval.store.store import ALL, AgentStore
+
+log = logging.getLogger("narval.links")
+
+LONGEST_WAIT = 30.0
+"""The seconds at most for which an exchange waits for something to say."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_met = msgspec.msgpack.Decoder(tuple[str, str, str]).decode
+_decode_reached = msgspec.msgpack.Decoder(tuple[int, str]).decode
+
+Submit = Callable[[Callable[[Turn], Any], Settle], Awaitable[Any]]
+"""The way to have a turn of the row do something as a whole; the second is told once that is recorded."""
+
+
+class LinkMail(AgentMail):
+    """The mail of the row of a peer. `agents` gives the agents of the store, `home` is the name of the home's
+    own.
+    """
+
+    mailbox: LinkMailbox
+
+    def __init__(
+        self,
+        agent: AgentState,
+        identity: AgentRow,
+        office: PostOffice,
+        post: Callable[[Delivery | Request], None],
+        settings: AgentSettings,
+        agents: Callable[[], Iterable[AgentRow]],
+        home: str,
+    ) -> None:
+        super().__init__(agent, identity, office, post, settings)
+        self.mailbox = LinkMailbox(agent.store, identity, self.outbox, office, post, agents, home)
+
+
+class FrameRecord(NamedTuple):
+    """All that is recorded of a frame: rows that the peer has taken, how far its senders are."""
+
+    taken: list[MessageRow]
+    reached: dict[str, int]
+
+
+class LinkMailbox(Mailbox):
+    """Keeps what is sent to a peer until that has taken it, and exchanges frames with it."""
+
+    def __init__(
+        self,
+        store: AgentStore,
+        row: AgentRow,
+        outbox: Outbox,
+        office: PostOffice,
+        post: Callable[[Delivery | Request], None],
+        agents: Callable[[], Iterable[AgentRow]],
+        home: str,
+    ) -> None:
+        super().__init__(row.agent, office, post, lambda turn, message: False)
+        self.peer, self._store, self._row, self._agents = peer_of(row.name), store, row, agents
+        self.state = LinkState(row.id, row.id, row.id)
+        self.fault = ""
+        """The reason why nothing more is exchanged; "" if there is none."""
+        self.heard_at: float | None = None
+        """The moment at which the peer was last heard of in this activation."""
+        self._passing_on = PassingOn(self.peer, row, home, outbox, office, self._has_room)
+        self._names: dict[str, str] = {}
+        """The names of the senders there, by id."""
+        self._numbers: dict[str, int] = {}
+        """The numbers of the agents here that have sent, by id."""
+        self._last: dict[int, int] = {}
+        """The number of the last message of each of them that is here, or was."""
+        self._rows: dict[str, deque[MessageRow]] = {}
+        """The messages that the peer has not taken, by the id of their sender."""
+        self._changed: asyncio.Event | None = None
+        self._is_closed = False
+
+    # --- a receiver at work -----------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Have messages from now on, and those that wait. Raises StoreError, UnreadableError."""
+        self.state = self._restored()
+        for waiting in self._office.begin(self):
+            self.put(waiting)
+
+    def _restored(self) -> LinkState:
+        """The state of the link as the store has it."""
+        by_number = {row.agent: row for row in self._agents()}
+        sent, dropped, names = dict[str, int](), dict[str, int](), dict[str, str]()
+        for pair in self._office.letters.pairs(self.number, ALL):
+            if pair.agent != self.number:
+                continue
+            self._last[pair.sender] = pair.taken
+            if (sender := by_number.get(pair.sender)) is not None:
+                self._numbers[sender.id] = sender.agent
+                sent[sender.id], dropped[sender.id] = pair.sent, pair.taken
+                names[sender.id] = "" if sender.agent == self.number else sender.name
+        stored = self._store.results_of(LINK, (MET,))
+        met = Met(*_decode_met(stored[0].data)) if stored else Met()
+        reached = dict[str, int]()
+        for id, number, name in senders_there(self._store):
+            reached[id], self._names[id] = number, name
+        restored = {row.key: int(row.data) for row in self._store.results(RESTORED)}
+        former = (
+            (link, of) for row in self._store.results(FORMER) for link, _, of in [row.key.partition(".")]
+        )
+        return LinkState(
+            self._row.id,
+            self._store.meta.get(INCARNATION, self._row.id),
+            secrets.token_hex(16),
+            met,
+            former,
+            reached,
+            Standing(sent, dropped, restored, names),
+        )
+
+    def close(self) -> None:
+        """Have no more."""
+        super().close()
+        self._is_closed = True
+        self._ring()
+
+    def put(self, row: MessageRow) -> bool:
+        """Have a message that is recorded; False if it is there already, or one before it is not."""
+        last, is_shared = self.reached(row.sender), self._office.elsewhere is not None
+        if row.number <= last or (is_shared and row.number > last + 1):
+            return False
+        self._last[row.sender] = row.number
+        try:
+            envelope = unseal(row.origin)
+        except UnreadableError as error:
+            log.error("a message to %s cannot be read, and will be refused there: %s", self.peer, error)
+            ids = {number: id for id, number in self._numbers.items()}
+            envelope = Envelope("", ids.get(row.sender, self._row.id), to="unreadable")
+            row = row._replace(kind="unreadable")
+        self._numbers[envelope.sender_id] = row.sender
+        self._rows.setdefault(envelope.sender_id, deque()).append(row)
+        self.state.out.put(_to_send(row, envelope))
+        self._ring()
+        return True
+
+    def reached(self, sender: int) -> int:
+        """The number of the last message of a sender that it has, or has had."""
+        return self._last.get(sender, 0)
+
+    @property
+    def keeps_active(self) -> bool:
+        """True while messages wait that the peer has not taken."""
+        return bool(self._rows)
+
+    # --- exchanges --------------------------------------------------------------------------------------
+
+    async def exchange(self, data: bytes | None, wait: float, submit: Submit) -> bytes:
+        """Take a frame of the peer (None: nothing came), and give the next one, which waits so many seconds
+        at most for something to say. Raises RequestError.
+        """
+        answers = 0
+        if data is None:
+            self.state.begin()
+        else:
+            frame, record = decode(data), FrameRecord([], {})
+            problem = await submit(partial(self._hear, frame, record), partial(self._recorded, record))
+            if problem is not None:
+                self.fault = str(problem)
+                raise problem
+            answers = frame.number
+            if not frame.messages:
+                await self._news(min(wait, LONGEST_WAIT))
+        if self._is_closed:
+            raise RequestError(f"the link with {self.peer} is not at work here any more")
+        return encode(self.state.frame(answers))
+
+    async def _news(self, wait: float) -> None:
+        """Wait until there is something to say, or for so many seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait
+        while not (self.state.has_news() or self._is_closed) and (left := end - loop.time()) > 0:
+            self._changed = self._changed or asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)
+
+    def _ring(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    def _has_room(self, sender_id: str) -> None:
+        self.state.held.discard(sender_id)
+        self._ring()
+
+    # --- what is recorded -------------------------------------------------------------------------------
+
+    def _hear(self, frame: Frame, record: FrameRecord, turn: Turn) -> LinkFaultError | None:
+        """Have a turn record what a frame says; the reason where the link cannot go on."""
+        try:
+            heard = self.state.hear(frame)
+        except LinkFaultError as error:
+            log.error("the link with %s: %s", self.peer, error)
+            return error
+        self.heard_at, results, reached = turn.at, turn.transaction.batch.results, record.reached
+        if frame.standing is not None:
+            self.fault = ""
+            self._names.update(frame.standing.names)
+        if heard.met is not None:
+            results.append(ResultRow(LINK, MET, turn.at, _encode(tuple(heard.met))))
+        if heard.former is not None:
+            results.append(ResultRow(FORMER, ".".join(heard.former), turn.at, b""))
+        reached.update(heard.corrected)
+        for difference in heard.differences:
+            self._passing_on.report(turn, difference, self._names.get(difference.sender_id, ""))
+        for sender_id, number in heard.dropped.items():
+            turn.transaction.batch.taken.append(TakenRow(self.number, self._numbers[sender_id], number))
+            record.taken.extend(self._dropped(sender_id, number))
+        for message in heard.messages:
+            if not self.state.may_take(message):
+                continue
+            if self._passing_on.take(turn, self.state, frame.link, message):
+                self.state.take(message)
+                reached[message.sender_id] = message.number
+                self._names[message.sender_id] = message.sender
+        for id, number in reached.items():
+            results.append(ResultRow(LINK, id, turn.at, _encode((number, self._names.get(id, "")))))
+        return None
+
+    def _dropped(self, sender_id: str, number: int) -> Iterable[MessageRow]:
+        """The messages of a sender up to a number, which are kept no more."""
+        rows = self._rows.get(sender_id)
+        while rows and rows[0].number <= number:
+            yield rows.popleft()
+        if rows is not None and not rows:
+            del self._rows[sender_id]
+
+    def _recorded(self, record: FrameRecord, result: object, error: BaseException | None) -> None:
+        """Go on once a frame is recorded."""
+        if error is None:
+            self._office.taken(record.taken)
+            self.state.recorded(record.reached)
+            self._ring()
+
+
+def senders_there(store: AgentStore) -> Iterator[tuple[str, int, str]]:
+    """The senders of a peer, as its row in the store has them: id, the last message that is taken, name."""
+    for row in store.results(LINK):
+        if row.key != MET:
+            yield row.key, *_decode_reached(row.data)
+
+
+def _to_send(row: MessageRow, envelope: Envelope) -> Message:
+    """A message as the peer gets it: without the people of this home, and whom else it had to do with."""
+    said = replace(envelope, sender="", sender_id="", by="", actor="", came_from=(), to="")
+    name = "" if envelope.sender.startswith(AT) else envelope.sender
+    return Message(
+        name,
+        envelope.sender_id,
+        row.number,
+        row.id,
+        row.kind,
+        row.at,
+        row.until,
+        envelope.to,
+        _encode(said),
+        row.data,
+    )

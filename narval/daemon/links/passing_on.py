@@ -1,0 +1,146 @@
+"""Passing on: the messages of a peer are sent on to agents here, or back, by the row that stands for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from narval.agent.turn import Turn
+from narval.core.agent_name import AT
+from narval.core.elements.error_element import make_error
+from narval.core.errors import UnreadableError
+from narval.daemon.links.arriving import arrived, fitted
+from narval.daemon.links.frame import Message
+from narval.daemon.links.protocol import Difference, LinkState
+from narval.daemon.messages.contract import Refusal
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.remote_calls import CALL, RETURNED
+from narval.daemon.messages.undelivered import given_back, undelivered_notice
+from narval.store.batch import AgentRow, MessageRow
+
+log = logging.getLogger("narval.links")
+
+PEER_RESTORED = "peer-restored"
+"""The type of the error element that tells what a restored backup has lost."""
+
+ANSWERS = (UNDELIVERED, RECEIPT, RETURNED)
+"""Kinds of messages that answer one, whose id they have."""
+
+
+class PassingOn:
+    """Sends on what a peer has sent, in the turn that counts it; `home` is the name of the home's own agent.
+
+    `freed` is called with a sender there, once a receiver here has room for more.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        row: AgentRow,
+        home: str,
+        outbox: Outbox,
+        office: PostOffice,
+        freed: Callable[[str], None],
+    ) -> None:
+        self._peer, self._row, self._home = peer, row, home
+        self._outbox, self._office, self._freed = outbox, office, freed
+
+    def take(self, turn: Turn, state: LinkState, link: str, message: Message) -> bool:
+        """Send a message on to its receiver here; `link` is the id that the peer has given the link.
+
+        One that cannot be taken goes back, and counts as taken. False, and nothing is done, where the
+        receiver has no room for it.
+        """
+        if (message.sender_id == link) != (message.sender == ""):
+            return True  # nobody there has that name and that id
+        if message.kind in ANSWERS:
+            asking = message.id.partition(".")[0]
+            receiver = self._office.find_same(message.to, asking)
+            if receiver is None or not state.out.sent.get(asking):
+                return True  # who asked is not there any more, or has never asked
+        elif (refusal := self._refusal(message)) is not None:
+            self._give_back(turn, message, refusal)
+            return True
+        else:
+            receiver = self._office.find(message.to)
+        try:
+            data, envelope = fitted(message), arrived(message, self._peer)
+        except UnreadableError as error:
+            data, envelope = Refusal("unreadable", str(error)), Envelope("", "")
+        if isinstance(data, Refusal) or receiver is None:
+            nobody = Refusal("unknown-agent", f"there is no agent {message.to} there")
+            self._give_back(turn, message, data if isinstance(data, Refusal) else nobody)
+            return True
+        decided = self._outbox.in_turn(turn, receiver)
+        if self._office.room.lacking(receiver, self._row.agent, 1, len(data), decided):
+            sender_id = message.sender_id
+            state.held.add(sender_id)
+            free = partial(self._freed, sender_id)
+            self._office.room.wait(receiver.agent, self._row.agent, f"link.{sender_id}", free)
+            return False
+        self._outbox.pass_on(turn, receiver, message.kind, message.id, envelope, data, message.until)
+        return True
+
+    def report(self, turn: Turn, difference: Difference, name: str) -> None:
+        """Tell the home's own agent, and the sender there, whose `name` it is, what a backup has lost."""
+        sender_id, first, last, what = difference
+        numbers = f"message {first}" if first == last else f"messages {first} to {last}"
+        whose = f"{numbers} of {name}{AT}{self._peer}" if name else f"{numbers} of {self._peer} itself"
+        if what == "lost":
+            here = f"a backup of this home was put back: {whose} are lost, which it had taken"
+            there = (
+                f"a backup of the other home was put back: {numbers} of {name} are lost, which it had taken"
+            )
+        else:
+            here = (
+                f"a backup of {self._peer} was put back: this home has {whose}, and there they are forgotten"
+            )
+            there = f"a backup of this home was put back: the other home has {numbers} of {name} of before"
+        log.error("the link with %s: %s", self._peer, here)
+        own = self._office.find(self._home)
+        if own is not None:
+            notice = make_error(
+                PEER_RESTORED, here, peer=self._peer, sender=name, first=first, last=last, what=what
+            )
+            self._notify(turn, own, own.id, difference, notice)
+        if name:
+            notice = make_error(PEER_RESTORED, there, sender=name, first=first, last=last, what=what)
+            self._notify(turn, self._there(name), sender_id, difference, notice)
+
+    def _notify(self, turn: Turn, to: AgentRow, id: str, difference: Difference, notice: bytes) -> None:
+        message_id = f"{id}.{PEER_RESTORED}-{difference.first}-{difference.last}"
+        self._outbox.send(turn, to, UNDELIVERED, message_id, self._outbox.envelope(), notice)
+
+    def _refusal(self, message: Message) -> Refusal | None:
+        """The reason why what is no answer is not to be sent on."""
+        if not message.sender or not message.id.startswith(f"{message.sender_id}."):
+            return Refusal("invalid", "its id is not one of its sender")
+        if not self._office.addresses.may_write(message.to, self._peer):
+            return Refusal("not-granted", f"agents of the other home may not write to {message.to}")
+        return None
+
+    def _give_back(self, turn: Turn, message: Message, refusal: Refusal) -> None:
+        """Tell a sender that its message cannot be taken here."""
+        log.warning("%s from %s%s%s: %s", message.kind, message.sender, AT, self._peer, refusal)
+        if message.kind not in (ELEMENT, CALL) or not message.sender:
+            return
+        try:
+            of = arrived(message, self._peer)
+        except UnreadableError:
+            of = Envelope("", message.sender_id)
+        row = MessageRow(
+            0, 0, message.number, message.id, message.kind, turn.at, message.until, b"", message.data
+        )
+        letter = given_back(row, message.to, of, str(refusal))
+        back = replace(self._outbox.envelope(of.run, of.step), letter=letter)
+        notice = undelivered_notice(message.to, of, refusal)
+        self._outbox.send(turn, self._there(message.sender), UNDELIVERED, message.id, back, notice)
+
+    def _there(self, name: str) -> AgentRow:
+        """The row by which an agent of the peer is written to."""
+        return self._row._replace(name=f"{name}{AT}{self._peer}")

@@ -1,0 +1,90 @@
+"""Undelivered: the element that tells its sender, and the letter that another home gives back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.agent.turn import Turn
+from narval.core.agent_name import AT
+from narval.core.elements.error_element import make_error
+from narval.core.errors import UnreadableError
+from narval.daemon.messages.contract import Refusal
+from narval.daemon.messages.envelope import Envelope, seal
+from narval.store.batch import AgentRow, DeadLetterRow, MessageRow
+from narval.store.codec import read
+
+LONGEST = 16 * 1024 * 1024
+"""The bytes of a message that another home gives back, at most: a longer one is not kept."""
+
+
+class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that nobody has taken, as its row and its envelope had it, and why not."""
+
+    to: str
+    """The name of its receiver, without the home."""
+    number: int
+    """Its number among those of the pair."""
+    id: str
+    """Its id."""
+    kind: str
+    """Its kind."""
+    reason: str
+    """The reason why it was not taken."""
+    until: float | None
+    """The moment until which it was to wait."""
+    run: int
+    """The run that sent it."""
+    step: str
+    """The step that sent it."""
+    inputs: tuple[int, ...]
+    """The eids of what was sent."""
+    data: bytes
+    """All that it says."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Letter).decode
+
+
+def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
+    """The letter to give back of a message that came from another home; b"" of one that is too long."""
+    if len(row.data) > LONGEST:
+        return b""
+    return _encode(
+        Letter(to, row.number, row.id, row.kind, reason, row.until, of.run, of.step, of.inputs, row.data)
+    )
+
+
+def keep_letter(turn: Turn, sender: AgentRow, peer: str, data: bytes) -> None:
+    """Have a message of `sender` be a dead letter that a peer gave back. Raises UnreadableError."""
+    letter: Letter = read("a message that came back", _decode, data)
+    if not letter.id.startswith(f"{sender.id}."):
+        raise UnreadableError(f"a message that came back is none of {sender.name}")
+    envelope = Envelope(sender.name, sender.id, letter.run, letter.step, letter.inputs)
+    turn.transaction.batch.dead_letters.append(
+        DeadLetterRow(
+            sender.agent,
+            f"{letter.to}{AT}{peer}",
+            letter.number,
+            letter.id,
+            letter.kind,
+            letter.reason,
+            turn.at,
+            letter.until,
+            seal(envelope),
+            letter.data,
+        )
+    )
+
+
+def undelivered_notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
+    """The error element that tells a sender (G32)."""
+    return make_error(
+        "undelivered",
+        f"{receiver} did not take it: {refusal.message}",
+        receiver=receiver,
+        element=envelope.inputs[0] if envelope.inputs else None,
+        reason=refusal.kind,
+        plan=envelope.run or None,
+        step=envelope.step,
+    )

@@ -1,0 +1,233 @@
+"""Links between two stores: messages, calls, what comes back; each once and in order (G39 to G41)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from narval.core.errors import RequestError
+from narval.daemon.links.frame import decode, encode
+from tests.daemon.at_work import in_a_loop
+from tests.daemon.links.two_homes import TwoHomes
+
+RECIPES = """<cookbook>
+<recipe group="m" name="asks" start_step="a" end_step="a">
+  <step id="a" type="recipe" target="m.invoice" agent="shop@office" timeout="1h">
+    <input id="order"><match>order</match></input></step>
+</recipe>
+<recipe group="m" name="hangs" start_step="a" end_step="a">
+  <step id="a" type="recipe" target="m.waits" agent="shop@office" timeout="100"/>
+</recipe>
+<recipe group="m" name="awaits" start_step="a" end_step="a">
+  <step id="a" type="send" to="shop@office" await="taken" timeout="1h">
+    <input id="order" list="yes"><match>order</match></input></step>
+</recipe>
+<recipe group="m" name="invoice" start_step="a" end_step="a">
+  <step id="a" type="action" target="m.invoice"/>
+</recipe>
+<recipe group="m" name="waits" start_step="a" end_step="b">
+  <step id="a" type="action" target="m.nothing"/><step id="b" type="action" target="m.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition><match>go</match></condition></transition>
+</recipe>
+</cookbook>"""
+MODULE = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("order", "order")], outputs=[Output("invoice", "invoice")], runs="inline")
+def invoice(order):
+    return f"<invoice of='{order.attributes.get('n')}'/>"
+
+@action(runs="inline")
+def nothing():
+    pass
+"""
+SHOP = """receives = [{from = "*@home", elements = ["order"]}]
+offers = {"m.invoice" = ["narval@home"], "m.waits" = ["*@home"]}
+"""
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> TwoHomes:
+    homes = TwoHomes(tmp_path)
+    for name in ("home", "office"):
+        homes.write(name, "recipes/m.xml", RECIPES)
+        homes.write(name, "modules/m.py", MODULE)
+    homes.write("office", "agents/shop/agent.toml", SHOP)
+    return homes
+
+
+@in_a_loop
+async def test_G39_a_message_goes_to_an_agent_of_the_peer_and_is_gone_once_that_has_it(
+    homes: TwoHomes,
+) -> None:
+    await homes.open()
+    ids = await homes.send("home", "shop@office", "<order n='1'/>", "<order n='2'/>")
+    assert [row["to"] for row in await homes.ask("home", "letters")] == ["shop@office"] * 2
+    await homes.exchange()
+    orders = await homes.memory("office", "order", "shop")
+    assert [order["origin"]["from"] for order in orders] == ["narval@home"] * 2
+    assert [order["origin"]["message"] for order in orders] == ids
+    assert await homes.memory("office", "order[@al:from='narval@home']", "shop") == orders
+    assert await homes.ask("home", "letters") == []
+    await homes.exchange(asking="office")
+    assert len(await homes.memory("office", "order", "shop")) == 2
+    await homes.close()
+
+
+@in_a_loop
+async def test_G41_what_a_call_and_its_return_say_goes_over_the_link(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.ask("home", "add", elements=[b"<order n='7'/>"])
+    run = (await homes.ask("home", "start", name="m.asks"))["eid"]
+    await homes.exchange()
+    assert (await homes.ask("home", "show", run=run))["state"] == "done"
+    [invoice] = await homes.memory("home", "invoice")
+    assert invoice["origin"]["from"] == "shop@office"
+    await homes.close()
+
+
+@in_a_loop
+async def test_G35_a_call_that_is_given_up_ends_at_the_peer(homes: TwoHomes) -> None:
+    await homes.open()
+    run = (await homes.ask("home", "start", name="m.hangs"))["eid"]
+    await homes.exchange()
+    [answering] = await homes.ask("office", "runs", "shop")
+    assert answering["state"] == "running"
+    await homes.ask("home", "cancel", run=run)
+    await homes.exchange(6)
+    [answering] = await homes.ask("office", "runs", "shop")
+    assert answering["state"] == "cancelled"
+    assert (await homes.ask("home", "show", run=run))["state"] == "cancelled"
+    await homes.close()
+
+
+@in_a_loop
+async def test_G27_a_step_that_awaits_ends_with_the_last_receipt_of_the_peer(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.ask("home", "add", elements=[b"<order n='1'/>", b"<order n='2'/>"])
+    run = (await homes.ask("home", "start", name="m.awaits"))["eid"]
+    await homes.ask("office", "suspend", name="shop")
+    await homes.exchange()
+    assert await homes.ask("home", "letters") == []
+    assert (await homes.ask("home", "show", run=run))["state"] == "running"
+    await homes.ask("office", "resume", name="shop")
+    await homes.exchange()
+    assert (await homes.ask("home", "show", run=run))["state"] == "done"
+    await homes.close()
+
+
+@in_a_loop
+async def test_G32_what_the_peer_does_not_take_comes_back_as_a_dead_letter(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.send("home", "shop@office", "<secret/>", "<start-plan recipe='m.waits'/>")
+    await homes.send("home", "nobody@office", "<order/>")
+    await homes.exchange()
+    errors = [error["xml"] for error in await homes.memory("home", "error[@type='undelivered']")]
+    assert len(errors) == 3
+    letters = await homes.ask("home", "letters", dead=True)
+    assert [(row["to"], row["element"]) for row in letters] == [
+        ("nobody@office", "order"),
+        ("shop@office", "secret"),
+        ("shop@office", "start-plan"),
+    ]
+    homes.write("office", "agents/shop/agent.toml", SHOP.replace('"order"', '"order", "secret"'))
+    await homes.daemons["office"].files.reload()
+    again = next(row["letter"] for row in letters if row["element"] == "secret")
+    await homes.ask("home", "resend", letter=again)
+    await homes.exchange()
+    assert len(await homes.memory("office", "secret", "shop")) == 1
+    await homes.close()
+
+
+@in_a_loop
+async def test_G40_without_a_rule_nothing_comes_from_another_home(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.send("home", "narval@office", "<order/>")
+    await homes.exchange()
+    assert await homes.memory("office", "order") == []
+    assert "takes no order from narval@home" in (await homes.memory("home", "error"))[0]["xml"]
+    homes.write("home", "etc/peers.toml", f'[office]\ntoken_sha256 = "{"0" * 64}"\nagents = ["ada"]\n')
+    await homes.daemons["home"].files.reload()
+    with pytest.raises(RequestError, match="narval may not write to agents of office"):
+        await homes.send("home", "shop@office", "<order/>")
+    with pytest.raises(RequestError, match="there is no peer 'offce'"):
+        await homes.send("home", "shop@offce", "<order/>")
+    await homes.close()
+
+
+@in_a_loop
+async def test_G41_a_frame_that_is_lost_repeated_or_late_changes_nothing(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.exchange(1)
+    await homes.send("home", "shop@office", *(f"<order n='{n}'/>" for n in range(3)))
+    frame = await homes.frame("home")
+    assert len(decode(frame).messages) == 3
+    answer = await homes.frame("office", frame)  # it does not come
+    again = await homes.frame("home")
+    assert len(decode(again).messages) == 3
+    await homes.send("home", "shop@office", "<order n='3'/>")
+    for late in (again, frame, again):
+        await homes.frame("home", await homes.frame("office", late))
+    await homes.frame("home", answer)
+    await homes.exchange()
+    orders = [order["xml"] for order in await homes.memory("office", "order", "shop")]
+    assert [xml.partition('n="')[2][0] for xml in orders] == ["0", "1", "2", "3"]
+    assert await homes.ask("home", "letters") == []
+    await homes.close()
+
+
+@in_a_loop
+async def test_G41_what_is_no_frame_is_refused_and_records_nothing(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.send("home", "shop@office", "<order/>")
+    frame = await homes.frame("home", await homes.frame("office", await homes.frame("home")))
+    for at in range(0, len(frame), 7):
+        with pytest.raises(RequestError):
+            await homes.frame("office", frame[:at])
+    older = encode(decode(frame)).replace(b"\xa7version\x01", b"\xa7version\x00")
+    with pytest.raises(RequestError, match="the other side has the older narval"):
+        await homes.frame("office", older)
+    with pytest.raises(RequestError, match="there is no peer 'nowhere'"):
+        await homes.ask("office", "exchange", peer="nowhere")
+    with pytest.raises(RequestError, match="this home"):
+        await homes.frame("home", await homes.frame("home"))
+    assert await homes.memory("office", "order", "shop") == []
+    await homes.exchange()
+    assert len(await homes.memory("office", "order", "shop")) == 1
+    await homes.close()
+
+
+@in_a_loop
+async def test_F1_what_comes_over_a_link_has_the_label_of_the_peer_and_nobodys_name(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.send("home", "shop@office", "<order/>")
+    await homes.exchange()
+    daemon = homes.daemons["office"]
+    async with daemon.of("shop") as seen:
+        memory = seen.agent.memory
+        [eid] = [eid for eid in memory if memory.element(eid).name == "order"]  # type: ignore[union-attr]
+        assert memory.labels.names(memory.labels.of((eid,))) == ("agent:home",)
+    await homes.close()
+
+
+@in_a_loop
+async def test_a_peer_is_no_agent_and_its_row_goes_with_its_table(homes: TwoHomes) -> None:
+    await homes.open()
+    assert [row["name"] for row in await homes.ask("home", "agents")] == ["narval"]
+    [link] = await homes.ask("home", "links")
+    assert (link["peer"], link["state"], link["messages"]) == ("office", "idle", 0)
+    await homes.send("home", "shop@office", "<order/>")
+    [link] = await homes.ask("home", "links")
+    assert (link["state"], link["messages"]) == ("waiting", 1)
+    await homes.exchange()
+    [link] = await homes.ask("home", "links")
+    assert (link["state"], link["messages"], link["sent"]) == ("connected", 0, 1)
+    await homes.send("home", "shop@office", "<order n='2'/>")
+    homes.write("home", "etc/peers.toml", "")
+    await homes.daemons["home"].files.reload()
+    await homes.rest()
+    [letter] = await homes.ask("home", "letters", dead=True)
+    assert (letter["to"], letter["element"]) == ("shop@office", "order")
+    assert await homes.ask("home", "links") == []
+    await homes.close()
