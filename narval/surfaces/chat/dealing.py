@@ -48,8 +48,8 @@ EDITED = "What was done stays as it is: write it as a new message."
 
 UNREADABLE = (
     "This message is encrypted from end to end, which cannot be read here. Switch the encryption off for "
-    "this conversation in your program (in Conversations and Gajim: OMEMO; in Element: a new room without "
-    "it), and write it again."
+    "this conversation in your program (in Conversations and Gajim: OMEMO; in Element: a room without it, "
+    "such as this one if I have just made it), and write it again."
 )
 
 

@@ -127,6 +127,13 @@ def test_rooms_where_others_are_count_where_the_settings_name_them(either: Homes
             await chat.send(out("to the team, again", team, id="2"))
             with pytest.raises(ChatError, match="no room of"):
                 await chat.send(out("to others", other))
+        closed = either.room(EVE)  # which needs an invitation
+        chat = opened(either, rooms=(closed,))
+        async with listening(chat) as heard:
+            either.member(closed, NARVAL, "invite", by=EVE)
+            await until(lambda: either.membership(closed, NARVAL) == "join")
+            either.write(EVE, closed, "narval: help")
+            assert (await heard.until(1))[0].room == closed
         assert [sent["body"] for sent in either.sent(team)] == ["to the team", "to the team, again"]
 
     run(listen())
@@ -256,6 +263,15 @@ def test_reactions_are_buttons(either: Homeserver) -> None:
         assert (edit["body"], edit["m.new_content"]["body"]) == ("* rejected", "rejected")
 
     run(listen())
+
+
+def test_a_busy_server_is_spared_the_buttons(server: MatrixServer) -> None:
+    room = server.room(ANN, NARVAL)
+    busy = refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=3_600_000)
+    server.faults["send"] = [None, None, busy]
+    buttons = tuple((word, word) for word in ("approve", "reject", "later"))
+    run(opened(server).send(out("pay?", buttons=buttons)))
+    assert (len(server.sent(room)), len(server.sent(room, "m.reaction"))) == (1, 1)
 
 
 def test_what_is_said_to_a_person_stays_between_two(either: Homeserver) -> None:

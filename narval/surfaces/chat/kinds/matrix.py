@@ -96,7 +96,9 @@ class Matrix:
         event = await self._put(room, "m.room.message", message.id, content)
         for number, key in enumerate(KEYS[: len(buttons)]):
             relation = {"rel_type": "m.annotation", "event_id": event, "key": key}
-            await self._put(room, "m.reaction", f"{message.id}.{number}", {"m.relates_to": relation})
+            reaction = {"m.relates_to": relation}
+            if not await self._put(room, "m.reaction", f"{message.id}.{number}", reaction, hurried=True):
+                break  # the server is busy, and the text has the numbers too
         return f"{room}/{event}"
 
     async def fetch(self, file: IncomingFile, path: Path, most: int) -> None:
@@ -117,9 +119,17 @@ class Matrix:
             raise ConnectionError(f"{self._session.settings}: the server answered what is no sync")
         return answer
 
-    async def _put(self, room: str, kind: str, transaction: str, content: Mapping[str, object]) -> str:
+    async def _put(
+        self,
+        room: str,
+        kind: str,
+        transaction: str,
+        content: Mapping[str, object],
+        *,
+        hurried: bool = False,
+    ) -> str:
         path = f"rooms/{quote(room, safe='')}/send/{kind}/{quote(transaction, safe='')}"
-        answer = await self._session.ask("PUT", path, content)
+        answer = await self._session.ask("PUT", path, content, hurried=hurried)
         return str(answer.get("event_id", ""))
 
     async def _messages(self, answer: Mapping[str, Any], since: str) -> list[Incoming]:
@@ -211,6 +221,8 @@ class Rooms:
     async def enter_those_of_the_settings(self) -> None:
         """Join the rooms that the settings name; one that cannot be joined is told in the log."""
         for name in self._session.settings.rooms:
+            if name in self._named.values():
+                continue
             try:
                 answer = await self._session.ask("POST", f"join/{quote(name, safe='')}", {})
                 self._named[str(answer["room_id"])] = name
@@ -225,6 +237,8 @@ class Rooms:
             ]
             if events:
                 self._invitations[room] = str(events[-1]["sender"])
+        if answer.get("rooms", {}).get("invite"):
+            await self.enter_those_of_the_settings()
         for room, person in list(self._invitations.items()):
             if self._is_known(person):
                 del self._invitations[room]

@@ -42,18 +42,22 @@ class MatrixSession:
         *,
         held: float = 0.0,
         missing: bool = False,
+        hurried: bool = False,
     ) -> dict[str, Any]:
         """The answer of the server to a request of the client API, below `v3`.
 
-        With `missing`, what is not there is {}. Raises ConnectionError where another try may help, ChatError
-        (final) where the server refuses.
+        With `missing`, what is not there is {}; with `hurried`, what a busy server puts off is. Raises
+        ConnectionError where another try may help, ChatError (final) where the server refuses.
         """
-        answer = await self._answered(method, path, body, held)
+        waits = 0 if hurried else MOST_WAITS
+        answer = await self._answered(method, path, body, held, waits)
         if answer.status == 401 and self._is_password:  # the token has ended, and the password has not
             self._token = ""
-            answer = await self._answered(method, path, body, held)
-        if answer.status == 200 or (missing and answer.status == 404):
-            return answer.data if answer.status == 200 else {}
+            answer = await self._answered(method, path, body, held, waits)
+        if answer.status == 200:
+            return answer.data
+        if (missing and answer.status == 404) or (hurried and answer.status == 429):
+            return {}
         raise self._refused(answer, path)
 
     async def download(self, reference: str, target: Path, most: int) -> None:
@@ -69,12 +73,12 @@ class MatrixSession:
             raise ChatError(f"{self.settings}: the file was answered by {status}", final=final)
 
     async def _answered(
-        self, method: str, path: str, body: Mapping[str, object] | None, held: float
+        self, method: str, path: str, body: Mapping[str, object] | None, held: float, waits: int
     ) -> ApiAnswer:
-        for _ in range(MOST_WAITS):
+        for left in range(waits, -1, -1):
             headers = {"Authorization": f"Bearer {await self._logged_in()}"}
             answer = await self._api.ask(f"{CLIENT}/{path}", body, method=method, headers=headers, held=held)
-            if answer.status != 429:
+            if answer.status != 429 or not left:
                 break
             await wait_as_asked(_wait(answer), self.settings)
         return answer
