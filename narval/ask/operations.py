@@ -46,6 +46,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "chat.answering": ("chat_asked",),
     "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
+    "clients.peers": ("ask_for_peer",),
     "memory.changing": ("add", "outdate"),
     "memory.trust": ("trust", "endorse", "rules"),
     "memory.listing": ("memory", "count", "elements", "facets"),

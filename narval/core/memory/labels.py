@@ -37,6 +37,9 @@ HOOK = "hook:"
 SERVER = "mcp:"
 """The start of the labels of MCP servers, and of MCP clients."""
 
+STORE = "agent:"
+"""The start of the labels of other stores."""
+
 ANY_MODEL = f"{MODEL}*"
 """The label of what a language model said of which it is not known which."""
 

@@ -17,6 +17,7 @@ from narval.core.memory.labels import (
     PROGRAM,
     SECRET,
     SERVER,
+    STORE,
     UNKNOWN,
     WEB,
 )
@@ -40,7 +41,7 @@ _STARTS = {
     MODEL: "the language model {}",
     SECRET: "what is secret ({})",
     SERVER: "the server {} of MCP",
-    "agent:": "the store {}",
+    STORE: "the store {}",
 }
 _THEN: dict[Then, str] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -151,6 +152,28 @@ def load_peers(home: Path | None) -> Peers:
     if peers is None:
         raise SettingsError("\n".join(map(str, faults)))
     return peers
+
+
+class PeersFile:
+    """The peers of a home as its file says now: it is read again where it changed."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._version: tuple[int, ...] | None = None
+        self._read: tuple[Peers | None, list[Fault]] = NO_PEERS, []
+
+    def current(self) -> Peers:
+        """The peers. Raises SettingsError with all the faults of the file."""
+        version: tuple[int, ...] = ()
+        with suppress(OSError):
+            status = (self._home / PEERS_FILE).stat()
+            version = status.st_mtime_ns, status.st_size, status.st_ino
+        if version != self._version:
+            self._read, self._version = read_peers(self._home), version
+        peers, faults = self._read
+        if peers is None:
+            raise SettingsError("\n".join(map(str, faults)))
+        return peers
 
 
 def _peers(file: TomlFile) -> tuple[Peers | None, list[Fault]]:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@command("automaton", example="narval automaton build.xml\nnarval automaton --json nightly.xml > states.json")
+@command(
+    "automaton",
+    example="narval automaton build.xml\nnarval automaton --json nightly.xml > states.json",
+    local=True,
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def automaton(context: click.Context, session: Session, file: Path) -> None:

@@ -110,25 +110,37 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 
 
 class _Explained(click.Command):
-    """A command whose help ends with an example, with --home, --json and --agent before or after its name.
+    """A command whose help ends with an example, with the common options before or after its name.
 
-    One that `alters` something has --as too; any other refuses it. An option of its own stands for a common
-    one. One that gives the answer to one `operation` has an option or argument for each parameter it takes.
+    One that `alters` something has --as too; any other refuses it. One that is `local` asks no daemon, and
+    refuses --peer. An option of its own stands for a common one. One that gives the answer to one `operation`
+    has an option or argument for each parameter it takes.
     """
 
     def __init__(
-        self, *arguments: Any, example: str, alters: bool = False, operation: str = "", **settings: Any
+        self,
+        *arguments: Any,
+        example: str,
+        alters: bool = False,
+        operation: str = "",
+        local: bool = False,
+        **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
-        self.example, self.alters, self.operation = example, alters, operation
+        self.example, self.alters, self.operation, self.local = example, alters, operation, local
         own = {name for option in self.params for name in option.opts}
         self.params += [each for each in common_options(acting=alters) if own.isdisjoint(each.opts)]
 
-    def refuse_as(self, context: click.Context) -> None:
-        """Raise UsageError for --as where nothing is altered, so that no name is lost."""
-        if not self.alters and context.ensure_object(Session).acting_as:
+    def refuse_common(self, context: click.Context) -> None:
+        """Raise UsageError for --as where nothing is altered, so that no name is lost, and for --peer where
+        nothing is asked.
+        """
+        session = context.ensure_object(Session)
+        if not self.alters and session.acting_as:
             what = f"{self.name} alters nothing, so that no name would be recorded"
             raise click.UsageError(f"{what}: leave --as out", context)
+        if self.local and session.peer:
+            raise click.UsageError(f"{self.name} works on this machine alone: leave --peer out", context)
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """The example."""
@@ -143,7 +155,7 @@ class Command(_Explained):
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""
-        self.refuse_as(context)
+        self.refuse_common(context)
         return super().invoke(context)
 
 
@@ -248,13 +260,16 @@ def _write_no_more() -> None:
 
 
 def command(
-    name: str, *, example: str, alters: bool = False, operation: str = ""
+    name: str, *, example: str, alters: bool = False, operation: str = "", local: bool = False
 ) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help.
 
-    It `alters` something if what it does is recorded: then it may be done in another's name.
+    It `alters` something if what it does is recorded: then it may be done in another's name. It is `local` if
+    it asks no daemon.
     """
-    declare = click.command(name, cls=Command, example=example, alters=alters, operation=operation)
+    declare = click.command(
+        name, cls=Command, example=example, alters=alters, operation=operation, local=local
+    )
     return lambda function: declare(pass_session(function))
 
 
@@ -301,7 +316,7 @@ def command_group(
             if context.invoked_subcommand is not None:
                 return None
             assert isinstance(context.command, CommandGroup)
-            context.command.refuse_as(context)
+            context.command.refuse_common(context)
             return function(context.ensure_object(Session), *arguments, **named)
 
         return called
@@ -311,14 +326,17 @@ def command_group(
 
 
 def common_options(*, acting: bool = True) -> list[click.Parameter]:
-    """--home, --json and --agent, which may stand before the command's name or after it; --as if one is
-    `acting`.
+    """--home, --json, --agent and --peer, which may stand before the command's name or after it; --as if one
+    is `acting`.
     """
     options: list[click.Parameter] = [
         click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),
         click.Option(["as_json", "--json"], is_flag=True, help=_JSON, **_COMMON),
         click.Option(
             ["agent", "--agent"], metavar="NAME", help=_AGENT, shell_complete=completion.agents, **_COMMON
+        ),
+        click.Option(
+            ["peer", "--peer"], metavar="NAME", help=_PEER, shell_complete=completion.peers, **_COMMON
         ),
     ]
     if acting:
@@ -328,7 +346,7 @@ def common_options(*, acting: bool = True) -> list[click.Parameter]:
 
 def _note(context: click.Context, option: click.Parameter, value: Path | str | bool | None) -> None:
     if value == "":
-        what = "an agent" if option.name == "agent" else "a person"
+        what = {"agent": "an agent", "peer": "a peer"}.get(str(option.name), "a person")
         raise click.BadParameter(f"expected the name of {what}, got an empty one", context, option)
     if value and option.name:
         context.ensure_object(Session).note(option.name, value)
@@ -336,6 +354,7 @@ def _note(context: click.Context, option: click.Parameter, value: Path | str | b
 
 _HOME = "The home to use, rather than NARVAL_HOME or ~/.narval."
 _AGENT = "The agent to ask, rather than NARVAL_AGENT or the home's own."
+_PEER = "The peer to ask, of etc/peers.toml, rather than this home."
 _AS = "Do it in the name of NAME: recorded with your own. For the home's owner and root."
 _JSON = "Write JSON: one object or one array."
 _COMPLETED: dict[str, Any] = {"shell_complete": completion.agents}

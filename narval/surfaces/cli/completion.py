@@ -61,6 +61,8 @@ def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings
 def asked(context: click.Context, operation: str, **query: Any) -> Any:
     """The answer to an operation. Raises NarvalError."""
     session = context.ensure_object(Session)
+    if session.peer:
+        return session.reach_peer(patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN).ask(operation, **query)
     socket = session.home.known_socket()
     if socket is not None:
         within = ANSWERED_WITHIN
@@ -147,6 +149,15 @@ def _agents(context: click.Context, _: str) -> Choices:
         yield row["name"], row["state"]
 
 
+def _peers(context: click.Context, _: str) -> Choices:
+    """The peers that this home can ask."""
+    from narval.files.outside.peers import load_peers
+
+    for peer in load_peers(context.ensure_object(Session).own_home.path).values():
+        if peer.url is not None:
+            yield peer.name, peer.url
+
+
 def _templates(context: click.Context, _: str) -> Choices:
     """The templates of agents of the home."""
     from narval.files.agents.templates import template_names
@@ -219,6 +230,7 @@ def _reminders(context: click.Context, _: str) -> Choices:
 
 
 agents = source(_agents)
+peers = source(_peers)
 templates = source(_templates)
 daemons = source(_daemons)
 mcp_clients = source(_mcp_clients)

@@ -98,6 +98,8 @@ def _command(session: Session, before: int) -> str:
         words += ["--home", str(session.directory)]
     if session.agent:
         words += ["--agent", session.agent]
+    if session.peer:
+        words += ["--peer", session.peer]
     words += _names(context)
     for parameter in context.command.params:
         name = str(parameter.name)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import click
 
 from narval.ask.text import Row, json_bytes, show_moments_in
-from narval.core.errors import HomeHeldError, NarvalError
+from narval.core.errors import HomeHeldError, NarvalError, OperatorError
 from narval.surfaces.control import client
 from narval.system.startup_gc import suspended
 
 if TYPE_CHECKING:
     from narval.files.home import Home
     from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
+    from narval.surfaces.link.client import PeerClient
 
     WithoutDaemon = HomeView | RecordOnlyHome | WorkingHome
 
@@ -51,13 +52,21 @@ class Session:
     as_json: bool = False
     acting_as: str = ""
     agent: str = field(default_factory=lambda: os.environ.get("NARVAL_AGENT", ""))
+    peer: str = ""
 
     def note(self, name: str, value: Any) -> None:
         """Note an option by its name."""
         setattr(self, name, value)
 
-    @cached_property
+    @property
     def home(self) -> Home:
+        """The home, for a command that works on its files. Raises NoHomeError; OperatorError with a peer."""
+        if self.peer:
+            raise OperatorError(f"{_command_name()} works on the files of a home: leave --peer out")
+        return self.own_home
+
+    @cached_property
+    def own_home(self) -> Home:
         """The home, in whose zone moments are shown from then on. Raises NoHomeError."""
         from narval.files.home import Home
 
@@ -70,14 +79,16 @@ class Session:
         """True if nothing names a home, and the usual one is not there."""
         from narval.files.home import Home
 
-        return not (self.directory or os.environ.get("NARVAL_HOME") or Home("~/.narval").exists())
+        return not (
+            self.peer or self.directory or os.environ.get("NARVAL_HOME") or Home("~/.narval").exists()
+        )
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The attributes that tables show of elements, as the settings have it, or as shipped."""
         from narval.files.settings import COLUMNS, read_settings
 
-        settings, _ = read_settings(self.home.path)
+        settings, _ = read_settings(self.own_home.path)
         return settings.columns if settings is not None else COLUMNS
 
     def ask(self, method: str, /, **params: Any) -> Any:
@@ -94,9 +105,25 @@ class Session:
         with closing(self._reach(lambda: purpose)) as connection:
             yield connection
 
-    def _reach(self, purpose: Callable[[], Purpose]) -> client.Client | WithoutDaemon:
+    def _reach(self, purpose: Callable[[], Purpose]) -> client.Client | PeerClient | WithoutDaemon:
+        if self.peer:
+            return self.reach_peer()
         home, acting_as, agent = self.home, self.acting_as, self.agent
         return reach(home, lambda: _opened(home, purpose(), acting_as, agent), acting_as, agent)
+
+    def reach_peer(self, **limits: float) -> PeerClient:
+        """The way to the operations of the peer. Raises OperatorError where it is none that can be asked."""
+        from narval.core.definitions.suggestions import closest
+        from narval.files.outside.peers import PEERS_FILE, load_peers
+        from narval.surfaces.link.client import PeerClient
+
+        if self.acting_as:
+            raise OperatorError("a peer lets nobody act in a person's name: leave --as out")
+        peers = load_peers(self.own_home.path)
+        if self.peer not in peers:
+            there = closest(self.peer, peers) or f"; link it: narval link add {self.peer} URL"
+            raise OperatorError(f"there is no peer {self.peer!r:.80} in {PEERS_FILE}{there}")
+        return PeerClient(peers[self.peer], self.own_home.path, agent=self.agent, **limits)
 
     @contextmanager
     def lines(self, people: Callable[[Any], str], none: str = "") -> Iterator[Callable[[list[Any]], int]]:
@@ -147,6 +174,12 @@ class Session:
             click.echo(json_bytes(value))
         else:
             people(value)
+
+
+def _command_name() -> str:
+    """The name of the command that is being run, as it is written."""
+    context = click.get_current_context(silent=True)
+    return f"`{context.command_path}`" if context is not None else "this"
 
 
 Purpose = Literal["look", "record", "work"]

@@ -15,7 +15,7 @@ narval completion zsh > ~/.narval-completion.zsh
 narval completion fish > ~/.config/fish/completions/narval.fish"""
 
 
-@command("completion", example=_EXAMPLE)
+@command("completion", example=_EXAMPLE, local=True)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(session: Session, shell: str) -> None:
     """Print the script that has a shell complete narval's lines.

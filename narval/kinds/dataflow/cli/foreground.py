@@ -27,7 +27,7 @@ narval dataflow flats.plan --format csv > flats.csv
 narval dataflow theaters.plan Near --input sessions.xml"""
 
 
-@command("dataflow", example=_EXAMPLE)
+@command("dataflow", example=_EXAMPLE, local=True)
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("plan", default="")
 @click.option("--set", "values", type=Pair(), multiple=True, help="The value of an input; may be repeated.")

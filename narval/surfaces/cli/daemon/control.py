@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from narval import __version__
 from narval.ask.text import Row, clean, fault_line
-from narval.core.errors import DaemonGoneError
+from narval.core.errors import DaemonGoneError, OperatorError
 from narval.surfaces.cli.command import NOT_WELL, asking, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render import status as status_shown
@@ -33,7 +34,7 @@ def status(session: Session, check: bool, metrics: bool) -> None:
     """
     if check and metrics:
         raise click.UsageError("expected --check or --metrics, got both")
-    holder = session.home.known_holder()
+    holder = None if session.peer else session.home.known_holder()
     if check:
         _check(session, holder)
     elif metrics:
@@ -105,6 +106,9 @@ def stop(session: Session, drain: bool, timeout: float) -> None:
     standby ends at once, and so does a daemon that waits for the server of its store. With --drain other
     daemons of the store take the agents that any may have.
     """
+    if session.peer:
+        _stop_peer(session, timeout, drain=drain)
+        return
     home = session.home
     if (waiting := home.holder()) is not None and waiting.waits:
         _end(home, waiting, timeout)
@@ -121,6 +125,18 @@ def stop(session: Session, drain: bool, timeout: float) -> None:
             another.close()
     said = "stopped" if daemon is not None else f"no daemon runs at {home.path}"
     session.give({"stopped": daemon is not None}, lambda _: click.echo(said))
+
+
+def _stop_peer(session: Session, timeout: float, *, drain: bool) -> None:
+    """End the daemon of a peer, and wait until none answers there. Raises DaemonGoneError."""
+    deadline = time.monotonic() + timeout
+    session.ask("stop", drain=drain)
+    with suppress(DaemonGoneError):
+        while session.ask("health"):
+            if time.monotonic() > deadline:
+                raise OperatorError(f"the daemon is still ending after {timeout:g} seconds")
+            time.sleep(PAUSE)
+    session.give({"stopped": True}, lambda _: click.echo("stopped"))
 
 
 def _end(home: Home, waiting: Holder, timeout: float) -> None:

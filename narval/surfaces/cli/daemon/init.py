@@ -53,7 +53,7 @@ narval init --demo
 narval init ~/mine --bare"""
 
 
-@command("init", example=_EXAMPLE)
+@command("init", example=_EXAMPLE, local=True)
 @click.argument("folder", metavar="[DIR]", required=False, type=Folder())
 @click.option("--mail", type=_MAIL, help=_MAIL_HELP)
 @click.option("--zone", type=_ZONE, help="The zone of its calendar, such as Europe/Paris.")

@@ -6,14 +6,15 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from narval.core.errors import OperatorError
 from narval.files.home import Home
+from narval.files.outside.peers import PeersFile
 from narval.files.settings import FILE
-from narval.files.web_settings import WebSettings
+from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, host_and_port
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard
@@ -25,6 +26,7 @@ from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.http.watched import Watched
+from narval.surfaces.link.door import LinkDoor
 from narval.surfaces.web.site import PAGES, make_site
 
 SCARCE = {"simulate": 20, "explore": 20, "past": 20, "edit": 3_600}
@@ -61,19 +63,42 @@ def mcp(home: Home, settings: WebSettings) -> Beside:
     import_server_alone(over_http=True)
     from narval.surfaces.mcp.http import PATH, McpDoor
 
-    door, tls = McpDoor(AsyncClient(home.known_socket), settings), None
-    if settings.mcp_certificate is not None and settings.mcp_key is not None:
-        tls = str(home.path / settings.mcp_certificate), str(home.path / settings.mcp_key)
+    door = McpDoor(AsyncClient(home.known_socket), settings)
+    files = settings.mcp_certificate, settings.mcp_key
+    return _beside(home, f"{WEB}.mcp", door, (settings.host, settings.port), files, door.end, PATH)
+
+
+def link(home: Home, settings: LinkSettings) -> Beside:
+    """The server that peers ask, where the settings have it listen. Raises OperatorError where it cannot."""
+    door = LinkDoor(AsyncClient(home.known_socket), PeersFile(home.path))
+    files = settings.cert, settings.key
+    return _beside(home, f"{LINK}.listen", door, host_and_port(settings.listen), files, lambda: None, "")
+
+
+def _beside(
+    home: Home,
+    setting: str,
+    door: Application,
+    at: tuple[str, int],
+    files: tuple[str | None, str | None],
+    end: Callable[[], None],
+    path: str,
+) -> Beside:
+    """A server of a door at an address, with TLS where there are files of a certificate and its key."""
+    certificate, key = files
+    tls = None
+    if certificate is not None and key is not None:
+        tls = str(home.path / certificate), str(home.path / key)
     try:
         server = PageServer(door, tls=tls)
         server.config.load()
     except OSError as error:
-        raise OperatorError(f"{FILE}: the certificate of web.mcp cannot be used: {error}") from None
-    host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    listener = listening_at(host, settings.port)
-    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+        raise OperatorError(f"{FILE}: the certificate of {setting} cannot be used: {error}") from None
+    host, port = at
+    listener = listening_at("127.0.0.1" if host == "localhost" else host, port)
+    name = f"[{host}]" if ":" in host else host
     scheme = "http" if tls is None else "https"
-    return Beside(server, listener, door.end, f"{scheme}://{name}:{listener.getsockname()[1]}{PATH}")
+    return Beside(server, listener, end, f"{scheme}://{name}:{listener.getsockname()[1]}{path}")
 
 
 async def serve(
@@ -82,16 +107,16 @@ async def serve(
     ready: Callable[[], None],
     *,
     ends_with_input: bool = False,
-    beside: Beside | None = None,
+    beside: Iterable[Beside] = (),
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
     loop, server = asyncio.get_running_loop(), PageServer(pages, ready)
 
     def end() -> None:
         server.end()
-        if beside is not None:
-            beside.end()
-            beside.server.end()
+        for other in beside:
+            other.end()
+            other.server.end()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, end)
@@ -103,5 +128,4 @@ async def serve(
 
     if ends_with_input:
         loop.add_reader(0, read)
-    more = [beside.server.serve([beside.socket])] if beside is not None else []
-    await asyncio.gather(server.serve(sockets), *more)
+    await asyncio.gather(server.serve(sockets), *(other.server.serve([other.socket]) for other in beside))

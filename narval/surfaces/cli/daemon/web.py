@@ -84,19 +84,21 @@ def web(
     with ExitStack() as stack:
         noted = stack.enter_context(holding(_folder(session)))
         place, sockets = _place(stack, port, path, behind)
-        of_web = Settings.load(session.home.path).web
+        settings = Settings.load(session.home.path)
+        of_web = settings.web
         pages = serving.pages(session.home, _folder(session), place, sessions, of_web.metrics_sha256 or "")
-        beside = None
+        beside: dict[str, serving.Beside] = {}
         if of_web.mcp is not None:
             needs_extra()
-            beside = serving.mcp(session.home, of_web)
+            beside["mcp"] = serving.mcp(session.home, of_web)
+        if settings.link.listen is not None:
+            beside["link"] = serving.link(session.home, settings.link)
 
         def ready() -> None:
             note(noted, place.address)
             link = "" if kept or _in_journal() else place.login(sessions.new_link("", login(os.getuid())))
             summary = {"address": place.address or str(path), "login": link}
-            if beside is not None:
-                summary["mcp"] = beside.address
+            summary |= {name: other.address for name, other in beside.items()}
             session.give(summary, lambda answer: click.echo(_login_text(answer)))
             resume()
             if link and opens:
@@ -104,17 +106,21 @@ def web(
 
                 asyncio.get_running_loop().run_in_executor(None, webbrowser.open, link)
 
-        asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept, beside=beside))
+        asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept, beside=[*beside.values()]))
 
 
 def _login_text(answer: dict[str, str]) -> str:
-    """The line about where the pages are, and another about MCP if that is served."""
+    """The line about where the pages are, and one for each other address that is served."""
     where = clean(f"narval web answers at {answer['address']}")
     how = "log in by a link: narval web login"
     if answer["login"]:
         how = f"log in, once and within ten minutes: {answer['login']}"
-    mcp = f"\nit serves MCP clients at {clean(answer['mcp'])}" if "mcp" in answer else ""
-    return f"{where}; {how}{mcp}"
+    others = "".join(f"\n{said} at {clean(answer[name])}" for name, said in _BESIDE.items() if name in answer)
+    return f"{where}; {how}{others}"
+
+
+_BESIDE = {"mcp": "it serves MCP clients", "link": "peers ask it"}
+"""The words for who is served beside the pages."""
 
 
 def _place(

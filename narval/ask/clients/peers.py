@@ -1,0 +1,59 @@
+"""Asking from elsewhere: an operation that a peer asks of this home, with the rights that its table gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.ask.asker import Asker, Scope
+from narval.ask.operations import OPERATIONS, invoke
+from narval.ask.registry import operation
+from narval.core.errors import RequestError
+from narval.core.memory.labels import STORE
+from narval.daemon.daemon import Daemon
+from narval.files.outside.peers import PEERS_FILE, PeerSettings, load_peers
+
+WAY = "peer"
+"""The way of who asks from another home."""
+
+NOBODY = -1
+"""The number of the system's user that a peer is: none, so that it is never taken for the owner."""
+
+NOT_FOR_PEERS = frozenset(
+    {
+        "ask_for_peer", "exchange", "take_hook", "note_refused", "use_tool", "client_tools", "client_run",
+        "client_resource", "cancel_call", "call_offered", "offered_run",
+    }
+)  # fmt: skip
+"""The operations by which programs of this home speak for others, whose names they have checked."""
+
+
+def asker_of(peer: PeerSettings) -> Asker:
+    """The asker that a peer is: no person, and never the owner of the home."""
+    scopes: frozenset[Scope] = frozenset(peer.asks)
+    return Asker("", NOBODY, WAY, peer.name, scopes=scopes, labels=(f"{STORE}{peer.name}",))
+
+
+@operation("write")
+async def ask_for_peer(
+    daemon: Daemon,
+    peer: str,
+    method: str,
+    arguments: dict[str, Any] | None = None,
+    agent_asked: str = "",
+    wait: float = 0.0,
+) -> Any:
+    """Ask an operation for a peer, with the rights that `asks` of its table gives.
+
+    It is for the program that has checked the peer's token. `wait` is that of the arguments.
+    """
+    table = load_peers(daemon.home.path if daemon.home is not None else None).get(peer)
+    if table is None:
+        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
+    asked = OPERATIONS.get(method)
+    if method in NOT_FOR_PEERS or (asked is not None and asked.scope == "people"):
+        raise RequestError(f"{method} cannot be asked from another home")
+    if asked is not None and asked.scope not in table.asks:
+        may = " and ".join(table.asks) or "ask nothing"
+        why = f"{method} needs the right to {asked.scope}, and the peer {peer} may {may} there"
+        raise RequestError(f'{why}; its owner allows it in {PEERS_FILE}: asks = ["{asked.scope}"]')
+    return await invoke(daemon, asker_of(table).asking(agent_asked), method, arguments or {})

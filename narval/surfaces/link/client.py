@@ -1,0 +1,140 @@
+"""The client of a peer's listener: a command asks the daemon of another home, as it asks that of its own.
+
+Synchronous and light, as each command that is asked with `--peer` starts anew.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from narval.core.errors import DaemonGoneError, OperatorError
+from narval.files.outside.peers import PeerSettings
+from narval.surfaces.control import wire
+from narval.surfaces.control.client import ANSWER, PATIENCE
+from narval.surfaces.link.protocol import ASK, FRAMES, HEADERS, VERSIONS, check_versions, refusal_of
+from narval.system.secret import secret_named
+
+_MOST_TOLD = 64 * 1024
+"""The most bytes of a refusal that are read."""
+
+_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+"""The seconds after which the system looks if a silent peer is still there."""
+
+
+class PeerClient:
+    """The way to the operations of a peer; each is asked on a connection of its own."""
+
+    record_only = False
+
+    def __init__(
+        self,
+        peer: PeerSettings,
+        home: Path,
+        *,
+        agent: str = "",
+        patience: float | None = None,
+        answer: float = ANSWER,
+    ) -> None:
+        if peer.url is None or peer.token is None:
+            raise OperatorError(
+                f"the peer {peer.name} cannot be asked: etc/peers.toml has no url and token of it; it asks us"
+            )
+        try:
+            self._token = secret_named(peer.token, home)
+        except ValueError as error:
+            raise OperatorError(f"the peer {peer.name}: {error}") from None
+        self._peer, self._url, self._ca = peer.name, peer.url, peer.ca_file(home)
+        self._asking = [{"agent": agent}] if agent else []
+        self._patience, self._answer = PATIENCE if patience is None else patience, answer
+
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer of the peer to an operation. Raises the error it raised, or DaemonGoneError."""
+        waits = (params.get(name) for name in ("wait", "timeout"))
+        limit = self._answer + sum(float(wait) for wait in waits if isinstance(wait, int | float))
+        connection, within = self._connection(), self._patience
+        try:
+            connection.connect()
+            within = limit
+            _keep_alive(connection.sock)
+            connection.sock.settimeout(limit)
+            headers = {**HEADERS, "content-type": FRAMES, "authorization": f"Bearer {self._token}"}
+            connection.request(
+                "POST", ASK, wire.frame(wire.REQUEST, 1, method, params, *self._asking), headers
+            )
+            response = connection.getresponse()
+            if response.status != 200:
+                body = response.read(_MOST_TOLD)
+                raise refusal_of(response.status, body, self._peer, self._url)
+            check_versions(response.getheader(VERSIONS), self._peer)
+            return _answer(response)
+        except ssl.SSLCertVerificationError as error:
+            why = f"the certificate of the peer {self._peer} is not trusted: {error.verify_message}"
+            raise DaemonGoneError(f"{why}; name who signed it as ca in etc/peers.toml") from None
+        except TimeoutError:
+            raise DaemonGoneError(
+                f"the peer {self._peer} has not answered at {self._url} within {within:g} seconds"
+            ) from None
+        except (EOFError, http.client.HTTPException, wire.WireError) as error:
+            why = str(error) or "it hung up"
+            raise DaemonGoneError(f"the peer {self._peer} ended before it answered: {why}") from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise DaemonGoneError(f"the peer {self._peer} cannot be reached at {self._url}: {why}") from None
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self._url)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self._patience)
+        return http.client.HTTPSConnection(
+            host, port, timeout=self._patience, context=trusting(self._ca, self._peer)
+        )
+
+
+def trusting(ca: str | None, peer: str) -> ssl.SSLContext:
+    """The TLS by which a peer is asked: its certificate is checked against a file, or as the system does."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise OperatorError(f"the peer {peer}: its ca {ca} cannot be used: {error}") from None
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Have the system notice a peer that is gone, where an answer is awaited for long."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in _ALIVE:
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+
+
+def _answer(response: http.client.HTTPResponse) -> Any:
+    """The answer that frames give. Raises NarvalError, EOFError, WireError."""
+    items: list[Any] = []
+    for kind, _, error, result in _frames(response):
+        if error is not None:
+            raise wire.error_of(error)
+        if kind == wire.PART and isinstance(result, list):
+            items += result
+        else:
+            return items + result if items else result
+    raise EOFError
+
+
+def _frames(response: http.client.HTTPResponse) -> Iterator[list[Any]]:
+    while header := response.read(wire.HEADER):
+        size = wire.length(header)
+        body = response.read(size)
+        if len(body) < size:
+            raise EOFError
+        yield wire.fields(body)

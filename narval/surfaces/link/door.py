@@ -1,0 +1,315 @@
+"""The door of links: the listener that peers ask, and callers over HTTP, each by a token that it checks.
+
+A request is looked at before its body is read: its path, its token, by whose digest the peer is known, and
+what that has used in the last minute. Bodies are bounded, and so is what is under way for one peer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from narval.core.errors import DaemonGoneError, NarvalError, RequestError, SettingsError
+from narval.daemon.clients import UsedMinute
+from narval.files.mcp_clients import token_digest
+from narval.files.outside.peers import PeerSettings, PeersFile
+from narval.surfaces.control import wire
+from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, Scope, Send, in_time
+from narval.surfaces.link.protocol import (
+    ASK,
+    EXCHANGE,
+    FRAMES,
+    LONGEST_WAIT,
+    NEWEST,
+    OLDEST,
+    VERSIONS,
+    WAIT,
+    TooOldError,
+    check_versions,
+)
+
+log = logging.getLogger("narval.link")
+
+SENDING = 60.0
+"""Seconds in which a body arrives."""
+
+PAUSE = 1.0
+"""Seconds that a wrong token costs."""
+
+PAUSING = 16
+"""Wrong tokens that are paused at a time; more are refused at once."""
+
+UNDER_WAY = 16
+"""Requests of one peer that are answered at a time; more are told to come again."""
+
+DAY = 86_400.0
+
+_HEADERS = {
+    VERSIONS: f"{OLDEST}-{NEWEST}", "cache-control": "no-store", "x-content-type-options": "nosniff",
+}  # fmt: skip
+
+
+class Asks(Protocol):
+    """The way to the daemon's operations."""
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises NarvalError."""
+
+
+class LinkRequest(NamedTuple):
+    """A request of a peer that was let in: whose it is, its headers, and its body."""
+
+    peer: PeerSettings
+    headers: Headers
+    body: bytes
+
+
+class LinkDoor:
+    """The application (ASGI) that the peers of a home ask; its daemon is asked by `asks`."""
+
+    def __init__(self, asks: Asks, peers: PeersFile) -> None:
+        self._asks, self._peers = asks, peers
+        self._used: dict[str, UsedMinute] = {}
+        self._under_way: Counter[str] = Counter()
+        self._refused = RefusedTokens()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await _lifespan(receive, send)
+            return
+        try:
+            answer = await self._answer(scope, receive)
+        except RefusedError as refusal:
+            answer = refused(refusal)
+        await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        """The answer to a request. Raises RefusedError."""
+        path, headers = scope["path"], Headers(scope=scope)
+        if path not in (EXCHANGE, ASK):
+            raise RefusedError(404, f"Peers ask at {EXCHANGE} and {ASK}.")
+        if scope["method"] != "POST":
+            raise RefusedError(405, "Peers ask by POST.", allow="POST")
+        peer = await self._admitted(headers, scope)
+        scope[ADMITTED] = True
+        try:
+            check_versions(headers.get(VERSIONS), f"your side, {peer.name},")
+        except TooOldError as error:
+            raise RefusedError(426, f"{error}.", upgrade="narval") from None
+        with self._taking(peer):
+            size = self._take(peer, headers)
+            body = await _body(in_time(receive, SENDING), size)
+            try:
+                asked = LinkRequest(peer, headers, body)
+                return await (self._exchanged(asked) if path == EXCHANGE else self._asked(asked, receive))
+            except DaemonGoneError:
+                raise RefusedError(503, "No daemon is at work there.", retry_after="10") from None
+            except NarvalError as error:
+                raise RefusedError(400, f"{error}.") from None
+
+    # --- who asks -------------------------------------------------------------------------------------------
+
+    async def _admitted(self, headers: Headers, scope: Scope) -> PeerSettings:
+        """The peer whose token a request has. Raises RefusedError, after a pause."""
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        try:
+            peers = self._peers.current()
+        except SettingsError:
+            log.error("no peer is let in before etc/peers.toml is mended: narval check")
+            raise RefusedError(503, "This home cannot read who its peers are.", retry_after="60") from None
+        digest, owner = token_digest(token.strip()), None
+        for peer in peers.values():
+            if hmac.compare_digest(peer.token_sha256 or "", digest):
+                owner = peer
+        if owner is not None and kind.lower() == "bearer":
+            return owner
+        await self._refused.pause((scope.get("client") or ("",))[0])
+        raise RefusedError(
+            401,
+            "The token is no peer's here: the link was removed on that side, or never accepted there.",
+            www_authenticate="Bearer",
+            connection="close",
+        )
+
+    def _take(self, peer: PeerSettings, headers: Headers) -> int:
+        """Count a request; the size of its body. Raises RefusedError before anything of that is read."""
+        length = headers.get("content-length", "")
+        if not (length.isascii() and length.isdecimal() and len(length) < 12):
+            raise RefusedError(411, "Expected the length of the body.", connection="close")
+        size, now = int(length), time.monotonic()
+        if size > wire.MOST + wire.HEADER:
+            raise RefusedError(
+                413, f"Expected at most {wire.MOST:,} bytes, got {size:,}.", connection="close"
+            )
+        used = self._used.setdefault(peer.name, UsedMinute())
+        used.forget(now)
+        if len(used) >= peer.requests:
+            why = f"Too many requests: {peer.name} may make {peer.requests:,} a minute."
+        elif len(used) and used.bytes + size > peer.bytes:
+            why = f"Too much: {peer.name} may send {peer.bytes:,} bytes a minute."
+        else:
+            used.add(now, size)
+            return size
+        raise RefusedError(429, why, retry_after=str(used.until_next(now)), connection="close")
+
+    @contextmanager
+    def _taking(self, peer: PeerSettings) -> Iterator[None]:
+        """Count a request as under way. Raises RefusedError where too many are."""
+        if self._under_way[peer.name] >= UNDER_WAY:
+            raise RefusedError(
+                429,
+                f"{UNDER_WAY} requests of {peer.name} are under way.",
+                retry_after="1",
+                connection="close",
+            )
+        self._under_way[peer.name] += 1
+        try:
+            yield
+        finally:
+            self._under_way[peer.name] -= 1
+
+    # --- what is asked --------------------------------------------------------------------------------------
+
+    async def _exchanged(self, asked: LinkRequest) -> Response:
+        """The next frame of messages, after what came is recorded. Raises NarvalError."""
+        frame = await self._asks.ask(
+            "exchange", peer=asked.peer.name, frame=asked.body, wait=_wait(asked.headers)
+        )
+        return Response(frame, media_type=FRAMES, headers=_HEADERS)
+
+    async def _asked(self, asked: LinkRequest, receive: Receive) -> Response:
+        """The frames of the answer to an operation. Raises NarvalError, RefusedError."""
+        try:
+            request = _request(asked.body)
+        except wire.WireError as error:
+            raise RefusedError(400, f"Not understood: {error}.") from None
+        wait = request.params.get("wait")
+        asking = asyncio.ensure_future(
+            self._asks.ask(
+                "ask_for_peer",
+                peer=asked.peer.name,
+                method=request.method,
+                arguments=request.params,
+                agent_asked=request.agent,
+                wait=float(wait) if isinstance(wait, int | float) else 0.0,
+            )
+        )
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait((asking, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise RefusedError(400, "The request was given up.", connection="close")
+            frames = _answer(request.number, asking)
+            return StreamingResponse(_each(frames), media_type=FRAMES, headers=_HEADERS)
+        finally:
+            asking.cancel()
+            gone.cancel()
+
+
+class RefusedTokens:
+    """The wrong tokens that came: each costs a pause, and all of a day are one line of the log."""
+
+    def __init__(self) -> None:
+        self._pausing, self._count, self._logged = 0, 0, -math.inf
+
+    async def pause(self, address: str) -> None:
+        """Let who came with a wrong token wait, unless too many do already."""
+        self._count += 1
+        now = time.monotonic()
+        if now - self._logged >= DAY:
+            log.warning(
+                "a wrong token came from %s; others of the next day are not told (%d until now)",
+                address or "somewhere", self._count,
+            )  # fmt: skip
+            self._logged = now
+        if self._pausing < PAUSING:
+            self._pausing += 1
+            try:
+                await asyncio.sleep(PAUSE)
+            finally:
+                self._pausing -= 1
+
+
+def refused(refusal: RefusedError) -> Response:
+    """The answer to a request that is refused."""
+    return JSONResponse({"error": str(refusal)}, refusal.status, {**_HEADERS, **refusal.headers})
+
+
+def _wait(headers: Headers) -> float:
+    """The seconds that an exchange may wait."""
+    try:
+        wait = float(headers.get(WAIT, "0"))
+    except ValueError:
+        return 0.0
+    return min(wait, LONGEST_WAIT) if wait > 0 else 0.0
+
+
+def _request(body: bytes) -> wire.WireRequest:
+    """The request in a body, which is one frame. Raises WireError."""
+    size = wire.length(body[: wire.HEADER])
+    if len(body) != wire.HEADER + size:
+        raise wire.WireError(f"expected one frame of {size:,} bytes, got {len(body) - wire.HEADER:,}")
+    request = wire.request(body[wire.HEADER :])
+    if request.acting_as:
+        raise wire.WireError("a peer speaks for no person: expected no name as which to act")
+    return request
+
+
+def _answer(number: int, asked: asyncio.Future[Any]) -> Iterable[bytes]:
+    """The frames of an answer, or of the error that came. Raises DaemonGoneError."""
+    try:
+        return wire.answer(number, asked.result())
+    except DaemonGoneError:
+        raise
+    except NarvalError as error:
+        return [wire.frame(wire.REPLY, number, wire.error_form(error), None)]
+
+
+async def _each(frames: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Frames one by one, each made when the one before it has gone; of one too long its error."""
+    try:
+        for frame in frames:
+            yield frame
+    except RequestError as error:
+        yield wire.frame(wire.REPLY, 0, wire.error_form(error), None)
+
+
+async def _body(receive: Receive, size: int) -> bytes:
+    """A body of a size. Raises RefusedError for less, and never reads more."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RefusedError(400, "The request ended before its body did.", connection="close")
+        body += message.get("body", b"")
+        if len(body) > size:
+            raise RefusedError(413, f"Expected {size:,} bytes, got more.", connection="close")
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until who asked has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Begin and end with the server: nothing is to be made ready."""
+    while True:
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return

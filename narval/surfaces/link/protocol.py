@@ -1,0 +1,76 @@
+"""The protocol of a link over HTTP: its paths, its versions, and how a refusal is told.
+
+A request has the token of who asks, and the versions that it knows: `Narval-Link: 1-2`. The answer names
+those of the other side. Both use the newest that both know; where there is none, it is said who is too old.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from narval import __version__
+from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, RequestError
+
+EXCHANGE, ASK, CALL = "/link", "/ask", "/call/"
+"""The paths of the listener: an exchange of messages, an operation, and what a caller starts."""
+
+OLDEST, NEWEST = 1, 1
+"""The versions of this protocol that are known here."""
+
+VERSIONS = "narval-link"
+"""The header with the versions that one side knows."""
+
+WAIT = "narval-wait"
+"""The header with the seconds that an exchange may wait for something to say."""
+
+LONGEST_WAIT = 30.0
+"""Seconds that an exchange waits at most: what lies between two homes forgets connections that are silent."""
+
+FRAMES = "application/vnd.narval.frames"
+"""The media type of frames."""
+
+HEADERS = {VERSIONS: f"{OLDEST}-{NEWEST}", "user-agent": f"narval/{__version__}"}
+"""The headers of each request of a peer, besides its token."""
+
+
+class TooOldError(RequestError):
+    """Two sides know no version in common; the message says which of them is too old."""
+
+
+def check_versions(header: str | None, who: str) -> None:
+    """Raise TooOldError unless the other side knows a version that is known here; `who` is its name."""
+    span = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", header or "")
+    if span is None:
+        raise TooOldError(f"{who} names no versions of links that it knows: is that narval?")
+    oldest, newest = int(span[1]), int(span[2])
+    if newest < OLDEST:
+        raise TooOldError(
+            f"narval is too old at {who}: it knows links up to version {newest}, and this home {_known()}; "
+            f"upgrade narval there"
+        )
+    if oldest > NEWEST:
+        raise TooOldError(
+            f"narval is too old here: {who} knows links from version {oldest} on, and this home {_known()}; "
+            f"upgrade narval here"
+        )
+
+
+def refusal_of(status: int, body: bytes, peer: str, url: str) -> NarvalError:
+    """The error that an answer without frames stands for."""
+    try:
+        reason = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        reason = ""
+    if not isinstance(reason, str) or not reason:
+        return DaemonGoneError(f"the peer {peer} answers at {url} as no narval does: status {status}")
+    reason = f"{reason[:1].lower()}{reason[1:].rstrip('.')}"
+    if status == 401:
+        return OperatorError(f"the peer {peer} does not let this home in: {reason}")
+    if status >= 500:
+        return DaemonGoneError(f"the peer {peer} cannot answer: {reason}")
+    return RequestError(f"the peer {peer} refuses: {reason}")
+
+
+def _known() -> str:
+    return f"version {OLDEST}" if OLDEST == NEWEST else f"versions {OLDEST} to {NEWEST}"
