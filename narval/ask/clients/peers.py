@@ -24,7 +24,8 @@ NOT_FOR_PEERS = frozenset(
         "client_resource", "cancel_call", "call_offered", "offered_run",
     }
 )  # fmt: skip
-"""The operations by which programs of this home speak for others, whose names they have checked."""
+"""The operations by which programs of this home speak for others, whose names they have checked; so do all
+that begin with `chat_`."""
 
 
 def asker_of(peer: PeerSettings) -> Asker:
@@ -50,7 +51,11 @@ async def ask_for_peer(
     if table is None:
         raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     asked = OPERATIONS.get(method)
-    if method in NOT_FOR_PEERS or (asked is not None and asked.scope == "people"):
+    if (
+        method in NOT_FOR_PEERS
+        or method.startswith("chat_")
+        or (asked is not None and asked.scope == "people")
+    ):
         raise RequestError(f"{method} cannot be asked from another home")
     if asked is not None and asked.scope not in table.asks:
         may = " and ".join(table.asks) or "ask nothing"
