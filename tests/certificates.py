@@ -12,11 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def make_certificate(folder: Path) -> tuple[str, str]:
-    """Make a certificate for 127.0.0.1 that signs itself; the files of it and of its key."""
+def make_certificate(folder: Path, *names: str) -> tuple[str, str]:
+    """Make a certificate for 127.0.0.1, and for names, that signs itself; the files of it and of its key."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a server of a test")])
-    addresses = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    addresses = x509.SubjectAlternativeName(
+        [x509.IPAddress(ip_address("127.0.0.1")), *map(x509.DNSName, names)]
+    )
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -1,0 +1,182 @@
+"""The archives of XMPP (XEP-0313): that of the account, and those of the rooms that have one.
+
+An archive knows a message by an id of its own, and gives what came after one: so a message that was taken is
+known from then on, whatever a server says of it a second time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import NamedTuple
+from uuid import uuid4
+from xml.etree.ElementTree import Element
+
+import msgspec
+
+from narval.surfaces.chat.contract import ChatError
+from narval.surfaces.chat.kinds.xmpp_stanzas import (
+    ARCHIVE,
+    PAGES,
+    archive_query,
+    bare,
+    forwarded_message,
+    origin_id,
+)
+from narval.surfaces.chat.kinds.xmpp_stream import Stream
+
+PAGE = 100
+"""The messages of an archive that are asked for at once."""
+_MOST_REMEMBERED = 20_000
+"""The ids of messages that are remembered, so that none is taken or sent twice."""
+
+
+class Archived(NamedTuple):
+    """A message with its id in an archive, the moment at which it came, and whether it came just now."""
+
+    id: str
+    message: Element
+    at: float | None
+    is_live: bool = False
+
+
+class Page(NamedTuple):
+    """A page of an archive; `last` is the id of its last message, `is_last` says that none comes after."""
+
+    messages: list[Archived]
+    last: str
+    is_last: bool
+
+
+class Owner(NamedTuple):
+    """An address that has an archive, and the sender of our messages there."""
+
+    address: str
+    ours: str
+
+
+class Archives:
+    """The archives that are read, by the address of their room; "" is that of the account.
+
+    `position` is what was taken of each: the id of its last message, and its moment. `sent` are the ids of
+    our own messages, as far as they are remembered.
+    """
+
+    def __init__(self, stream: Stream, user: str, position: str, sent: dict[str, None]) -> None:
+        self._stream, self._user, self.sent = stream, user, sent
+        self._positions = _read_position(position)
+        self._owners: dict[str, Owner] = {}
+        self._seen: dict[str, None] = {}
+        self._pages: dict[str, tuple[str, list[Archived]]] = {}
+
+    @property
+    def position(self) -> str:
+        """The text of what was taken of each."""
+        return msgspec.json.encode(self._positions).decode()
+
+    @property
+    def names(self) -> list[str]:
+        """The archives that are read."""
+        return list(self._owners)
+
+    def owner(self, archive: str) -> str | None:
+        """The address that an archive is of; None for one that is not read."""
+        owner = self._owners.get(archive)
+        return None if owner is None else owner.address
+
+    def has_taken(self, known_as: str) -> bool:
+        """True for the id of a message that was taken, as far as they are remembered."""
+        return known_as in self._seen
+
+    def is_new(self, known_as: str) -> bool:
+        """True, once, for the id of a message that was not taken."""
+        is_new = known_as not in self._seen
+        remember(self._seen, known_as)
+        return is_new
+
+    def advance(self, archive: str, archived: Archived) -> bool:
+        """Make a message the last one that was taken; True if it is a new one."""
+        self._positions[archive] = (archived.id, archived.at or time.time())
+        return self.is_new(archived.id)
+
+    def hear(self, sender: str, result: Element) -> None:
+        """Take a message of an archive, if that archive was asked and answers."""
+        archive, messages = self._pages.get(result.get("queryid", ""), ("", None))
+        forwarded = forwarded_message(result)
+        if messages is None or forwarded is None or (sender or self._user) != (archive or self._user):
+            return
+        messages.append(Archived(result.get("id", ""), *forwarded))
+
+    async def open(self, archive: str, ours: str) -> None:
+        """Read an archive from now on; `ours` is the sender of our messages there.
+
+        What stands last in it before the position is remembered: what was taken, and what we have sent.
+        Without a position, it is the last message that is there.
+        """
+        self._owners[archive] = Owner(archive or self._user, ours)
+        last, at = self._positions.get(archive, ("", time.time()))
+        remember(self._seen, last)
+        try:
+            page = await self._page(archive, before=last)
+        except ChatError:
+            page = await self._page(archive, before="")
+        for archived in page.messages:
+            is_old = archive not in self._positions or last or (archived.at or at) < at
+            if not self.was_sent(archive, archived.message) and is_old:
+                remember(self._seen, archived.id)
+        if archive not in self._positions:
+            moments = [archived.at or at for archived in page.messages]
+            self._positions[archive] = (page.last, moments[-1]) if moments else ("", at)
+
+    def was_sent(self, archive: str, message: Element) -> bool:
+        """True of a message of ours, whose id is remembered then.
+
+        It is never the position: what is sent at the end is to be found again after it.
+        """
+        sender = message.get("from", "")
+        is_ours = (sender if archive else bare(sender)) == self._owners[archive].ours
+        if is_ours:
+            remember(self.sent, origin_id(message))
+        return is_ours
+
+    async def next_page(self, archive: str, after: str) -> Page:
+        """The next page after an id; "" is the position. Where its message is gone, its moment counts."""
+        last, at = self._positions[archive]
+        if last := after or last:
+            with contextlib.suppress(ChatError):
+                return await self._page(archive, after=last)
+        return await self._page(archive, start=at)
+
+    async def _page(
+        self, archive: str, *, after: str = "", before: str | None = None, start: float | None = None
+    ) -> Page:
+        """A page of an archive; see `archive_query`."""
+        query, messages = uuid4().hex, list[Archived]()
+        self._pages[query] = (archive, messages)
+        try:
+            asked = archive_query(query, after=after, before=before, start=start, most=PAGE)
+            answer = await self._stream.ask("set", asked, to=archive)
+        finally:
+            del self._pages[query]
+        end = answer.find(f"{{{ARCHIVE}}}fin")
+        if end is None:
+            return Page(messages, "", is_last=True)
+        last = end.findtext(f"{{{PAGES}}}set/{{{PAGES}}}last") or ""
+        return Page(messages, last, is_last=end.get("complete") in ("true", "1"))
+
+
+def remember(ids: dict[str, None], known_as: str) -> None:
+    """Add an id to those that are remembered, instead of the oldest where they are many."""
+    ids[known_as] = None
+    if len(ids) > _MOST_REMEMBERED:
+        del ids[next(iter(ids))]
+
+
+def _read_position(position: str) -> dict[str, tuple[str, float]]:
+    """The positions that a text says; none for one that says none."""
+    if not position:
+        return {}
+    try:
+        return msgspec.json.decode(position, type=dict[str, tuple[str, float]])
+    except msgspec.DecodeError:
+        return {}

@@ -1,0 +1,114 @@
+"""Reading: what a message of XMPP says, by whom, and whether it is taken now, later or never."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from uuid import uuid4
+from xml.etree.ElementTree import Element
+
+from narval.surfaces.chat.contract import Incoming
+from narval.surfaces.chat.kinds.xmpp_archive import Archived, Archives
+from narval.surfaces.chat.kinds.xmpp_rooms import Room
+from narval.surfaces.chat.kinds.xmpp_stanzas import (
+    CARBONS,
+    DELAY,
+    MUC_USER,
+    archive_ids,
+    bare,
+    forwarded_message,
+    origin_id,
+    resource,
+    written,
+)
+
+
+class Reading:
+    """The reading of messages of an account, and of the rooms where it is."""
+
+    def __init__(self, user: str, archives: Archives, rooms: Mapping[str, Room]) -> None:
+        self._user, self._archives, self._rooms = user, archives, rooms
+        self.is_behind = False
+        """True if the archives are to be asked before anything else is taken."""
+        self.expected: set[str] = set()
+        """The ids that an archive is to have, as messages say that came."""
+
+    def fall_behind(self) -> None:
+        """Have the archives asked, as they alone can say what there is. What was expected is so no more: what
+        an archive has not got then was forged, or is old.
+        """
+        self.is_behind = True
+        self.expected.clear()
+
+    def catch_up(self) -> None:
+        """Begin to ask the archives."""
+        self.is_behind = False
+
+    def live(self, xml: Element) -> Incoming | None:
+        """The message that came, if it is one and new; where that is not sure, the archive is asked."""
+        received = xml.find(f"{{{CARBONS}}}received")
+        if received is not None or xml.find(f"{{{CARBONS}}}sent") is not None:
+            forwarded = forwarded_message(received) if received is not None else None
+            if forwarded is None or xml.get("from", self._user) != self._user:
+                return None
+            xml = forwarded[0]
+        archive = bare(xml.get("from", "")) if xml.get("type") == "groupchat" else ""
+        if archive and archive not in self._rooms:
+            return None
+        owner = self._archives.owner(archive)
+        ids = archive_ids(xml, owner) if owner is not None else []
+        if ids and all(map(self._archives.has_taken, ids)):
+            return None
+        is_late = xml.find(DELAY) is not None
+        if ids and (not archive or is_late or len(ids) > 1):
+            # The archive has it, and says what it has once. What the message itself says may be forged.
+            self.expected.update(ids)
+            self.is_behind = True
+            return None
+        if archive and is_late:
+            return None
+        at = time.time()
+        if ids:
+            return self.from_archive(archive, Archived(ids[0], xml, at, is_live=True))
+        # What is in no archive is known by what its sender calls it.
+        known_as = f"{bare(xml.get('from', ''))} {origin_id(xml) or uuid4().hex}"
+        is_new = self._archives.is_new(known_as)
+        return self._incoming(archive, Archived(known_as, xml, at, is_live=True)) if is_new else None
+
+    def from_archive(self, archive: str, archived: Archived) -> Incoming | None:
+        """The message of an archive, the last one from then on; None for what is none or was taken."""
+        if self._archives.was_sent(archive, archived.message):
+            return None
+        return self._incoming(archive, archived) if self._archives.advance(archive, archived) else None
+
+    def _incoming(self, archive: str, archived: Archived) -> Incoming | None:
+        message = archived.message
+        sender, kind = bare(message.get("from", "")), message.get("type", "normal")
+        said = written(message)
+        if archive:
+            room = self._rooms[archive]
+            sender = room.writer(message, is_live=archived.is_live)
+            if said is None or not sender or kind != "groupchat":
+                return None
+            replies_to = room.ours.get(said.replies_to, said.replies_to)
+        else:
+            # What an occupant of a room says in private comes from the address of the room.
+            is_private = sender in self._rooms or message.find(f"{MUC_USER}x") is not None
+            if said is None or sender in ("", self._user) or is_private or kind not in ("chat", "normal"):
+                return None
+            replies_to = said.replies_to
+        return Incoming(
+            id=f"{archive}/{archived.id}" if archive else archived.id,
+            position=self._archives.position,
+            sender=sender,
+            place=archive or sender,
+            text=said.text,
+            room=archive,
+            name=resource(message.get("from", "")) if archive else "",
+            at=archived.at,
+            replies_to=replies_to,
+            file=said.file,
+            is_edit=said.is_edit,
+            is_forwarded=said.is_forwarded,
+            is_encrypted=said.is_encrypted,
+        )

@@ -1,0 +1,105 @@
+"""A room of XMPP (XEP-0045): who is in it, by the addresses that the room itself says.
+
+A nick is a claim, and changes. Who wrote a line is known only in a room that shows the addresses of all to
+all; elsewhere nobody is known, whatever an element of the line says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from xml.etree.ElementTree import Element
+
+from narval.surfaces.chat.contract import ChatError
+from narval.surfaces.chat.kinds.xmpp_stanzas import (
+    archive_ids,
+    origin_id,
+    real_addresses,
+    resource,
+    room_codes,
+    stanza_error,
+)
+
+_OURS, _SHOWN = "110", ("100", "172")
+"""The codes of our own presence, and of a room that shows addresses."""
+_HIDDEN = ("173", "174")
+"""The codes of a room that shows them no more."""
+_MOST_REMEMBERED = 1_000
+
+
+class Room:
+    """A room, and what was heard of it since it was entered."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self.address, self.name, self.nick = address, name, name
+        self.is_entered = False
+        self.shows_addresses = False
+        self.fault: ChatError | None = None
+        self.answered = asyncio.Event()
+        """Set once the room has let us in, or has refused."""
+        self.ours: dict[str, str] = {}
+        """Our lines: the id that the room gave to each, and ours."""
+        self._addresses: dict[str, str] = {}
+
+    def enter(self) -> None:
+        """Begin to enter: nothing is known of who is there."""
+        self.is_entered = self.shows_addresses = False
+        self.fault = None
+        self._addresses.clear()
+        self.answered.clear()
+
+    def refuse(self, fault: ChatError) -> None:
+        """Take note of why the room does not let us in."""
+        self.fault = fault
+        self.answered.set()
+
+    def presence(self, xml: Element) -> None:
+        """Take note of who comes, goes or is renamed, and of what the room says of itself."""
+        nick, codes, kind = resource(xml.get("from", "")), room_codes(xml), xml.get("type", "")
+        if kind == "error":
+            self.refuse(stanza_error(xml) or ChatError("it refuses"))
+        elif kind == "unavailable":
+            self._addresses.pop(nick, None)
+            if _OURS in codes and "303" not in codes:
+                self.is_entered = False
+        elif not kind:
+            addresses = list(real_addresses(xml))
+            self._addresses[nick] = addresses[0] if len(addresses) == 1 else ""
+            if _OURS in codes:
+                self.nick, self.is_entered = nick, True
+                self.shows_addresses = "100" in codes or self.shows_addresses
+                self.answered.set()
+
+    def heard(self, message: Element) -> None:
+        """Take note of a change of the room that a message tells, which the room itself has sent."""
+        if resource(message.get("from", "")) or message.get("type") != "groupchat":
+            return
+        codes = room_codes(message)
+        if codes.intersection(_HIDDEN):
+            self.shows_addresses = False
+            self._addresses.clear()
+        elif codes.intersection(_SHOWN):
+            # Who is there already is known once the room says it again.
+            self.shows_addresses = True
+
+    def is_mine(self, message: Element) -> bool:
+        """True of a line of ours that the room sends back."""
+        mine = message.get("type") == "groupchat" and resource(message.get("from", "")) == self.nick
+        if mine and self.is_entered:
+            if len(self.ours) >= _MOST_REMEMBERED:
+                del self.ours[next(iter(self.ours))]
+            for known_as in archive_ids(message, self.address):
+                self.ours[known_as] = origin_id(message)
+        return mine
+
+    def writer(self, message: Element, *, is_live: bool) -> str:
+        """The address of who wrote a line; "" where nobody is known.
+
+        Of a line from the archive it is what the archive adds to it. Where two are said, one of them is of
+        whoever wrote it.
+        """
+        if not self.shows_addresses:
+            return ""
+        if is_live:
+            return self._addresses.get(resource(message.get("from", "")), "")
+        addresses = list(real_addresses(message))
+        return addresses[0] if len(addresses) == 1 else ""

@@ -1,0 +1,223 @@
+"""A session of XMPP: what is heard on one connection, in the order of the archive, each message once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from xml.etree.ElementTree import Element
+
+from narval.files.outside.chats import ChatSettings
+from narval.surfaces.chat.contract import AmbiguousError, ChatError, Incoming, Outgoing, Take
+from narval.surfaces.chat.kinds.xmpp_archive import PAGE, Archives, remember
+from narval.surfaces.chat.kinds.xmpp_reading import Reading
+from narval.surfaces.chat.kinds.xmpp_rooms import Room
+from narval.surfaces.chat.kinds.xmpp_stanzas import (
+    ARCHIVE,
+    CARBONS,
+    CLIENT,
+    MUC,
+    bare,
+    element,
+    message_of,
+    origin_id,
+    stanza_error,
+)
+from narval.surfaces.chat.kinds.xmpp_stream import Stream
+
+_MOST_WAITING = 5_000
+"""More live messages than that are left for the archive to tell."""
+_QUIET_SECONDS = 60.0
+"""After so long without a word, the server is asked whether it is there, and lost rooms are entered."""
+_LATE_SECONDS = 1.0
+_PING = "{urn:xmpp:ping}ping"
+_INFO = "http://jabber.org/protocol/disco#info"
+
+log = logging.getLogger(__name__)
+
+
+class Session:
+    """The talk of one connection."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        user: str,
+        settings: ChatSettings,
+        position: str,
+        sent: dict[str, None],
+        is_known: Callable[[str], bool],
+    ) -> None:
+        self.xml_stream, self._user, self._is_known = stream, user, is_known
+        self._archives = Archives(stream, user, position, sent)
+        name = settings.called or user.partition("@")[0]
+        self._rooms = {bare(room): Room(bare(room), name) for room in settings.rooms}
+        self._reading = Reading(user, self._archives, self._rooms)
+        self._waiting: deque[Element] = deque()
+        self._is_news = asyncio.Event()
+        self._outcomes: dict[str, tuple[str, asyncio.Future[Element]]] = {}
+
+    # --- the way of a session ---------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Learn what the server can, say that we are there, and enter the rooms."""
+        features = await self._features(self._user)
+        if ARCHIVE in features:
+            with contextlib.suppress(ChatError):  # where all is kept anyway, it may not be altered
+                await self.xml_stream.ask("set", element(f"{{{ARCHIVE}}}prefs", default="always"))
+        with contextlib.suppress(ChatError):
+            await self.xml_stream.ask("set", element(f"{{{CARBONS}}}enable"))
+        self._say(element(f"{CLIENT}presence"))
+        if ARCHIVE in features:
+            await self._archives.open("", self._user)
+        for room in self._rooms.values():
+            await self._enter(room)
+
+    async def _catch_up(self, take: Take) -> None:
+        """Take what the archives have after the positions."""
+        self._reading.catch_up()
+        for archive in self._archives.names:
+            is_last, last = False, ""
+            while not is_last:
+                page = await self._archives.next_page(archive, last)
+                last = page.last
+                is_last = page.is_last or not page.messages
+                taken = [self._reading.from_archive(archive, archived) for archived in page.messages]
+                self._reading.expected.difference_update(archived.id for archived in page.messages)
+                if batch := [message for message in taken if message is not None]:
+                    await take(batch, self._archives.position)
+
+    async def start(self, take: Take) -> None:
+        """Begin, and take what the archives have; the position is recorded even where that is nothing."""
+        await self._begin()
+        await self._catch_up(take)
+        await take((), self._archives.position)
+
+    async def follow(self, take: Take) -> None:
+        """Take what comes, until the connection is lost."""
+        while True:
+            if not self._waiting and not self._reading.is_behind:
+                await self._pause()
+            batch: list[Incoming] = []
+            while self._waiting and not self._reading.is_behind and len(batch) < PAGE:
+                message = self._reading.live(self._waiting.popleft())
+                if message is not None:
+                    batch.append(message)
+            if batch:
+                await take(batch, self._archives.position)
+            if self._reading.is_behind:
+                await self._catch_up(take)
+
+    async def send(self, message: Outgoing) -> None:
+        """Send a message, and wait until the server has it. Raises what `Kind.send` does."""
+        room = self._rooms.get(bare(message.place))
+        if room is not None and not room.is_entered:
+            raise ConnectionError(f"the room {room.address} is not entered")
+        outcome: asyncio.Future[Element] = self.xml_stream.loop.create_future()
+        self._outcomes[message.id] = (bare(message.place), outcome)
+        self._say(message_of(message, "chat" if room is None else "groupchat"))
+        try:
+            if room is None:
+                await self.ping()  # it is answered after what was said before
+            else:
+                async with asyncio.timeout(_QUIET_SECONDS / 2):
+                    await self.xml_stream.unless_lost(asyncio.shield(outcome))
+        except (OSError, TimeoutError) as error:
+            if ("" if room is None else room.address) in self._archives.names:
+                raise ConnectionError(str(error)) from None  # the archive will tell
+            raise AmbiguousError(f"it may have been sent: {error}") from None
+        finally:
+            self._outcomes.pop(message.id, None)
+        if outcome.done() and (fault := stanza_error(outcome.result())) is not None:
+            raise ChatError(f"{message.place}: {fault.message}", final=fault.final)
+        remember(self._archives.sent, message.id)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self.xml_stream.closed()
+
+    # --- what is heard ----------------------------------------------------------------------------------
+
+    def heard(self, xml: Element) -> None:
+        """Take note of a presence or message as it comes."""
+        sender = xml.get("from", "")
+        room = self._rooms.get(bare(sender))
+        kind = xml.get("type", "")
+        if room is not None:
+            room.heard(xml)
+        if xml.tag == f"{CLIENT}presence":
+            if room is not None:
+                room.presence(xml)
+            elif kind == "subscribe" and self._is_known(bare(sender)):
+                self._say(element(f"{CLIENT}presence", to=bare(sender), type="subscribed"))
+        elif (result := xml.find(f"{{{ARCHIVE}}}result")) is not None:
+            self._archives.hear(sender, result)
+        elif kind == "error" or (room is not None and room.is_mine(xml)):
+            place, outcome = self._outcomes.get(origin_id(xml), ("", None))
+            if outcome is not None and not outcome.done() and bare(sender) in (place, self._user, ""):
+                outcome.set_result(xml)
+        elif len(self._waiting) >= _MOST_WAITING:
+            self._reading.fall_behind()
+        else:
+            self._waiting.append(xml)
+        self._is_news.set()
+
+    # --- asking -----------------------------------------------------------------------------------------
+
+    async def _features(self, address: str) -> set[str]:
+        """The features that an address says it has; none where it says nothing."""
+        try:
+            answer = await self.xml_stream.ask("get", element(f"{{{_INFO}}}query"), to=address)
+        except ChatError:
+            return set()
+        return {feature.get("var", "") for feature in answer.iterfind(f"{{{_INFO}}}query/{{{_INFO}}}feature")}
+
+    async def _enter(self, room: Room) -> None:
+        """Enter a room, under another nick where somebody has ours; what is wrong is logged."""
+        for nick in (room.name, f"{room.name}-2"):
+            room.enter()
+            presence = element(f"{CLIENT}presence", to=f"{room.address}/{nick}")
+            asked = element(f"{{{MUC}}}x")
+            asked.append(element(f"{{{MUC}}}history", maxstanzas="0"))
+            presence.append(asked)
+            self._say(presence)
+            try:
+                async with asyncio.timeout(_QUIET_SECONDS / 4):
+                    await self.xml_stream.unless_lost(asyncio.ensure_future(room.answered.wait()))
+            except TimeoutError:
+                room.refuse(ChatError("it does not answer"))
+            if room.fault is None or room.fault.message != "conflict":
+                break
+        if room.fault is not None:
+            log.warning("room %s is not entered: %s", room.address, room.fault.message)
+            return
+        if not room.shows_addresses:
+            log.warning("room %s shows no addresses, so nobody is known there", room.address)
+        if ARCHIVE in await self._features(room.address):
+            await self._archives.open(room.address, f"{room.address}/{room.nick}")
+
+    async def _pause(self) -> None:
+        """Wait for news; after a long silence ask whether the server is there, and enter rooms again."""
+        self._is_news.clear()
+        seconds = _LATE_SECONDS if self._reading.expected else _QUIET_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                await self.xml_stream.unless_lost(asyncio.ensure_future(self._is_news.wait()))
+        except TimeoutError:
+            if self._reading.expected:  # an archive may be a little late
+                self._reading.fall_behind()
+                return
+            await self.ping()
+            for room in self._rooms.values():
+                if not room.is_entered:
+                    await self._enter(room)
+
+    async def ping(self) -> None:
+        """Wait until the server has all that was said. Raises ConnectionError."""
+        with contextlib.suppress(ChatError):  # a refusal is an answer
+            await self.xml_stream.ask("get", element(_PING))
+
+    def _say(self, stanza: Element) -> None:
+        self.xml_stream.send_xml(stanza)
