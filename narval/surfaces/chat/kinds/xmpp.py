@@ -45,7 +45,7 @@ class XmppChat:
 
     async def listen(self, position: str, take: Take) -> None:
         """Connect, take what came since a position, and then what comes; see `Kind`."""
-        stream = Stream(self._user, self._secret, self._tls, lambda xml: session.heard(xml))
+        stream = Stream(self._user, self._secret, self._tls)
         session = Session(stream, self._user, self._settings, position, self._sent, self._is_known)
         try:
             await stream.opened(*self._place)

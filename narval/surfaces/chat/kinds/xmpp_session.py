@@ -58,6 +58,7 @@ class Session:
         self._waiting: deque[Element] = deque()
         self._is_news = asyncio.Event()
         self._outcomes: dict[str, tuple[str, asyncio.Future[Element]]] = {}
+        stream.give_to(self.heard)
 
     # --- the way of a session ---------------------------------------------------------------------------
 

@@ -124,13 +124,11 @@ def _tag(name: str) -> str:
 class Stream(ClientXMPP):
     """A connection of an account, from `opened` until `lost` is done."""
 
-    def __init__(
-        self, user: str, secret: str, tls: ssl.SSLContext, heard: Callable[[ElementTree.Element], None]
-    ) -> None:
+    def __init__(self, user: str, secret: str, tls: ssl.SSLContext) -> None:
         super().__init__(f"{user}/{RESOURCE}", secret, ssl_context=tls)
         self.lost: asyncio.Future[Exception] = self.loop.create_future()
         """Done with the reason once the connection is lost."""
-        self._heard = heard
+        self._heard: Callable[[ElementTree.Element], None] = _ignore
         self._is_open = False
         self._wrong_login = ""
         self._last_failure = ""
@@ -148,6 +146,10 @@ class Stream(ClientXMPP):
         ):
             self.add_event_handler(name, handler)
         self._begun_once = asyncio.Event()
+
+    def give_to(self, heard: Callable[[ElementTree.Element], None]) -> None:
+        """Say who is given the messages and presences that come."""
+        self._heard = heard
 
     async def opened(self, host: str, port: int) -> None:
         """Connect and log in; without a host as DNS says for the domain of the account.
@@ -299,6 +301,10 @@ def _reason(error: object) -> str:
             f"own, name the file of its certificate by tls_ca"
         )
     return f"{error or type(error).__name__}"
+
+
+def _ignore(_: ElementTree.Element) -> None:
+    pass
 
 
 def silence() -> None:
