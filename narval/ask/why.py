@@ -17,6 +17,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
+from narval.ask.daemon.links import links_of
 from narval.ask.element_titles import TITLED, title_in, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, standing_of
@@ -25,6 +26,7 @@ from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged, obstacle_of
 from narval.ask.runs.history import newest
+from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, parse
 from narval.core.elements.error_element import read_error
 from narval.core.elements.outdated_element import OUTDATED, reason_in
@@ -34,7 +36,7 @@ from narval.core.errors import RequestError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
-from narval.store.batch import ACTIVE
+from narval.store.batch import ACTIVE, AgentRow
 from narval.system.time_slice import TimeSlice
 
 STUCK = "stuck"
@@ -82,12 +84,15 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     so many more agents.
 
     `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
-    Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it.
+    Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it. Of
+    one of a peer it is said whether the peer has the call, and why the link brings nothing.
     """
     whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
     row, own = daemon.host.mail.office.find(call.agent), daemon.agents.own
     if row is None:
         return {**whereabouts, "state": "gone"}
+    if peer := peer_of(call.agent):
+        return {**whereabouts, **_at_peer(daemon, peer, row, daemon.host.mail.calls.id_of(call))}
     is_own = row.agent == own.agent.store.agent
     whereabouts["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
     if whereabouts["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
@@ -105,6 +110,19 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
         reasons = await _explained(other, run, left - 1) if left else {"waiting": []}
         answering = {"run": eid, "name": run.name, "state": run.status, "since": moment(run.started)}
         return {**whereabouts, **answering, "waiting": reasons["waiting"]}
+
+
+def _at_peer(daemon: Daemon, peer: str, row: AgentRow, id: str) -> dict[str, Any]:
+    """The whereabouts of a call at an agent of a peer, by the id of its message: `untaken`, or `there`."""
+    link = next((link for link in links_of(daemon) if link["peer"] == peer), None)
+    waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
+    since = next((moment(message.at) for message in waiting), None)
+    return {
+        "state": "there" if since is None else "untaken",
+        "since": since,
+        "link": link["state"] if link is not None else None,
+        "why": link["why"] if link is not None else None,
+    }
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from narval.core.agent_name import peer_of
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.parsing import doubts, suffixes
@@ -29,7 +30,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
-from narval.files.outside.peers import read_peers
+from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.outside.tool_doubts import doubts_of_tools
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
@@ -302,8 +303,13 @@ def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[F
         for part in found.addressed
     ]
     there = _agents(home) if named else set()
+    peers = read_peers(home.path)[0] if named else None
     for path, (name, part, line) in named if there else ():
-        if name not in there:
+        peer = peer_of(name)
+        if peer and peers is not None and peer not in peers:
+            why = f"there is no peer {peer!r} in {PEERS_FILE} yet{closest(peer, peers)}"
+            yield Fault(path, line, 1, f"{part}: {why}; `narval link add` makes one", warning=True)
+        elif not peer and name not in there:
             why = f"there is no agent {name!r} here yet{closest(name, there)}; `narval agents add {name}`"
             yield Fault(path, line, 1, f"{part}: {why} makes one", warning=True)
 

@@ -1,6 +1,12 @@
-"""Links in a store: what the row that stands for a peer keeps of it, among its results and facts."""
+"""Links in a store: what the row that stands for a peer keeps of it, and how that is renewed as a backup is
+put back.
+"""
 
 from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
 
 LINK = "link"
 """The scope of results that has how far each sender of the peer has come, by its id; and, as `MET`, what the
@@ -19,3 +25,34 @@ the store was put back.
 
 INCARNATION = "incarnation"
 """The fact that has the incarnation of the store once a backup was put back; before, the row's id is it."""
+
+_PEERS = "SELECT agent FROM agents WHERE substr(name, 1, 1) = '@'"
+
+_SENT = """
+SELECT agents.id, max(sent.number) FROM agents JOIN (
+    SELECT sender, number FROM messages WHERE agent = ?
+    UNION ALL SELECT sender, number FROM taken WHERE agent = ?
+) AS sent ON sent.sender = agents.agent GROUP BY agents.id"""
+"""The last message that each agent has sent to a peer: one that waits, or the last that was taken."""
+
+_NO_RESULT = "DELETE FROM results WHERE agent = ? AND scope = ?"
+_RESULT = "INSERT INTO results VALUES (?, ?, ?, ?, ?)"
+_NO_FACT = 'DELETE FROM meta WHERE agent = ? AND "key" = ?'
+_FACT = "INSERT INTO meta VALUES (?, ?, ?)"
+
+
+def renew_links(target: Any, mark: str) -> None:
+    """Give the links of a store that was just put back a new incarnation, by a connection whose sign for a
+    parameter is `mark`: what is sent from now on is told from what was sent before under the same numbers.
+    """
+
+    def execute(statement: str, *values: Any) -> Any:
+        return target.execute(statement.replace("?", mark), values)
+
+    for (agent,) in target.execute(_PEERS).fetchall():
+        sent = execute(_SENT, agent, agent).fetchall()
+        execute(_NO_RESULT, agent, RESTORED)
+        for id, number in sent:
+            execute(_RESULT, agent, RESTORED, id, time.time(), str(number).encode())
+        execute(_NO_FACT, agent, INCARNATION)
+        execute(_FACT, agent, INCARNATION, secrets.token_hex(16))

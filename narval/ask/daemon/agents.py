@@ -16,6 +16,7 @@ from narval.agent.run_table import MOST_FAILURES
 from narval.ask import json_forms
 from narval.ask.lookup import why_elsewhere
 from narval.ask.registry import operation
+from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.suggestions import nearest
 from narval.core.engines.registry import asking_kinds
 from narval.core.errors import RequestError
@@ -94,7 +95,8 @@ async def _of_all_daemons(
     for agent, number, runs in held:
         elements[agent] += number
         active[agent] += runs
-    names = sorted(row.name for row in rows if row.agent != own and follows(row.name))
+    agents = (row for row in rows if row.agent != own and not stands_for_peer(row.name))
+    names = sorted(row.name for row in agents if follows(row.name))
     known, there = {row.name: row for row in rows}, daemon.agents.rows
     forms = [{**form, **_owned(owners.get(own))} for form in first]
     for name in names if limit is None else names[: limit - len(first)]:

@@ -51,6 +51,11 @@ async def links(daemon: Daemon) -> list[dict[str, Any]]:
     """The links with the peers, by name: where each is asked, how it stands, what waits for it here, the
     messages sent and taken so far, when it was last heard of, and why nothing comes.
     """
+    return links_of(daemon)
+
+
+def links_of(daemon: Daemon) -> list[dict[str, Any]]:
+    """The links with the peers as they are now."""
     peers = daemon.files.followers.snapshot.peers
     if not peers:
         return []

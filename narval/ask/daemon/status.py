@@ -134,7 +134,8 @@ def _standing(holder: Holder | None) -> str:
 def agent_counts(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
     rows = daemon.agents.rows
-    agents = rows.in_full()
+    peers = rows.peers()
+    agents = [row for row in rows.in_full() if row.name not in peers]
     states = Counter(map(daemon.agents.state_of, agents))
     states[PASSIVE] += len(rows) - len(agents)
     return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}

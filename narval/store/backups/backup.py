@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from narval.core.agent_name import stands_for_peer
 from narval.core.errors import RequestError, StoreError
 from narval.store.backups.copying import Copying, Told, write_store
 from narval.store.batch import HOME_AGENT, STORE, AgentRow
@@ -53,7 +54,9 @@ def back_up(
                 if source.is_still():
                     new.replace(file)
                     sync(file.parent)
-                    return Copied(tuple(row.name for row in rows), copying.rows)
+                    return Copied(
+                        tuple(row.name for row in rows if not stands_for_peer(row.name)), copying.rows
+                    )
             new.unlink()  # a daemon that started or ended has moved the files meanwhile
     raise StoreError(f"the store is being written all the time: {where}; try again")
 

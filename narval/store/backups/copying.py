@@ -109,8 +109,17 @@ class Copying:
         return fitted
 
 
-def write_store(path: Path, copying: Copying, *, is_backup: bool = False) -> None:
-    """Make a file with a store that has what is copied, on the disk when this returns; a backup is sealed."""
+def write_store(
+    path: Path,
+    copying: Copying,
+    *,
+    is_backup: bool = False,
+    finish: Callable[[Any], None] = lambda target: None,
+) -> None:
+    """Make a file with a store that has what is copied, on the disk when this returns; a backup is sealed.
+
+    `finish` is called with its connection before that is committed.
+    """
     file = File(path, "crash", PATIENCE)
     file.ensure()
     with closing(file.connect()) as target:
@@ -120,6 +129,7 @@ def write_store(path: Path, copying: Copying, *, is_backup: bool = False) -> Non
         for table in ("agents", "meta"):
             target.execute(f"DELETE FROM {table}")  # noqa: S608
         copying.into(target, "?")
+        finish(target)
         target.execute(file.statements["put meta"], (STORE, "clean", "1"))
         if is_backup:
             target.execute(file.statements["put meta"], (STORE, _SEAL, _seal_of(target)))

@@ -11,11 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from narval.core.agent_name import agent_name
+from narval.core.agent_name import AT, agent_name, stands_for_peer
 from narval.core.errors import RequestError, StoreError
 from narval.store.backups.backup import Copied, agent_named
 from narval.store.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
 from narval.store.batch import HOME_AGENT, SUSPENDED, AgentRow
+from narval.store.links import renew_links
 from narval.store.look import Look, look
 from narval.store.open import open_store
 from narval.store.postgresql.drivers import driver_of
@@ -42,7 +43,7 @@ def opened(backup: Path) -> Iterator[Look]:
         except source.driver.errors as error:
             raise source.driver.trouble(error) from error
         for row in source.agents():
-            _check_name(row.name)
+            _check_name(row.name.removeprefix(AT))
         yield source
 
 
@@ -71,7 +72,7 @@ def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> 
         aside = _replace_file(driver.path, copying, force=force)
     else:
         _fill(driver, where, copying)
-    return Copied(tuple(row.name for row in rows), copying.rows), aside
+    return Copied(tuple(row.name for row in rows if not stands_for_peer(row.name)), copying.rows), aside
 
 
 def restore_agent(where: Path | str, source: Look, name: str, new_name: str, told: Told) -> Copied:
@@ -80,7 +81,7 @@ def restore_agent(where: Path | str, source: Look, name: str, new_name: str, tol
     It has another number and another id than the old one had, and is suspended. Raises RequestError where
     the backup has no such agent, or the store one of the new name, and StoreError.
     """
-    row = agent_named(list(source.agents()), name)
+    row = agent_named([row for row in source.agents() if not stands_for_peer(row.name)], name)
     open_store(where).close()  # made, checked, brought up to date
     driver = driver_of(where, "crash", PATIENCE)
     with _writing(driver) as target:
@@ -150,6 +151,7 @@ def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
         for table in ("meta", "leases", "agents"):
             target.execute(f"DELETE FROM {table}")  # noqa: S608
         copying.into(target, "%s")
+        renew_links(target, "%s")
         target.execute("INSERT INTO leases (agent) SELECT agent FROM agents")
 
 
@@ -161,7 +163,7 @@ def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
     store.parent.mkdir(mode=0o700, exist_ok=True)
     with TemporaryDirectory(prefix=f".{store.name}.", dir=store.parent) as folder:
         new = Path(folder) / store.name
-        write_store(new, copying)
+        write_store(new, copying, finish=lambda target: renew_links(target, "?"))
         aside = _set_aside(store) if known else None
         new.replace(store)
         sync(store.parent)

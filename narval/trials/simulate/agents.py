@@ -51,7 +51,8 @@ class AgentsAtPlay:
     def hosts(self) -> Iterator[AgentHost]:
         """The hosts of the agents at work, that of the one that is simulated first."""
         yield self.daemon.host
-        others = sorted(self.daemon.agents.rows.in_full())
+        rows = self.daemon.agents.rows
+        others = sorted(row for row in rows.in_full() if row.name not in rows.peers())
         hosts = (self.daemon.agents.supervisor.host(row.name) for row in others)
         yield from (host for host in hosts if host is not None)
 

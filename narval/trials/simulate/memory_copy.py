@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.agent.first_labels import LABELLED
+from narval.core.agent_name import stands_for_peer
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError, StoreError
 from narval.files.home import Home
@@ -74,7 +75,8 @@ def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
     if not path.exists():
         return []
     with look_into(path, home.is_held) as store:
-        return [row for row in store.agents() if row.agent != store.own]
+        agents = (row for row in store.agents() if not stands_for_peer(row.name))
+        return [row for row in agents if row.agent != store.own]
 
 
 def store_of(home: Home, settings: Settings) -> Path:

@@ -8,8 +8,11 @@ import pytest
 
 from narval.core.errors import RequestError
 from narval.daemon.links.frame import decode, encode
+from narval.files.check import check_home
+from narval.store.backups.backup import back_up
+from narval.store.backups.restore import opened, restore_all
 from tests.daemon.at_work import in_a_loop
-from tests.daemon.links.two_homes import TwoHomes
+from tests.daemon.links.two_homes import OTHER, TwoHomes
 
 RECIPES = """<cookbook>
 <recipe group="m" name="asks" start_step="a" end_step="a">
@@ -230,4 +233,85 @@ async def test_a_peer_is_no_agent_and_its_row_goes_with_its_table(homes: TwoHome
     [letter] = await homes.ask("home", "letters", dead=True)
     assert (letter["to"], letter["element"]) == ("shop@office", "order")
     assert await homes.ask("home", "links") == []
+    await homes.close()
+
+
+def test_G27_check_warns_of_a_peer_that_there_is_not(homes: TwoHomes) -> None:
+    home = homes.scenes["home"].home
+    assert check_home(home) == []
+    homes.write("home", "recipes/m.xml", RECIPES.replace("shop@office", "shop@offise"))
+    warnings = [str(fault) for fault in check_home(home)]
+    assert len(warnings) == 3
+    assert "there is no peer 'offise' in etc/peers.toml yet; did you mean 'office'?" in warnings[0]
+
+
+@in_a_loop
+async def test_G37_why_says_what_the_link_with_the_peer_waits_for(homes: TwoHomes) -> None:
+    await homes.open()
+    run = (await homes.ask("home", "start", name="m.hangs"))["eid"]
+    await homes.rest()
+    [wait] = (await homes.ask("home", "why", run=run))["waiting"]
+    at = wait["calls"][0]["at"]
+    assert (at["agent"], at["state"], at["link"]) == ("shop@office", "untaken", "waiting")
+    assert "office asks this home, and has not" in at["why"]
+    await homes.exchange()
+    [wait] = (await homes.ask("home", "why", run=run))["waiting"]
+    assert (wait["calls"][0]["at"]["state"], wait["calls"][0]["at"]["link"]) == ("there", "connected")
+    await homes.close()
+
+
+@pytest.mark.parametrize("which", ["home", "office"])
+@in_a_loop
+async def test_G42_a_backup_that_is_put_back_is_told_on_both_sides(
+    homes: TwoHomes, tmp_path: Path, which: str
+) -> None:
+    await homes.open()
+    await homes.send("home", "shop@office", "<order n='1'/>")
+    await homes.exchange()
+    await homes.close()
+    where, file = homes.scenes[which].home.store, tmp_path / "backup"
+    back_up(where, file, lambda: False, "narval", (), lambda rows: None)
+    await homes.open()
+    await homes.send("home", "shop@office", "<order n='2'/>", "<order n='3'/>")
+    await homes.exchange()
+    await homes.close()
+    with opened(file) as backup:
+        restore_all(where, backup, lambda rows: None, force=True)
+    await homes.open()
+    await homes.send("home", "shop@office", "<order n='4'/>")
+    await homes.exchange(6)
+    texts = {name: await homes.memory(name, "error[@type='peer-restored']") for name in OTHER}
+    assert [[error["xml"].count('first="2" last="3"') for error in errors] for errors in texts.values()] == [
+        [1],
+        [1],
+    ]
+    lost = which == "office"
+    assert all(('what="lost"' in error["xml"]) is lost for errors in texts.values() for error in errors)
+    orders = [order["xml"].partition('n="')[2] for order in await homes.memory("office", "order", "shop")]
+    assert orders[-1].startswith("4") or any('n="4"' in order for order in orders)
+    assert len(orders) == (2 if lost else 4)
+    await homes.exchange()
+    assert {name: await homes.memory(name, "error[@type='peer-restored']") for name in OTHER} == texts
+    await homes.close()
+
+
+@in_a_loop
+async def test_G42_a_store_that_is_put_back_by_hand_is_a_fault_of_the_link(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.exchange()
+    await homes.close()
+    store = homes.scenes["home"].home.store
+    before = store.read_bytes()
+    await homes.open()
+    await homes.send("home", "shop@office", "<order n='1'/>", "<order n='2'/>")
+    await homes.exchange()
+    await homes.close()
+    store.write_bytes(before)
+    await homes.open()
+    await homes.send("home", "shop@office", "<order n='3'/>")
+    with pytest.raises(RequestError, match="put back by hand"):
+        await homes.exchange()
+    [link] = await homes.ask("office", "links")
+    assert link["state"] == "fault"
+    assert "narval restore" in link["why"]
     await homes.close()
