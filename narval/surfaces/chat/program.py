@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from narval.core.errors import NarvalError, OperatorError
 from narval.files.outside.chats import ChatSettings
 from narval.files.settings import read_settings
@@ -105,7 +107,8 @@ async def _follow(
 
 def _begin(chat: ChatSettings, asks: Asks, home: Path, own: str) -> asyncio.Task[None]:
     """Begin to have a chat at work. Raises OperatorError."""
-    connection = ChatConnection(chat, open_chat(chat, home), asks, home, own)
+    kind = open_chat(msgspec.structs.replace(chat, called=chat.called or own), home)
+    connection = ChatConnection(chat, kind, asks, home, own)
     task = asyncio.get_running_loop().create_task(connection.run(), name=f"chat {chat.name}")
     task.add_done_callback(lambda done: _ended(chat, done))
     return task

@@ -32,11 +32,11 @@ class ApiAnswer(NamedTuple):
 class WebApi:
     """Asks one service of the settings; no error shows its secret, nor what is concealed besides."""
 
-    def __init__(self, settings: ChatSettings, secret: str, usual_server: str = "") -> None:
+    def __init__(self, settings: ChatSettings, home: Path, secret: str, usual_server: str = "") -> None:
         server = settings.server or usual_server
         self.url = (server if "://" in server else f"https://{server}").rstrip("/")
         self._settings, self._secrets = settings, {secret} - {""}
-        self._tls_ca = Path(settings.tls_ca) if settings.tls_ca else None
+        self._tls_ca = home / settings.tls_ca if settings.tls_ca else None
 
     async def ask(
         self,

@@ -170,9 +170,9 @@ def home_of(service: Service, folder: Path) -> Home:
 
 
 @asynccontextmanager
-async def at_work(service: Service, folder: Path) -> AsyncIterator[ChatAtWork]:
+async def at_work(service: Service, home: Home) -> AsyncIterator[ChatAtWork]:
     """The home at work, and connected."""
-    async with chat_at_work(home_of(service, folder)) as chat:
+    async with chat_at_work(home) as chat:
         async with asyncio.timeout(60):
             while not (await chat.ask("chats"))[0]["position"]:
                 await asyncio.sleep(0.01)
@@ -187,7 +187,7 @@ async def until(is_so: Callable[[], Any]) -> None:
 
 @in_a_loop
 async def test_people_write_are_answered_and_linked(service: Service, tmp_path: Path) -> None:
-    async with at_work(service, tmp_path) as chat:
+    async with at_work(service, home_of(service, tmp_path)) as chat:
         service.write("ann", "status")
         await until(lambda: service.texts("ann"))
         assert "runs" in service.texts("ann")[0]
@@ -202,7 +202,7 @@ async def test_people_write_are_answered_and_linked(service: Service, tmp_path: 
 
 @in_a_loop
 async def test_a_picture_is_an_element(service: Service, tmp_path: Path) -> None:
-    async with at_work(service, tmp_path) as chat:
+    async with at_work(service, home_of(service, tmp_path)) as chat:
         service.send_picture("ann")
         async with asyncio.timeout(60):
             while not (rows := await chat.ask("memory", xpath="chat-message")):
@@ -215,7 +215,7 @@ async def test_a_picture_is_an_element(service: Service, tmp_path: Path) -> None
 
 @in_a_loop
 async def test_a_button_answers_and_the_other_is_told(service: Service, tmp_path: Path) -> None:
-    async with at_work(service, tmp_path) as chat:
+    async with at_work(service, home_of(service, tmp_path)) as chat:
         item = await start(chat, "w.approve", b'<request what="a desk"/>')
         await until(lambda: service.texts("ann") and service.texts("ben"))
         assert service.texts("ann")[0].startswith("w.approve asks\n| Approve a desk")
@@ -230,7 +230,7 @@ async def test_a_button_answers_and_the_other_is_told(service: Service, tmp_path
 @in_a_loop
 async def test_an_answer_that_is_lost_is_repaired(service: Service, tmp_path: Path) -> None:
     """Once where the service knows ids; else twice, the second marked."""
-    async with at_work(service, tmp_path) as chat:
+    async with at_work(service, home_of(service, tmp_path)) as chat:
         service.lose_answers(1)
         service.write("ann", "help")
         number = 1 if service.kind == "matrix" else 2
@@ -241,6 +241,26 @@ async def test_an_answer_that_is_lost_is_repaired(service: Service, tmp_path: Pa
             assert service.texts("ann")[1] == telegram.REPEATED + service.texts("ann")[0]
         service.write("ann", "status")
         await until(lambda: len(service.texts("ann")) == number + 1)
+
+
+@in_a_loop
+async def test_a_command_that_names_the_bot_speaks_to_the_assistant_of_a_group(tmp_path: Path) -> None:
+    """Of others nothing is heeded, whatever they name, and a group that the settings lack is none."""
+    service = OfTelegram()
+    group = telegram_server.GROUP
+    home = home_of(service, tmp_path)
+    file = tmp_path / "etc/narval.toml"
+    file.write_text(f'{file.read_text()}rooms = ["{group}"]\n')
+    async with at_work(service, home) as chat:
+        service.server.write(telegram_server.EVE, "/status@narval_bot", room=group)
+        service.server.write(telegram_server.ANN, "/status", room=group)
+        service.server.write(telegram_server.ANN, "/status@narval_bot", room=group)
+        service.server.write(telegram_server.ANN, "/status@narval_bot", room=group - 1)
+        service.write("ann", "help")
+        await until(lambda: service.texts("ann") and service.server.texts(group))
+        await chat_is_quiet(chat)
+        assert [len(service.server.texts(one)) for one in (group, group - 1)] == [1, 0]
+    service.close()
 
 
 async def chat_is_quiet(chat: ChatAtWork) -> None:

@@ -287,10 +287,13 @@ class Rooms:
                 if place in (room, name):
                     return room
             raise ChatError(f"{place!r:.80} is no room of {self._session.settings}", final=True)
+        used = self._used.get(place, "")
+        if used and await self._is_for(used, place, is_own=False):
+            return used
         own = await self._direct()
-        for room in dict.fromkeys((self._used.get(place, ""), *own.get(place, ()))):
-            if room and await self._is_for(room, place, is_own=room in own.get(place, ())):
-                return str(room)
+        for room in own.get(place, ()):
+            if await self._is_for(room, place, is_own=True):
+                return room
         joined = await self._session.ask("GET", "joined_rooms")
         for room in joined.get("joined_rooms", ()):
             if room not in self._named and await self._is_for(room, place, is_own=False):

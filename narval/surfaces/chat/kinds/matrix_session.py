@@ -27,7 +27,7 @@ class MatrixSession:
 
     def __init__(self, settings: ChatSettings, home: Path, secret: str) -> None:
         self.settings, self.user = settings, settings.user
-        self._api = WebApi(settings, secret)
+        self._api = WebApi(settings, home, secret)
         self._secret, self._token = secret, ""
         self._is_password = False
         place = f"{home.resolve()} {settings.name}"

@@ -42,7 +42,7 @@ _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "video/mp4": "mp4", "image/
 
 def open_chat(settings: ChatSettings, home: Path, secret: str) -> Telegram:
     """Make Telegram ready for a bot, whose token is the secret."""
-    return Telegram(settings, secret)
+    return Telegram(settings, home, secret)
 
 
 class Telegram:
@@ -50,9 +50,9 @@ class Telegram:
 
     can = frozenset({"edit", "buttons", "rooms", "files"})
 
-    def __init__(self, settings: ChatSettings, token: str) -> None:
+    def __init__(self, settings: ChatSettings, home: Path, token: str) -> None:
         self._settings, self._token = settings, token
-        self._api = WebApi(settings, token, SERVER)
+        self._api = WebApi(settings, home, token, SERVER)
         self._bot = ""
 
     async def listen(self, position: str, take: Take) -> None:
@@ -161,7 +161,7 @@ class Telegram:
         if word.lower() == "start":  # what Telegram sends when somebody opens the bot, or a link to it
             word, rest = rest or "help", ""
         line = f"{word} {rest}".strip()
-        return f"{self._settings.called}: {line}" if is_room and bot and self._settings.called else line
+        return f"{self._settings.called}: {line}" if is_room and bot else line
 
     async def _end_press(self, press: Mapping[str, Any]) -> None:
         """Tell Telegram that a press was heard, so that the button rests."""
