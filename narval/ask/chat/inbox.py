@@ -103,13 +103,13 @@ def _take_strange(
         box.send(turn, Reply(text=text, place=message.place))
         return
     if settings.strangers == "element" and not message.room and not message.is_edit:
-        if box.strangers.may(message.sender, at, MOST_OF_A_STRANGER):
-            xml = chat_message(settings, message, person="")
-            raise_if_over_limit(turn, [xml])
+        xml = chat_message(settings, message, person="")
+        if not box.strangers.may(message.sender, at, MOST_OF_A_STRANGER):
+            why = f"wrote more than {MOST_OF_A_STRANGER} messages within a minute"
+        elif not (why := turn.agent.excess_of_elements([xml])):
             with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
                 turn.add(xml, Origin(step=f"{CHAT}:{settings.name}"))
             return
-        why = f"wrote more than {MOST_OF_A_STRANGER} messages within a minute"
     else:
         why = "is nobody's in etc/people.toml: nothing is taken of theirs"
     if box.strangers.is_news(message.sender, at, A_DAY):

@@ -93,7 +93,7 @@ class ChatConnection:
                 why = "the connection was closed"
             except ChatError as error:
                 why, pause = error.message, LONGEST_PAUSE if error.final else pause
-            except _NETWORK as error:
+            except (NarvalError, *_NETWORK) as error:  # what the daemon refuses ends no chat
                 why = str(error) or type(error).__name__
             finally:
                 telling.cancel()

@@ -18,3 +18,16 @@ async def test_C4_a_command_is_answered_and_what_is_none_becomes_an_element(tmp_
         attributes = 'person="ann" chat="phone" thread="ann@example.org" eid="1"'
         assert xml == f"<chat-message {attributes}>the kettle is on</chat-message>"
         await chat.settled()
+
+
+@in_a_loop
+async def test_C17_a_stranger_for_whose_message_memory_has_no_room_keeps_nobody_from_the_chat(
+    tmp_path: Path,
+) -> None:
+    home = make_chat_home(tmp_path, 'strangers = "element"\n[agent]\nelement_bytes = 2000\n')
+    async with chat_at_work(home) as chat:
+        await chat.service.write("short", "eve@example.org")
+        await chat.service.write("long " * 1000, "eve@example.org")
+        assert "runs are under way" in await chat.says("status")
+        assert len((await chat.ask("elements", xpath="chat-message"))["elements"]) == 1
+        await chat.settled()

@@ -329,7 +329,7 @@ def test_C17_in_a_room_a_line_is_of_the_address_that_the_room_says_whatever_its_
 ) -> None:
     async def main() -> None:
         room = f"open@{ROOMS}"
-        home = Home(prosody, tmp_path, rooms=(room,), called="narval")
+        home = Home(prosody, tmp_path, rooms=(f"Open@{ROOMS}",), called="narval")
         forged = f"<x xmlns='http://jabber.org/protocol/muc#user'><item jid='{ANN}'/></x>"
         async with Peer(prosody, "ann") as ann, Peer(prosody, "eve") as eve:
             async with home.connected() as chat:
@@ -349,6 +349,7 @@ def test_C17_in_a_room_a_line_is_of_the_address_that_the_room_says_whatever_its_
                 await ann.until(lambda: "all is well" in ann.texts)
                 assert [message.sender for message in home.taken] == [ANN, EVE, ANN]
                 assert {message.place for message in home.taken} == {room}
+                assert {message.room for message in home.taken} == {f"Open@{ROOMS}"}
             eve.write("forged while away", to=room, kind="groupchat", more=forged)
             await eve.done()
             ann.write("while away", to=room, kind="groupchat")

@@ -18,6 +18,7 @@ from narval.core.errors import OperatorError
 from narval.files.outside.chats import ChatSettings
 from narval.files.people_file import read_people
 from narval.surfaces.chat.contract import ChatError, IncomingFile, Kind, Outgoing, Take
+from narval.surfaces.chat.kinds.xmpp_rooms import Room
 from narval.surfaces.chat.kinds.xmpp_session import Session
 from narval.surfaces.chat.kinds.xmpp_stanzas import bare
 from narval.surfaces.chat.kinds.xmpp_stream import Stream, silence
@@ -33,9 +34,11 @@ class XmppChat:
 
     can = frozenset({"edit", "ids", "rooms", "files"})
 
-    def __init__(self, settings: ChatSettings, home: Path, secret: str, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self, settings: ChatSettings, home: Path, name: str, secret: str, tls: ssl.SSLContext
+    ) -> None:
         self._settings, self._home, self._secret, self._tls = settings, home, secret, tls
-        self._user = bare(settings.user)
+        self._name, self._user = name, bare(settings.user)
         self._tls_ca = home / settings.tls_ca if settings.tls_ca else None
         self._place = _host_and_port(settings.server)
         self._sent: dict[str, None] = {}
@@ -46,7 +49,8 @@ class XmppChat:
     async def listen(self, position: str, take: Take) -> None:
         """Connect, take what came since a position, and then what comes; see `Kind`."""
         stream = Stream(self._user, self._secret, self._tls)
-        session = Session(stream, self._user, self._settings, position, self._sent, self._is_known)
+        rooms = {bare(room): Room(room, self._name) for room in self._settings.rooms}
+        session = Session(stream, self._user, rooms, position, self._sent, self._is_known)
         try:
             await stream.opened(*self._place)
             await session.start(take)
@@ -120,7 +124,7 @@ def open_chat(settings: ChatSettings, home: Path, secret: str) -> Kind:
             f"{expected} tls_ca, a file of certificates: {settings.tls_ca}: {error}"
         ) from None
     try:
-        return XmppChat(settings, home, secret, tls)
+        return XmppChat(settings, home, settings.called or account.user, secret, tls)
     except ValueError:
         raise OperatorError(
             f"{expected} server, a host with or without a port, found {settings.server!r}"

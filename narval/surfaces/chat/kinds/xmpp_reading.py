@@ -103,7 +103,7 @@ class Reading:
             sender=sender,
             place=archive or sender,
             text=said.text,
-            room=archive,
+            room=self._rooms[archive].known_as if archive else "",
             name=resource(message.get("from", "")) if archive else "",
             at=archived.at,
             replies_to=replies_to,

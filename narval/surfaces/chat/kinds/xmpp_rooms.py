@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 from narval.surfaces.chat.contract import ChatError
 from narval.surfaces.chat.kinds.xmpp_stanzas import (
     archive_ids,
+    bare,
     origin_id,
     real_addresses,
     resource,
@@ -27,10 +28,11 @@ _MOST_REMEMBERED = 1_000
 
 
 class Room:
-    """A room, and what was heard of it since it was entered."""
+    """A room, and what was heard of it since it was entered; `known_as` is how the settings write it."""
 
-    def __init__(self, address: str, name: str) -> None:
-        self.address, self.name, self.nick = address, name, name
+    def __init__(self, known_as: str, name: str) -> None:
+        self.known_as, self.address = known_as, bare(known_as)
+        self.name = self.nick = name
         self.is_entered = False
         self.shows_addresses = False
         self.fault: ChatError | None = None

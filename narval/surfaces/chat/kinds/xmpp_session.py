@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
-from narval.files.outside.chats import ChatSettings
 from narval.surfaces.chat.contract import AmbiguousError, ChatError, Incoming, Outgoing, Take
 from narval.surfaces.chat.kinds.xmpp_archive import PAGE, Archives, remember
 from narval.surfaces.chat.kinds.xmpp_reading import Reading
@@ -45,15 +44,14 @@ class Session:
         self,
         stream: Stream,
         user: str,
-        settings: ChatSettings,
+        rooms: Mapping[str, Room],
         position: str,
         sent: dict[str, None],
         is_known: Callable[[str], bool],
     ) -> None:
         self.xml_stream, self._user, self._is_known = stream, user, is_known
         self._archives = Archives(stream, user, position, sent)
-        name = settings.called or user.partition("@")[0]
-        self._rooms = {bare(room): Room(bare(room), name) for room in settings.rooms}
+        self._rooms = rooms
         self._reading = Reading(user, self._archives, self._rooms)
         self._waiting: deque[Element] = deque()
         self._is_news = asyncio.Event()
