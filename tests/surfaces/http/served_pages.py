@@ -25,6 +25,14 @@ MOST = 2_500
 QUERIES = 3
 """So many queries of a page are looked at, as some go on for ever."""
 
+ALIKE = 6
+"""So many addresses of a form are looked at: of pages of runs, parts, elements and examples."""
+
+
+def form_of(address: str) -> str:
+    """An address with 0 for each number, and for each name of an example: those pages are alike."""
+    return re.sub(r"\d+|(?<=/examples/)[\w-]+", "0", address)
+
 
 class GotPage(NamedTuple):
     """An answer."""
@@ -80,17 +88,24 @@ class Browsing:
     def close(self) -> None:
         self._connection.close()
 
-    def crawl(self, *starts: str) -> dict[str, GotPage]:
-        """The answers of all pages that links lead to, and their data."""
+    def crawl(self, *starts: str, all_of: str = "") -> dict[str, GotPage]:
+        """The answers of pages that links lead to, and their data: of each form of address a few, and all
+        of the form `all_of`.
+        """
         seen: dict[str, GotPage] = {}
         paths: Counter[str] = Counter()
+        forms: Counter[str] = Counter()
         waiting = list(starts)
         while waiting:
             address = waiting.pop()
             path = urlsplit(address).path
             if address in seen or paths[path] > QUERIES or path.endswith("/live"):
                 continue
+            form = form_of(path)
+            if forms[form] >= ALIKE and form != all_of:
+                continue
             paths[path] += 1
+            forms[form] += 1
             assert len(seen) < MOST, paths.most_common(10)
             seen[address] = answer = self.get(address)
             if 300 < answer.status < 400:

@@ -30,7 +30,7 @@ def browsing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsing]:
 
 @pytest.fixture(scope="module")
 def crawled(browsing: Browsing) -> dict[str, GotPage]:
-    return browsing.crawl("/a/narval/", "/sessions")
+    return browsing.crawl("/a/narval/", "/sessions", all_of="/a/narval/memory/0")
 
 
 def test_M71_every_page_is_made_of_our_own_elements_alone(crawled: dict[str, GotPage]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from narval.surfaces.http.sessions import FOLDER, Sessions
 from narval.surfaces.web import site as sites
 from tests.surfaces.cli.command_line import NAME, daemon, data, make_home, well
 from tests.surfaces.http.doors import HOME, PLACE
+from tests.surfaces.http.served_pages import ALIKE, form_of
 
 SECRET = "hunter2-sentinel"
 
@@ -60,11 +62,13 @@ def browser(home: Path, person: str = "") -> TestClient:
 def crawled(found: TestClient, start: str) -> dict[str, str]:
     """All pages that links lead to, with their data."""
     seen: dict[str, str] = {}
+    forms: Counter[str] = Counter()
     waiting = [start]
     while waiting and len(seen) < 150:
         path = waiting.pop(0)
-        if path in seen or path.endswith("/live"):
+        if path in seen or path.endswith("/live") or forms[form_of(path)] >= ALIKE:
             continue
+        forms[form_of(path)] += 1
         answer = found.get(path)
         seen[path] = answer.text
         if answer.headers["content-type"].startswith("text/html"):
