@@ -43,19 +43,25 @@ _TAKE = "narval take recipes/reminders.xml"
 
 
 @operation("people")
-async def remind(daemon: Daemon, text: str, chat: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Set a reminder by what a person writes, such as `at 17:30: call Ben`, in the zone of the home.
+async def remind(
+    daemon: Daemon, text: str, chat: str = "", maybe: bool = False, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Set a reminder by what a person writes, such as `at 17:30: call Ben`, in their zone.
 
     It is told in the `chat` of that name, without one by the ways of the home's `notify` elements. The recipe
-    `reminders.tell` is started if it does not wait for reminders yet. Raises RequestError for what cannot be
-    understood, and where no recipe waits for reminders.
+    `reminders.tell` is started if it does not wait for reminders yet. With `maybe`, a text that is about
+    something else sets none, and the answer is empty. Raises RequestError for what cannot be understood, and
+    where no recipe waits for reminders.
     """
-    person, zone = onlooker(daemon, asker) or "", _zone(daemon)
-    now = daemon.rounds.clock.now()
+    person = onlooker(daemon, asker) or ""
+    now, zone = daemon.rounds.clock.now(), _zone(daemon, person)
     try:
-        reminder = reminder_in(text, now, zone) or read_reminder(text, now, zone)
+        found = reminder_in(text, now, zone)
+        reminder = found if found is not None or maybe else read_reminder(text, now, zone)
     except ValueError as error:
         raise RequestError(str(error)) from None
+    if reminder is None:
+        return {}
     xml = _element(reminder, person, chat, zone)
 
     def work(turn: Turn) -> int:
@@ -127,7 +133,7 @@ async def snooze(daemon: Daemon, reminder: int, length: str, *, asker: Asker = P
 
     def work(turn: Turn) -> int:
         element = _own(daemon, reminder, person, follow=False)
-        zone = element.attributes.get("zone") or _zone(daemon)
+        zone = element.attributes.get("zone") or _zone(daemon, element.attributes.get("person", ""))
         tree = element.tree()
         tree.attrib.pop("eid", None)
         has_been = element.eid in daemon.agent.memory.outdated
@@ -167,7 +173,7 @@ def _element(reminder: Reminder, person: str, chat: str, zone: str) -> bytes:
 def _row(daemon: Daemon, element: Element) -> dict[str, Any]:
     """A reminder as it is listed; `at` is None of one whose moment cannot be read, and `shown` says when."""
     attributes, now = element.attributes, daemon.rounds.clock.now()
-    zone = attributes.get("zone") or _zone(daemon)
+    zone = attributes.get("zone") or _zone(daemon, attributes.get("person", ""))
     at = _moment(attributes.get("at"), zone)
     is_moment = at < _NEVER
     return {
@@ -221,8 +227,10 @@ def _may_see_all(daemon: Daemon, person: str | None) -> bool:
     return person is None or daemon.agent.lookup.people.is_operator(person)
 
 
-def _zone(daemon: Daemon) -> str:
-    return daemon.agent.clockwork.zone
+def _zone(daemon: Daemon, person: str = "") -> str:
+    """The zone of a person, without one that of the home."""
+    who = daemon.agent.lookup.people.person(person)
+    return who.zone if who is not None and who.zone else daemon.agent.clockwork.zone
 
 
 # --- who waits for it ---------------------------------------------------------------------------------------

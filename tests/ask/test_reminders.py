@@ -20,6 +20,7 @@ web = "person"
 [people.ben]
 login = "ben"
 web = "person"
+zone = "America/New_York"
 [people.olga]
 login = "olga"
 web = "operator"
@@ -73,6 +74,27 @@ def test_it_is_told_at_its_time_once(home: HomeInTime, agent: Agent) -> None:
     assert told(home) == ["call <Ben> & co"]
     assert by(agent, "ann", "reminders") == []
     assert agent.memory("error") == []
+
+
+def test_the_clock_is_that_of_the_person(home: HomeInTime, agent: Agent) -> None:
+    row = by(agent, "ben", "remind", text="every day 8:00: pills")
+    assert (row["at"], row["shown"], row["zone"]) == (
+        "2026-11-29T08:00:00-05:00",
+        "today 8:00",
+        "America/New_York",
+    )
+    agent.elapse(hours=1)
+    assert told(home) == ["pills"]
+    (row,) = by(agent, "ben", "reminders")
+    assert (row["at"], row["shown"]) == ("2026-11-30T08:00:00-05:00", "tomorrow 8:00")
+
+
+def test_a_text_about_something_else_sets_none_where_it_may_be(agent: Agent) -> None:
+    for text in ("the oven", "at home", "sun: is shining"):
+        assert by(agent, "ann", "remind", text=text, maybe=True) == {}
+    assert by(agent, "ann", "remind", text="in 1h: x", maybe=True)["text"] == "x"
+    with pytest.raises(RequestError, match="expected a time"):
+        by(agent, "ann", "remind", text="remind me soon", maybe=True)
 
 
 def test_one_that_comes_again_is_told_each_time_and_forgotten_by_any_of_its_numbers(

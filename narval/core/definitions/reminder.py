@@ -80,6 +80,12 @@ def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
     return None
 
 
+def may_be_reminder(line: str) -> bool:
+    """True of a line that begins as reminders do; `reminder_in` says if it is one."""
+    start = line.lstrip()
+    return bool(_REMIND.match(start) or (":" in start and _BEGINNING.match(start)))
+
+
 def next_reminder(every: str, last: float, zone: str, now: float | None = None) -> float | None:
     """The moment at which a reminder comes again, in seconds since 1970, in the zone of that name: the first
     after the `last` one, and after `now`; None for one past the calendar.

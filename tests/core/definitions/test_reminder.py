@@ -16,6 +16,7 @@ from narval.core.definitions.reminder import (
     ReminderError,
     iso_moment,
     later,
+    may_be_reminder,
     next_reminder,
     read_reminder,
     read_snooze,
@@ -209,6 +210,7 @@ def test_any_text_is_a_reminder_to_come_or_a_fault_in_a_line(line: str, now: flo
         again = next_reminder(reminder.every, reminder.at, zone)
         assert again is None or again > reminder.at
     assert reminder_in(line, now, zone) in (None, reminder)
+    assert may_be_reminder(line) or reminder_in(line, now, zone) is None
 
 
 @settings(max_examples=examples(200))
