@@ -19,8 +19,8 @@ from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import ChatBox
 
-OF_WORK = frozenset({"worklist", "work_item", "work_log"})
-"""The operations that only read, and that whoever may answer work may ask."""
+OF_WORK = frozenset({"worklist", "work_item", "work_log", "reminders"})
+"""The operations that only read, and that whoever may answer work may ask: they tell them their own."""
 
 
 def check_may_ask(daemon: Daemon, asker: Asker, operation: Operation[..., Any]) -> None:

@@ -19,7 +19,7 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
 from narval.people.chat.messages import Answering, Reply, Taken
-from narval.surfaces.chat import answers
+from narval.surfaces.chat import answers, commands, confirming, reminders
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
@@ -27,19 +27,12 @@ from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
 log = logging.getLogger("narval.chat")
 
 
-async def _first_commands(line: Line) -> Dealt | None:
-    """Do what a command says; None of a line that is none."""
-    match line.text.casefold().split():
-        case ["help"]:
-            return Dealt.saying("You can write: status, help.")
-        case ["status"]:
-            runs = (await line.ask("status"))["runs"]
-            return Dealt.saying(f"{runs['active']} runs are under way, {runs['failed']} failed.")
-    return None
-
-
-HANDLERS: Sequence[Handler] = (answers.handle, _first_commands, answers.handle_rest)
-"""The handlers, in the order in which a line is tried: an answer to what was asked, a command, a reminder."""
+HANDLERS: Sequence[Handler] = (
+    confirming.handle, answers.handle, commands.handle, reminders.handle, answers.handle_rest,
+)  # fmt: skip
+"""The handlers, in the order in which a line is tried: what was asked back, an answer to what was asked, a
+command, a reminder.
+"""
 
 NOT_UNDERSTOOD = "I do not understand that, and nothing waits for it. `help` says what you can write."
 """The reply to a line that becomes an element for which no condition waits."""
@@ -59,6 +52,7 @@ class Dealing:
     def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
         self._chat, self._kind, self._asks, self._home = chat, kind, asks, home
         self._called = chat.called or own
+        self._asked_back: dict[str, Any] = {}
         self._told_unreadable: set[str] = set()
         """The places that were told that what is encrypted cannot be read."""
 
@@ -97,7 +91,7 @@ class Dealing:
         text = taken.message.text
         if taken.message.room:
             text = without_name(text, self._called) or ""
-        line = Line(self._chat, taken, person, text.strip(), self._asks)
+        line = Line(self._chat, taken, person, text.strip(), self._asks, self._home, self._asked_back)
         for handle in HANDLERS:
             try:
                 dealt = await handle(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -23,10 +24,19 @@ class Line:
     """A line that a person wrote, and the way to ask operations in their name."""
 
     def __init__(
-        self, chat: ChatSettings, taken: Taken, person: Mapping[str, Any], text: str, asks: Asks
+        self,
+        chat: ChatSettings,
+        taken: Taken,
+        person: Mapping[str, Any],
+        text: str,
+        asks: Asks,
+        home: Path,
+        asked_back: dict[str, Any],
     ) -> None:
         self.chat, self.taken, self.person, self.text = chat, taken, person, text
-        self._asks = asks
+        self._asks, self.home = asks, home
+        self.asked_back = asked_back
+        """The question that each person was asked back last, by name (confirming.py)."""
         self.asked_once = False
         """True once an operation was asked that is done once for this line."""
 

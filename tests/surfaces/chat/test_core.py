@@ -12,7 +12,7 @@ from tests.surfaces.chat.at_work import chat_at_work, make_chat_home
 async def test_C4_a_command_is_answered_and_what_is_none_becomes_an_element(tmp_path: Path) -> None:
     async with chat_at_work(make_chat_home(tmp_path)) as chat:
         assert "status" in await chat.says("help")
-        assert "runs are under way" in await chat.says("Status")
+        assert "runs under way" in await chat.says("Status")
         assert "nothing waits for it" in await chat.says("the kettle is on")
         (xml,) = [row["xml"] for row in (await chat.ask("elements", xpath="chat-message"))["elements"]]
         attributes = 'person="ann" chat="phone" thread="ann@example.org" eid="1"'

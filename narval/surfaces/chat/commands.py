@@ -1,0 +1,219 @@
+"""Commands of a chat: operations, in short forms for a telephone.
+
+A line is a command if it begins with its word and goes on as its row says; any other is about something else.
+What a person may not do is refused by the operation, in its words. `start` and `cancel` of what acts outside
+ask back once. Answers to work stand in the table for `help`; `answers.py` deals with them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from narval.core.errors import NarvalError
+from narval.surfaces.chat import short_forms
+from narval.surfaces.chat.confirming import Question, ask_back
+from narval.surfaces.chat.line import Dealt, Line
+from narval.surfaces.chat.short_forms import Clock
+from narval.system.zone import machine_zone
+
+READERS, WORKERS = frozenset({"reader", "operator"}), frozenset({"person", "operator"})
+OPERATORS = READERS & WORKERS
+EVERYBODY = READERS | WORKERS
+"""The rights on pages of those who may give a command."""
+
+NUMBER = r"(?P<number>[0-9]{1,18})"
+NAME = r"(?P<name>[\w.:-]+)"
+
+
+class ChatCommand(NamedTuple):
+    """A command of a chat."""
+
+    word: str
+    """The word by which it begins."""
+    form: str
+    """What follows the word, as people are told."""
+    does: str
+    """What it does, in a line."""
+    roles: frozenset[str]
+    """The rights on pages of those who may give it."""
+    rest: str = ""
+    """The pattern of what follows the word."""
+    act: Callable[[Line, re.Match[str]], Awaitable[str | Question]] | None = None
+    """Its effect; None of what others deal with."""
+    is_private: bool = True
+    """True if its answer is not told in a room."""
+
+    @property
+    def usage(self) -> str:
+        """The command as people write it."""
+        return f"{self.word} {self.form}".rstrip()
+
+
+async def _status(line: Line, _: re.Match[str]) -> str:
+    return short_forms.status(await line.ask("status"), _clock(line))
+
+
+async def _work(line: Line, _: re.Match[str]) -> str:
+    most = short_forms.MOST_LINES
+    return short_forms.work(await line.ask("worklist", limit=most), _clock(line))
+
+
+async def _show(line: Line, said: re.Match[str]) -> str:
+    """What has a number: an item of work, else a run, else an element."""
+    number = int(said["number"])
+    try:
+        return short_forms.item(await line.ask("work_item", item=number), _clock(line))
+    except NarvalError as error:
+        refused = error
+    if not may(line, READERS):
+        raise refused
+    try:
+        return short_forms.run(await line.ask("show", run=number), _clock(line))
+    except NarvalError:
+        return short_forms.element(await line.ask("element", eid=number))
+
+
+async def _runs(line: Line, _: re.Match[str]) -> str:
+    return short_forms.runs(await line.ask("runs", limit=short_forms.MOST_LINES), _clock(line))
+
+
+async def _why(line: Line, said: re.Match[str]) -> str:
+    return short_forms.why(await line.ask("why", run=int(said["number"])))
+
+
+async def _memory(line: Line, said: re.Match[str]) -> str:
+    found = await line.ask("elements", xpath=said["name"], current=True, limit=5)
+    return short_forms.elements(said["name"], found["elements"])
+
+
+async def _add(line: Line, said: re.Match[str]) -> str:
+    added = await line.once("add", elements=[said["xml"].encode()])
+    numbers = ", ".join(map(str, added["eids"]))
+    return "\n".join([f"added: {numbers}", *added.get("warnings", ())])
+
+
+async def _start(line: Line, said: re.Match[str]) -> str | Question:
+    name = said["name"]
+
+    async def start(answer: Line) -> str:
+        run = await answer.once("start", name=name)
+        return f"{run['eid']} {run['name']} has started; `show {run['eid']}` tells more"
+
+    if may(line, OPERATORS) and await _acts_outside(line, name):
+        return Question(f"{name} acts outside the home. Start it?", start)
+    return await start(line)
+
+
+async def _cancel(line: Line, said: re.Match[str]) -> str | Question:
+    number = int(said["number"])
+
+    async def cancel(answer: Line) -> str:
+        run = await answer.once("cancel", run=number)
+        return f"{run['eid']} {run['name']} is {run['state']}"
+
+    if may(line, OPERATORS):
+        run = await line.ask("show", run=number)
+        if run["phase"] == "active" and await _acts_outside(line, run["name"]):
+            return Question(f"{number} {run['name']} acts outside the home. End it?", cancel)
+    return await cancel(line)
+
+
+async def _propose(line: Line, said: re.Match[str]) -> str:
+    name = (await line.once("draft", wish=said["text"]))["name"]
+    return (
+        f"A model drafts {name}; nothing of it runs before it is accepted, at the terminal or on the pages "
+        f"(narval proposals show {name})."
+    )
+
+
+async def _reminders(line: Line, _: re.Match[str]) -> str:
+    return short_forms.reminders(await line.ask("reminders"))
+
+
+async def _forget(line: Line, said: re.Match[str]) -> str:
+    row = await line.once("forget_reminder", reminder=int(said["number"]))
+    return f"{row['reminder']} is forgotten: {short_forms.short(row['text'])}"
+
+
+async def _snooze(line: Line, said: re.Match[str]) -> str:
+    row = await line.once("snooze", reminder=int(said["number"]), length=said["length"])
+    return short_forms.reminder(row)
+
+
+async def _help(line: Line, _: re.Match[str]) -> str:
+    usages = [command.usage for command in TABLE if may(line, command.roles)]
+    return "You can write: " + "; ".join(usages)
+
+
+TABLE = (
+    ChatCommand("status", "", "how things stand", READERS, act=_status, is_private=False),
+    ChatCommand("work", "", "what you are asked", EVERYBODY, act=_work),
+    ChatCommand("show", "N", "an item, a run or an element", EVERYBODY, NUMBER, _show),
+    ChatCommand("answer", "N OUTCOME [FIELD=VALUE …]", "answer what you are asked", WORKERS),
+    ChatCommand("claim", "N", "take it on, so that no one else does", WORKERS),
+    ChatCommand("release", "N", "give it back", WORKERS),
+    ChatCommand(
+        "remind me", "TIME: TEXT", "be told at a time, such as at 17:30 or every monday 8:00", WORKERS
+    ),
+    ChatCommand("reminders", "", "your reminders to come", WORKERS, act=_reminders),
+    ChatCommand("forget", "N", "take a reminder back", WORKERS, NUMBER, _forget),
+    ChatCommand("snooze", "N 1h", "put a reminder off", WORKERS, rf"{NUMBER}\s+(?P<length>\S.*)", _snooze),
+    ChatCommand("runs", "", "the newest runs", READERS, act=_runs),
+    ChatCommand("why", "N", "what a run waits for", READERS, NUMBER, _why),
+    ChatCommand("start", "NAME", "start a definition", OPERATORS, NAME, _start),
+    ChatCommand("cancel", "N", "end a run", OPERATORS, NUMBER, _cancel),
+    ChatCommand("add", "<xml>", "add an element to memory", OPERATORS, r"(?P<xml><.*)", _add),
+    ChatCommand("memory", "NAME", "the newest elements of a name", READERS, NAME, _memory),
+    ChatCommand("propose", "TEXT", "have a model draft a definition", OPERATORS, r"(?P<text>.+)", _propose),
+    ChatCommand("help", "", "what you can write", EVERYBODY, act=_help, is_private=False),
+)
+"""The commands, in the order in which they are told."""
+
+_BY_WORD = {command.word: command for command in TABLE if command.act is not None}
+_LINE = re.compile(r"(?P<word>[A-Za-z]+)[^\S\n]*(?P<rest>.*)", re.DOTALL)
+
+
+async def handle(line: Line) -> Dealt | None:
+    """Do what a command says; None of a line that is none. Raises NarvalError."""
+    return await command(line, line.text)
+
+
+async def command(line: Line, text: str) -> Dealt | None:
+    """Do what a text says as a command of who wrote a line; None where it is none. Raises NarvalError."""
+    read = _LINE.fullmatch(text.strip())
+    row = _BY_WORD.get(read["word"].lower()) if read is not None else None
+    if read is None or row is None or row.act is None:
+        return None
+    rest = read["rest"].strip()
+    private_to = line.name if row.is_private and line.is_in_room else ""
+    if not rest and row.rest:
+        return Dealt.saying(f"expected `{row.usage}`: {row.does}", private_to=private_to)
+    said = re.fullmatch(row.rest, rest, re.DOTALL)
+    if said is None:
+        return None
+    answer = await row.act(line, said)
+    if isinstance(answer, Question):
+        return ask_back(line, answer, private_to=private_to)
+    return Dealt.saying(answer, private_to=private_to)
+
+
+def may(line: Line, roles: frozenset[str]) -> bool:
+    """True if who wrote a line has one of these rights on pages; the operations decide."""
+    return line.person["web"] in roles
+
+
+def _clock(line: Line) -> Clock:
+    """The clock of who wrote a line."""
+    return Clock(time.time(), line.person["zone"] or machine_zone())
+
+
+async def _acts_outside(line: Line, name: str) -> bool:
+    """True if a definition needs something outside the home."""
+    try:
+        rows = (await line.ask("grants", name=name))["definitions"]
+    except NarvalError:
+        return False  # there is none: starting it says so
+    return any(need["outside"] for row in rows for need in row["needs"])
