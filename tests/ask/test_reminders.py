@@ -231,3 +231,14 @@ def test_one_that_was_set_in_a_chat_is_told_there(home: HomeInTime) -> None:
             agent.ask("chat_sent", chat="phone", id=row["id"], message_ids=["m"])
         assert agent.memory("error") == []
     assert told(home) == []
+
+
+def test_what_cannot_be_told_in_its_chat_is_told_by_the_ways_of_the_home(
+    home: HomeInTime, agent: Agent
+) -> None:
+    agent.start("reminders.tell")
+    agent.add("<reminder at='2026-11-29T13:30' every='day 8:00' person='ann' chat='gone'>pills</reminder>")
+    agent.until_idle()
+    agent.elapse(hours=1)
+    assert told(home) == ["pills"]
+    assert [row["shown"] for row in by(agent, "ann", "reminders")] == ["tomorrow 8:00"]
