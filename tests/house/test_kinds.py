@@ -38,6 +38,7 @@ ALLOWED: dict[str, str] = {
     "narval.trials.simulate.names": "recipe and work are attributes of scenarios",
     "narval.trials.simulate.work": "people answer work in scenarios",
     "narval.surfaces.cli": "the order in which help shows commands",
+    "narval.surfaces.chat.commands": "people see by a command what they are asked",
     "narval.surfaces.cli.memory": "a home is opened to work",
     "narval.surfaces.cli.session": "a home is opened to work",
     "narval.surfaces.python.task": "programs in Python work as tasks",

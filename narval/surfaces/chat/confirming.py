@@ -24,7 +24,7 @@ class Question(NamedTuple):
     """A question, and what is done by the line that says yes; it gives the answer."""
 
     text: str
-    do: Callable[[Line], Awaitable[str]]
+    do: Callable[[Line], Awaitable[str | Dealt]]
 
 
 class AskedBack(NamedTuple):
@@ -66,8 +66,8 @@ async def handle(line: Line) -> Dealt | None:
     del line.asked_back[line.name]
     if word not in (YES, NO) or time.monotonic() > asked.until:
         return None
-    text = await asked.question.do(line) if word == YES else "Nothing was done."
-    return Dealt.saying(text, private_to=asked.private_to)
+    answer = await asked.question.do(line) if word == YES else "Nothing was done."
+    return answer if isinstance(answer, Dealt) else Dealt.saying(answer, private_to=asked.private_to)
 
 
 async def _is_about_work(line: Line) -> bool:

@@ -19,7 +19,7 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
 from narval.people.chat.messages import Answering, Reply, Taken
-from narval.surfaces.chat import answers, commands, confirming, reminders
+from narval.surfaces.chat import answers, commands, confirming, model, reminders
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
@@ -29,9 +29,10 @@ log = logging.getLogger("narval.chat")
 
 HANDLERS: Sequence[Handler] = (
     confirming.handle, answers.handle, commands.handle, reminders.handle, answers.handle_rest,
+    model.handle,
 )  # fmt: skip
 """The handlers, in the order in which a line is tried: what was asked back, an answer to what was asked, a
-command, a reminder.
+command, a reminder, what a model proposes for it.
 """
 
 NOT_UNDERSTOOD = "I do not understand that, and nothing waits for it. `help` says what you can write."
