@@ -56,8 +56,9 @@ async def remind(
     person = onlooker(daemon, asker) or ""
     now, zone = daemon.rounds.clock.now(), _zone(daemon, person)
     try:
-        found = reminder_in(text, now, zone)
-        reminder = found if found is not None or maybe else read_reminder(text, now, zone)
+        reminder = reminder_in(text, now, zone)
+        if reminder is None and not maybe:
+            reminder = read_reminder(text, now, zone)
     except ValueError as error:
         raise RequestError(str(error)) from None
     if reminder is None:

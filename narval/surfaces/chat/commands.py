@@ -34,13 +34,13 @@ class ChatCommand(NamedTuple):
     word: str
     """The word by which it begins."""
     form: str
-    """What follows the word, as people are told."""
+    """The rest of it, as people are told."""
     does: str
-    """What it does, in a line."""
+    """Its effect, in a line."""
     roles: frozenset[str]
     """The rights on pages of those who may give it."""
     rest: str = ""
-    """The pattern of what follows the word."""
+    """The pattern of its rest."""
     act: Callable[[Line, re.Match[str]], Awaitable[str | Question]] | None = None
     """Its effect; None of what others deal with."""
     is_private: bool = True
@@ -62,7 +62,7 @@ async def _work(line: Line, _: re.Match[str]) -> str:
 
 
 async def _show(line: Line, said: re.Match[str]) -> str:
-    """What has a number: an item of work, else a run, else an element."""
+    """Show an item of work, else a run, else an element."""
     number = int(said["number"])
     try:
         return short_forms.item(await line.ask("work_item", item=number), _clock(line))
@@ -85,8 +85,8 @@ async def _why(line: Line, said: re.Match[str]) -> str:
 
 
 async def _memory(line: Line, said: re.Match[str]) -> str:
-    found = await line.ask("elements", xpath=said["name"], current=True, limit=5)
-    return short_forms.elements(said["name"], found["elements"])
+    page = await line.ask("elements", xpath=said["name"], current=True, limit=5)
+    return short_forms.elements(said["name"], page["elements"])
 
 
 async def _add(line: Line, said: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.ask.asker import CHAT_SESSION
 from narval.files.outside.chats import ChatSettings
@@ -32,13 +33,27 @@ class Line:
         asks: Asks,
         home: Path,
         asked_back: dict[str, Any],
+        done_once: set[str] | None = None,
     ) -> None:
         self.chat, self.taken, self.person, self.text = chat, taken, person, text
         self._asks, self.home = asks, home
         self.asked_back = asked_back
         """The question that each person was asked back last, by name (confirming.py)."""
-        self.asked_once = False
-        """True once an operation was asked that is done once for this line."""
+        self._done_once = set[str]() if done_once is None else done_once
+        """The operations that were asked to be done once for this message."""
+
+    @property
+    def asked_once(self) -> bool:
+        """True once an operation was asked that is done once for this message."""
+        return bool(self._done_once)
+
+    def rewritten(self, text: str) -> Line:
+        """The same message with another text, as if that had been written by itself."""
+        message = replace(self.message, text=text, button="", replies_to="")
+        taken = replace(self.taken, message=message)
+        return Line(
+            self.chat, taken, self.person, text, self._asks, self.home, self.asked_back, self._done_once
+        )
 
     @property
     def message(self) -> Incoming:
@@ -61,7 +76,7 @@ class Line:
 
     async def once(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation that alters something, done once for this line. Raises NarvalError."""
-        self.asked_once = True
+        self._done_once.add(method)
         message = f"{self.chat.name}/{self.taken.number}"
         return await self._asks.ask(
             method, acting_as=self.name, session=self._session, once=message, **params

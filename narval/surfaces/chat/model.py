@@ -11,9 +11,6 @@ import asyncio
 import json
 import logging
 from contextvars import copy_context
-from copy import copy
-
-from msgspec.structs import replace
 
 from narval.calls.context import CallContext
 from narval.calls.models.chat import ask_model
@@ -92,17 +89,12 @@ def _table(line: Line) -> list[commands.ChatCommand]:
 
 async def _done(answer: Line, proposed: str) -> str | Dealt:
     """Do a command that was proposed, by the line that says yes. Raises NarvalError."""
-    said = copy(answer)
-    said.text = proposed
-    said.taken = replace(answer.taken, message=replace(answer.message, button="", replies_to=""))
-    try:
-        for one in _HANDLERS:
-            if (dealt := await one(said)) is not None:
-                break
-        else:
-            return f"that is no command: {proposed}"
-    finally:
-        answer.asked_once = said.asked_once
+    line = answer.rewritten(proposed)
+    for one in _HANDLERS:
+        if (dealt := await one(line)) is not None:
+            break
+    else:
+        return f"that is no command: {proposed}"
     again = answer.asked_back.pop(answer.name, None)  # the yes was to this very command
     return dealt if again is None else await again.question.do(answer)
 

@@ -25,8 +25,9 @@ def _lines(head: str, rows: Iterable[str], more: str = "") -> str:
     """A head and as many rows as there is room for, with what tells of others."""
     rows = list(rows)
     room = MOST_LINES - 1 - bool(more)
-    shown = rows if len(rows) <= room else [*rows[: room - 1], f"… {len(rows) - room + 1} more"]
-    return "\n".join(short(line) for line in (head, *shown, *([more] if more else [])))
+    if len(rows) > room:
+        rows = [*rows[: room - 1], f"… {len(rows) - room + 1} more"]
+    return "\n".join(short(line) for line in (head, *rows, *([more] if more else [])))
 
 
 def when(moment: str | None, now: float, zone: str) -> str:
@@ -46,7 +47,7 @@ class Clock:
 
 
 def status(answer: Row, clock: Clock) -> str:
-    """How things stand: what needs attention, gravest first."""
+    """The state of the home: what needs attention, gravest first."""
     runs, asked = answer["runs"], answer["waits_for"]["person"]
     failed = f", {runs['failed']} failed" if runs["failed"] else ""
     head = f"{counted(runs['active'], 'run')} under way{failed}"
@@ -59,7 +60,7 @@ def status(answer: Row, clock: Clock) -> str:
 
 
 def work(rows: Sequence[Row], clock: Clock) -> str:
-    """What a person is asked, the most pressing first."""
+    """The items that a person is asked, the most pressing first."""
     if not rows:
         return "nothing is asked of you"
     more = f"`show {rows[0]['item']}` tells more, `answer {rows[0]['item']} OUTCOME` answers"
@@ -84,10 +85,10 @@ def item(row: Row, clock: Clock) -> str:
         answer = f"{row['state']}: {row['outcome'] or 'no outcome'}"
     text = [line[1:].strip() for line in row["text"].splitlines() if line.startswith("|")]
     text = [line for line in text if line and line != row["title"]]
-    told, rest = text[:_TEXT_LINES], []
+    rest = []
     if len(text) > _TEXT_LINES:
         rest = ["… the rest is in the message that asked, or on the pages"]
-    return _lines(_item_line(row, clock), [*told, *rest], answer)
+    return _lines(_item_line(row, clock), [*text[:_TEXT_LINES], *rest], answer)
 
 
 def runs(rows: Sequence[Row], clock: Clock) -> str:
