@@ -149,7 +149,7 @@ async def _help(line: Line, _: re.Match[str]) -> str:
 
 
 TABLE = (
-    ChatCommand("status", "", "how things stand", READERS, act=_status, is_private=False),
+    ChatCommand("status", "", "how things stand", READERS, act=_status),
     ChatCommand("work", "", "what you are asked", EVERYBODY, act=_work),
     ChatCommand("show", "N", "an item, a run or an element", EVERYBODY, NUMBER, _show),
     ChatCommand("answer", "N OUTCOME [FIELD=VALUE …]", "answer what you are asked", WORKERS),

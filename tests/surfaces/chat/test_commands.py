@@ -177,4 +177,6 @@ async def test_in_a_room_what_is_private_is_told_between_two(tmp_path: Path) -> 
         await chat.says("narval: work", place="team", room="team")
         assert chat.service.sent[-1].place == "ann@example.org"
         await chat.says("narval: status", place="team", room="team")
+        assert chat.service.sent[-1].place == "ann@example.org", "what is asked of people has a title"
+        await chat.says("narval: help", place="team", room="team")
         assert chat.service.sent[-1].place == "team"
