@@ -8,6 +8,8 @@ import secrets
 import time
 from typing import Any
 
+import msgspec
+
 LINK = "link"
 """The scope of results that has how far each sender of the peer has come, by its id; and, as `MET`, what the
 peer was as the link began last.
@@ -19,12 +21,16 @@ FORMER = "former links"
 """The scope of results whose keys are what the peer was before, and is no more."""
 
 RESTORED = "restored"
-"""The scope of results that has the number of the last message of each sender here, by its id, as a backup of
-the store was put back.
+"""The scope of results that has, by each incarnation that a backup which was put back has made, the number of
+the last message of each sender here, by its id, as it was there.
 """
 
 INCARNATION = "incarnation"
 """The fact that has the incarnation of the store once a backup was put back; before, the row's id is it."""
+
+encode_numbers = msgspec.msgpack.Encoder().encode
+decode_numbers = msgspec.msgpack.Decoder(dict[str, int]).decode
+"""Write and read the numbers of a row of `RESTORED`."""
 
 _PEERS = "SELECT agent FROM agents WHERE substr(name, 1, 1) = '@'"
 
@@ -35,7 +41,6 @@ SELECT agents.id, max(sent.number) FROM agents JOIN (
 ) AS sent ON sent.sender = agents.agent GROUP BY agents.id"""
 """The last message that each agent has sent to a peer: one that waits, or the last that was taken."""
 
-_NO_RESULT = "DELETE FROM results WHERE agent = ? AND scope = ?"
 _RESULT = "INSERT INTO results VALUES (?, ?, ?, ?, ?)"
 _NO_FACT = 'DELETE FROM meta WHERE agent = ? AND "key" = ?'
 _FACT = "INSERT INTO meta VALUES (?, ?, ?)"
@@ -51,8 +56,7 @@ def renew_links(target: Any, mark: str) -> None:
 
     for (agent,) in target.execute(_PEERS).fetchall():
         sent = execute(_SENT, agent, agent).fetchall()
-        execute(_NO_RESULT, agent, RESTORED)
-        for id, number in sent:
-            execute(_RESULT, agent, RESTORED, id, time.time(), str(number).encode())
+        later = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # the other side tells later ones from earlier
+        execute(_RESULT, agent, RESTORED, later, time.time(), encode_numbers(dict(sent)))
         execute(_NO_FACT, agent, INCARNATION)
-        execute(_FACT, agent, INCARNATION, secrets.token_hex(16))
+        execute(_FACT, agent, INCARNATION, later)

@@ -62,13 +62,13 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The numbers of one side as a link begins, by the id of its sender: the last message that was sent, and
     the last that is not kept any more because the other side has taken it.
 
-    `restored` has the last that was sent as the store was when a backup of it was put back; `names` are those
-    of the senders.
+    `restored` has, by each incarnation that a backup which was put back has made, the last that was sent as
+    it was there; `names` are those of the senders.
     """
 
     sent: _Numbers = {}
     dropped: _Numbers = {}
-    restored: _Numbers = {}
+    restored: dict[_Id, _Numbers] = {}
     names: dict[_Id, _Sender] = {}
 
 

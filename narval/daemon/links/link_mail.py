@@ -34,7 +34,7 @@ from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.files.agents.settings import AgentSettings
 from narval.store.batch import AgentRow, MessageRow, ResultRow, TakenRow
-from narval.store.links import FORMER, INCARNATION, LINK, MET, RESTORED
+from narval.store.links import FORMER, INCARNATION, LINK, MET, RESTORED, decode_numbers
 from narval.store.store import ALL, AgentStore
 
 log = logging.getLogger("narval.links")
@@ -135,7 +135,7 @@ class LinkMailbox(Mailbox):
         reached = dict[str, int]()
         for id, number, name in senders_there(self._store):
             reached[id], self._names[id] = number, name
-        restored = {row.key: int(row.data) for row in self._store.results(RESTORED)}
+        restored = {row.key: decode_numbers(row.data) for row in self._store.results(RESTORED)}
         former = (
             (link, of) for row in self._store.results(FORMER) for link, _, of in [row.key.partition(".")]
         )

@@ -200,7 +200,7 @@ class LinkState:
             run=self._run,
             number=self._frames,
             answers=answers,
-            meets=f"{self.met.link}.{self.met.incarnation}" if self.is_begun else "",
+            meets=f"{self.met.link}.{self.met.incarnation}" if self.met.link else "",
             asks=self._asks,
             standing=self.out.standing() if self._shows else None,
             messages=self.out.batch(self._frames) if self.is_begun else (),
@@ -228,7 +228,7 @@ class LinkState:
         if frame.standing is None and not is_same:
             self._shows = self._asks = True
             return Heard()
-        if other in self._former:
+        if other in self._former or self._is_older(frame):
             raise LinkFaultError(
                 f"the store of the other side is one that another took the place of: {_BY_HAND}"
             )
@@ -278,6 +278,11 @@ class LinkState:
         self._other_run, self._other_frame = frame.run, 0
         self.held.clear()
 
+    def _is_older(self, frame: Frame) -> bool:
+        """True of a frame of the same link that comes late, from before a backup was put back there."""
+        of_link = self.met.link == frame.link
+        return of_link and _order(frame.link, frame.incarnation) < _order(frame.link, self.met.incarnation)
+
     def _newly_taken(self, taken: Mapping[str, int]) -> dict[str, int]:
         """The numbers up to which nothing is to be kept any more. Raises LinkFaultError."""
         new = dict[str, int]()
@@ -295,18 +300,20 @@ class LinkState:
 
     def _meet(self, frame: Frame, standing: Standing) -> Heard:
         """The differences that there are as a link begins. Raises LinkFaultError."""
-        before, met = self.met, Met(frame.link, frame.incarnation, self.incarnation)
+        before = self.met
+        is_known = frame.meets == f"{self.link}.{self.incarnation}"  # else what it says may be from before
+        met = Met(frame.link, frame.incarnation, self.incarnation if is_known else before.own)
         reached, differences = dict(self.reached), list[Difference]()
         is_another = bool(before.link) and before[:2] != met[:2]
         if is_another:
-            first_new = standing.restored if before.link == met.link else {}
+            later = _later(before, frame, standing) or [{}]
             for sender_id, number in self.reached.items():
-                reached[sender_id] = min(number, first_new.get(sender_id, 0))
+                reached[sender_id] = min(number, *(sent.get(sender_id, 0) for sent in later))
                 if reached[sender_id] < number and before.link == met.link:
                     differences.append(Difference(sender_id, reached[sender_id] + 1, number, "again"))
         for sender_id, number in standing.dropped.items():
             if (here := reached.get(sender_id, 0)) < number:
-                if before == met:
+                if before == met and before.own == self.incarnation:
                     raise LinkFaultError(
                         f"messages {here + 1} to {number} of the agent {sender_id} there are not in this "
                         f"store, which has taken them by what is told there: {_BY_HAND}"
@@ -322,6 +329,19 @@ class LinkState:
         corrected = {id: number for id, number in reached.items() if number != self.reached.get(id, 0)}
         former = (before.link, before.incarnation) if is_another else None
         return Heard(met if before != met else None, former, tuple(differences), corrected)
+
+
+def _later(before: Met, frame: Frame, standing: Standing) -> list[Mapping[str, int]]:
+    """The numbers that were sent as each backup was put back since the link began last; none of another."""
+    if before.link != frame.link:
+        return []
+    begun = _order(frame.link, before.incarnation)
+    return [sent for of, sent in standing.restored.items() if _order(frame.link, of) > begun]
+
+
+def _order(link: str, incarnation: str) -> str:
+    """The order of the incarnations of a store: the first is the id of the link, later ones grow."""
+    return "" if incarnation == link else incarnation
 
 
 _BY_HAND = (

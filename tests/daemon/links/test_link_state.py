@@ -22,7 +22,7 @@ class Side:
         self.link, self.incarnation = link, link
         self.sent = self.dropped = 0
         self.rows: list[int] = []
-        self.restored: dict[str, int] = {}
+        self.restored: dict[str, dict[str, int]] = {}
         self.met, self.former, self.reached = Met(), set[tuple[str, str]](), dict[str, int]()
         self.got: list[int] = []
         self.told: list[Difference] = []
@@ -69,7 +69,8 @@ class Side:
         """Put a copy back: with a new incarnation as `narval restore` does, without one by hand."""
         self.sent, self.dropped, self.rows, self.met, self.former, self.reached = copy  # type: ignore[assignment]
         if incarnation:
-            self.incarnation, self.restored = incarnation, {SHOP: self.sent}
+            self.incarnation = incarnation
+            self.restored[incarnation] = {SHOP: self.sent}
         self.start()
 
 
