@@ -156,12 +156,45 @@ async def test_C9_who_may_grant_does_so_by_chat(tmp_path: Path) -> None:
     async with chat_at_work(made) as chat:
         asked = await chat.service.answers(3)
         assert "w.send" in asked[0].text
+        assert "<need>host here</need>" in asked[0].text, "the server of the chat"
         assert "only the owner and operators" in await says(chat, "1", "ben@example.org")
         assert "rob is a reader" in await says(chat, "1", "rob@example.org")
         assert (await says(chat, "grant")).endswith("is done: grant")
         await start(chat, "w.send", b'<chat-out to="ann">Hello</chat-out>')
         async with asyncio.timeout(20):
             while "Hello" not in chat.service.texts:
+                await asyncio.sleep(0.01)
+
+
+TELLS = """<recipe group="w" name="tell" start_step="read" end_step="send">
+  <step id="read" type="action" target="files.read_text">
+    <arguments><file path="data/note"/></arguments>
+  </step>
+  <step id="send" type="action" target="chat.send">
+    <arguments><chat-out to="rob">It says: {$read}</chat-out></arguments>
+  </step>
+  <transition id="t"><in idref="read"/><out idref="send"/></transition>
+</recipe>"""
+
+
+@in_a_loop
+async def test_C9_C11_what_came_from_outside_is_sent_by_chat_once_somebody_says_so_there(
+    tmp_path: Path,
+) -> None:
+    made = home(tmp_path, f'ways = ["chat"]\n{PEOPLE}')
+    (tmp_path / "etc/trust.toml").write_text('[[rule]]\nfrom = "file"\naction = "chat.send"\nthen = "ask"\n')
+    (tmp_path / "recipes/trust.xml").write_text((shipped() / "recipes/trust.xml").read_text())
+    (tmp_path / "recipes/tell.xml").write_text(TELLS)
+    (tmp_path / "data/note").write_text("[*click*](https://x.example) @all")
+    async with chat_at_work(made) as chat:
+        await start(chat, "w.tell")
+        asked = await chat.service.answers(3)
+        assert all("Call: chat.send" in message.text for message in asked)
+        assert "is labelled file; the rule on line 1 of etc/trust.toml asks" in asked[0].text
+        assert "only the owner and operators" in await says(chat, "always", "ben@example.org")
+        assert re.fullmatch(r"\d+ is done: once", await says(chat, "once"))
+        async with asyncio.timeout(20):
+            while "It says: [*click*](https://x.example) @all" not in chat.service.texts:
                 await asyncio.sleep(0.01)
 
 
