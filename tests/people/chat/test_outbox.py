@@ -12,6 +12,7 @@ import pytest
 import narval
 from narval.ask.asker import Asker
 from narval.ask.operations import invoke
+from narval.calls.context import CallContext
 from narval.system.clock import SimulatedClock
 
 PEOPLE = """
@@ -187,6 +188,15 @@ def test_C11_an_action_sends_to_people_and_rooms_once(home: Home) -> None:
         "ann", "team@rooms.example.org"
     ]  # fmt: skip
     assert not home.outgoing()
+
+
+def test_C12_a_call_that_is_made_again_sends_once(home: Home) -> None:
+    outbox, call = home.agent.daemon.main_loop.chats, CallContext("a.7", 7, "send")
+    for _ in range(2):
+        home.agent.runner.run(outbox.send(call, "ann", "Hello"))
+    assert [row["id"] for row in home.sends()] == ["a.7"]
+    home.agent.runner.run(outbox.send(call, "ann", "Hello"))
+    assert not home.outgoing(), "nor once it is sent"
 
 
 def test_C11_a_notice_goes_by_chat(home: Home) -> None:
