@@ -6,20 +6,24 @@ from msgspec.structs import replace
 
 from narval.agent.turn import Turn
 from narval.people.chat.boxes import FORM, OUT, SENT, ChatBox, ChatBoxes
-from narval.people.chat.messages import ASKED, CLOSED, ENDED, Answering, Asked, Reply, Sent, Taken
+from narval.people.chat.messages import ASKED, CLOSED, ENDED, Answering, Asked, Outbound, Reply, Sent, Taken
 
 
 def asked_in(box: ChatBox, person: str) -> list[Asked]:
-    """The items that a person was asked about and that wait, each once, in the order of the last messages."""
+    """The items that a person was asked about and that wait, each once, in the order of the last messages.
+
+    A message that is being sent may have come already, though nobody has recorded it.
+    """
     waiting = dict[tuple[str, int], Asked]()
-    for sent in box.sent.values():
+    under_way = [outbound for id, outbound in box.outbox.items() if id in box.handed]
+    for sent in (*box.sent.values(), *under_way):
         if sent.purpose == ASKED and sent.to == person:
             waiting.pop((sent.agent, sent.item), None)
             waiting[sent.agent, sent.item] = asked_by(sent)
     return list(waiting.values())
 
 
-def asked_by(sent: Sent) -> Asked:
+def asked_by(sent: Sent | Outbound) -> Asked:
     """The item that a message is about."""
     return Asked(item=sent.item, shown=sent.shown, agent=sent.agent, title=sent.title)
 

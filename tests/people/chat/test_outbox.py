@@ -229,3 +229,18 @@ def test_C11_nobody_else_is_written_to(home: Home, element: str, error: str) -> 
     (found,) = home.agent.memory("error")
     assert error in found.text
     assert not home.outgoing()
+
+
+def test_C9_a_message_that_is_being_sent_may_be_answered_already(home: Home) -> None:
+    item = home.asks()
+    assert home.outgoing()
+    message = {
+        "id": "m1",
+        "position": "1",
+        "sender": "ann@example.org",
+        "place": "ann@example.org",
+        "text": "1",
+    }
+    (taken,) = home.ask("chat_take", chat="phone", messages=[message], position="1")
+    about = home.ask("chat_asked", chat="phone", message=taken["number"])
+    assert [asked["item"] for asked in about["asked"]] == [item]
