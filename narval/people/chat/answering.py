@@ -16,7 +16,8 @@ def asked_in(box: ChatBox, person: str) -> list[Asked]:
     """
     waiting = dict[tuple[str, int], Asked]()
     under_way = [outbound for id, outbound in box.outbox.items() if id in box.handed]
-    for sent in (*box.sent.values(), *under_way):
+    messages: list[Sent | Outbound] = [*box.sent.values(), *under_way]
+    for sent in messages:
         if sent.purpose == ASKED and sent.to == person:
             waiting.pop((sent.agent, sent.item), None)
             waiting[sent.agent, sent.item] = asked_by(sent)
