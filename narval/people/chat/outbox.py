@@ -6,12 +6,14 @@ twice, it is sent once. Who has quiet hours gets at their end what can wait.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
+from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.context import CallContext, call, now
 from narval.core.definitions.people.directory import Person
@@ -26,16 +28,13 @@ from narval.people.chat.quiet import waits_until
 MOST_BY_CHAT = 4_000
 """The most characters of a text that an action sends by chat."""
 
-Submit = Callable[[Callable[[Turn], Any]], Awaitable[Any]]
-"""A function that has something done within a turn of the home's own agent."""
-
 
 class _Own(NamedTuple):
     """The home's own agent: its boxes, its turns, and the chats of the settings as they are now."""
 
     agent: AgentState
     boxes: ChatBoxes
-    submit: Submit
+    post: Callable[[Request], None]
     chats: Callable[[], tuple[ChatSettings, ...]]
 
 
@@ -49,11 +48,11 @@ class ChatOutbox:
         self,
         agent: AgentState,
         boxes: ChatBoxes,
-        submit: Submit,
+        post: Callable[[Request], None],
         chats: Callable[[], tuple[ChatSettings, ...]],
     ) -> None:
         """Have the home's own agent record what is to be sent, by its boxes and `chats`, as they are now."""
-        self._own = _Own(agent, boxes, submit, chats)
+        self._own = _Own(agent, boxes, post, chats)
 
     @property
     def _home(self) -> _Own:
@@ -81,7 +80,7 @@ class ChatOutbox:
         chat = next((chat.name for chat in home.chats() if to in chat.rooms), None)
         if chat is not None:
             in_room = Reply(text=plain, place=to, purpose=SENT)
-            await home.submit(lambda turn: put_once(turn, home.boxes.box(chat), context.id, in_room))
+            await _done(home, lambda turn: put_once(turn, home.boxes.box(chat), context.id, in_room))
             return
         people = home.agent.lookup.people
         person = people.person(to)
@@ -112,7 +111,22 @@ class ChatOutbox:
             for each in home.chats():
                 end_of_item(turn, home.boxes.box(each.name), id, message)
 
-        await home.submit(work)
+        await _done(home, work)
+
+
+async def _done(home: _Own, work: Callable[[Turn], None]) -> None:
+    """Have something done within a turn of the home's own agent, and wait until it is recorded.
+
+    It is posted, for a home that a program has opened is not always at work.
+    """
+    done = asyncio.get_running_loop().create_future()
+
+    def settle(_: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    home.post(Request(work, settle))
+    await done
 
 
 async def send_by_chat(to: str, text: str, *, reminder: str | None = None) -> None:
