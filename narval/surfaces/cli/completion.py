@@ -149,13 +149,13 @@ def _agents(context: click.Context, _: str) -> Choices:
         yield row["name"], row["state"]
 
 
-def _peers(context: click.Context, _: str) -> Choices:
-    """The peers that this home can ask."""
+def _peers(context: click.Context, _: str, *, every: bool = False) -> Choices:
+    """The peers that this home can ask, or all."""
     from narval.files.outside.peers import load_peers
 
     for peer in load_peers(context.ensure_object(Session).own_home.path).values():
-        if peer.url is not None:
-            yield peer.name, peer.url
+        if every or peer.url is not None:
+            yield peer.name, peer.url or "asks this home"
 
 
 def _templates(context: click.Context, _: str) -> Choices:
@@ -231,6 +231,7 @@ def _reminders(context: click.Context, _: str) -> Choices:
 
 agents = source(_agents)
 peers = source(_peers)
+all_peers = source(_peers, every=True)
 templates = source(_templates)
 daemons = source(_daemons)
 mcp_clients = source(_mcp_clients)

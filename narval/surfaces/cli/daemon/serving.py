@@ -26,6 +26,7 @@ from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.http.watched import Watched
+from narval.surfaces.link.asking import LinkAsking
 from narval.surfaces.link.door import LinkDoor
 from narval.surfaces.web.site import PAGES, make_site
 
@@ -75,6 +76,11 @@ def link(home: Home, settings: LinkSettings) -> Beside:
     return _beside(home, f"{LINK}.listen", door, host_and_port(settings.listen), files, lambda: None, "")
 
 
+def asking(home: Home) -> LinkAsking:
+    """The task that asks the peers of a home."""
+    return LinkAsking(AsyncClient(home.known_socket), home.path)
+
+
 def _beside(
     home: Home,
     setting: str,
@@ -108,6 +114,7 @@ async def serve(
     *,
     ends_with_input: bool = False,
     beside: Iterable[Beside] = (),
+    links: LinkAsking | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
     loop, server = asyncio.get_running_loop(), PageServer(pages, ready)
@@ -128,4 +135,8 @@ async def serve(
 
     if ends_with_input:
         loop.add_reader(0, read)
+    task = asyncio.create_task(links.run()) if links is not None else None
     await asyncio.gather(server.serve(sockets), *(other.server.serve([other.socket]) for other in beside))
+    if task is not None:
+        task.cancel()
+        await asyncio.wait((task,))

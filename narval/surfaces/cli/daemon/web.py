@@ -106,7 +106,10 @@ def web(
 
                 asyncio.get_running_loop().run_in_executor(None, webbrowser.open, link)
 
-        asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept, beside=[*beside.values()]))
+        links = serving.asking(session.home)
+        asyncio.run(
+            serving.serve(pages, sockets, ready, ends_with_input=kept, beside=[*beside.values()], links=links)
+        )
 
 
 def _login_text(answer: dict[str, str]) -> str:

@@ -1,0 +1,154 @@
+"""The commands link and links: homes become peers, and how each link stands."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import click
+
+from narval.ask.text import Row, clean, moment
+from narval.core.agent_name import NAME
+from narval.core.errors import OperatorError
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import command, command_group
+from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.session import Session
+
+_EXAMPLE = """\
+narval link add office https://office.example.org:8766 --ca etc/office-ca.pem
+narval link accept CODE laptop --agent shop
+narval link remove office"""
+
+_LINKS = (
+    Column("peer", lambda row: row["peer"]),
+    Column("asked at", lambda row: clean(row["url"] or "") or "asks this home"),
+    Column("state", lambda row: row["state"]),
+    Column("waiting", lambda row: f"{row['messages']:,}", right=True),
+    Column("oldest", lambda row: moment(row["oldest"]), is_moment=True),
+    Column("sent", lambda row: f"{row['sent']:,}", right=True),
+    Column("taken", lambda row: f"{row['taken']:,}", right=True),
+    Column("heard", lambda row: moment(row["heard"]), is_moment=True),
+    Column("why nothing comes", lambda row: clean(row["why"] or "")),
+)
+
+_AGENTS = click.option(
+    "--agent",
+    "agents",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=completion.agents,
+    help="An agent of this home that may write to the peer, and be written to; * is all.",
+)
+
+NOT_AT_WORK = "narval web is not at work here, which has the connections: start it, narval web"
+
+
+@command_group("link", example=_EXAMPLE)
+def link(session: Session) -> None:
+    """List the links with other homes, or make and end one.
+
+    The home that can reach the other adds the link and prints a code; the other accepts that. Then the agents
+    of both write to one another, as far as each side allows.
+    """
+    _list(session)
+
+
+@command("links", example="narval links\nnarval links --json")
+def links(session: Session) -> None:
+    """List the links with other homes, and why nothing comes.
+
+    Of each: where it is asked, what waits for it here, and how many messages were sent and taken.
+    """
+    _list(session)
+
+
+@command("add", example="narval link add office https://office.example.org:8766 --agent shop", local=True)
+@click.argument("name")
+@click.argument("url")
+@click.option("--ca", metavar="FILE", help="The certificates (PEM) against which that of URL is checked.")
+@_AGENTS
+def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str, ...]) -> None:
+    """Make the home at URL a peer under NAME, and print a code for it.
+
+    The code holds for ten minutes, and once: `narval link accept CODE` at the other home. It has the digest
+    of a token, and lets nobody in who reads it.
+    """
+    from narval.files.outside.pairing import NewPeer, add_link
+
+    home = session.home
+    path = str(Path(ca).absolute()) if ca is not None and not (home.path / ca).exists() else ca
+    if path is not None and not (home.path / path).is_file():
+        raise OperatorError(f"there is no file {ca}")
+    code = add_link(home.path, NewPeer(name, url, path, agents), _own_name(session), time.time())
+    session.give({"peer": name, "code": code}, _print_code)
+
+
+def _print_code(answer: Row) -> None:
+    click.echo(answer["code"])
+    click.echo("within ten minutes, at the other home: narval link accept CODE", err=True)
+
+
+@command("accept", example="narval link accept CODE\nnarval link accept CODE laptop --agent shop", local=True)
+@click.argument("code")
+@click.argument("name", required=False)
+@_AGENTS
+def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...]) -> None:
+    """Make the home that has printed CODE a peer.
+
+    It is called NAME here, or as it calls itself.
+    """
+    from narval.files.outside.pairing import accept_link
+    from narval.files.outside.peers import PEERS_FILE
+
+    home = session.home
+    home.prepare()
+    named = accept_link(home.path, code, name, agents, time.time())
+    told = f"{named} is a peer; {PEERS_FILE} says what it may"
+    session.give({"peer": named}, lambda _: click.echo(told))
+
+
+@command("remove", example="narval link remove office", local=True)
+@click.argument("name", shell_complete=completion.all_peers)
+def remove(session: Session, name: str) -> None:
+    """Let a home be a peer no more: from now on it is refused.
+
+    What waits for it stays where it is, and goes on if it becomes a peer again under that name.
+    """
+    from narval.files.outside.pairing import remove_link
+
+    remove_link(session.home.path, name)
+    session.give({"removed": name}, lambda _: click.echo(f"{name} is no peer any more"))
+
+
+def _list(session: Session) -> None:
+    rows: list[Row] = session.ask("links")
+    session.give(rows, lambda listed: listing(_LINKS, listed, "no links: narval link add NAME URL"))
+    if rows and not session.peer and not _is_served(session):
+        click.echo(NOT_AT_WORK, err=True)
+
+
+def _is_served(session: Session) -> bool:
+    """True while narval web is at work on the home."""
+    from narval.surfaces.http.address import known
+    from narval.surfaces.http.sessions import FOLDER
+
+    try:
+        known(session.home.var / FOLDER)
+    except (OperatorError, OSError):
+        return False
+    return True
+
+
+def _own_name(session: Session) -> str:
+    """The name by which this home calls itself: that of its own agent, or of its machine."""
+    from narval.files.settings import Settings
+
+    name = Settings.load(session.home.path).name
+    machine = socket.gethostname().partition(".")[0].lower()
+    return machine if name == Settings().name and NAME.fullmatch(machine) else name
+
+
+for _below in (add, accept, remove):
+    link.add_command(_below)

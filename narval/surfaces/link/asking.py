@@ -1,0 +1,229 @@
+"""The asking side of links: a task of `narval web` that exchanges messages with peers that have an address.
+
+Two requests of a peer are under way: in one the other side waits for what it may have to say, for the other
+this side does, and brings it. So one open port is enough for both ways. A peer that is away is asked again
+after one second, doubling to sixty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, SettingsError
+from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers, PeerSettings, PeersFile
+from narval.surfaces.link.client import trusting
+from narval.surfaces.link.protocol import (
+    EXCHANGE,
+    FRAMES,
+    HEADERS,
+    LONGEST_WAIT,
+    VERSIONS,
+    WAIT,
+    check_versions,
+    refusal_of,
+)
+from narval.system.folder_watch import FolderWatch
+from narval.system.secret import secret_named
+
+log = logging.getLogger("narval.link")
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds after which a peer that is away is asked again: the first time, and at most."""
+
+CONNECTING = 10.0
+"""Seconds that a peer has to take a connection."""
+
+SILENT = 20.0
+"""Seconds without a byte, besides those that an exchange waits, after which a peer is taken to be away."""
+
+LARGEST = 18 * 1024 * 1024
+"""The most bytes of an answer."""
+
+
+class Asks(Protocol):
+    """The way to the daemon's operations."""
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises NarvalError."""
+
+
+class _LaterError(NarvalError):
+    """The peer takes nothing for so many seconds."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class LinkAsking:
+    """Asks the peers of a home, as its file names them, until it is cancelled."""
+
+    def __init__(self, asks: Asks, home: Path) -> None:
+        self._asks, self._home, self._file = asks, home, PeersFile(home)
+        self._tasks: dict[str, tuple[PeerSettings, asyncio.Task[None]]] = {}
+
+    async def run(self) -> None:
+        """Ask; peers that come, go or change are taken up as their file is saved."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def hear(_: bool, paths: tuple[str, ...]) -> None:
+            if any(path.endswith(Path(PEERS_FILE).name) for path in paths):
+                loop.call_soon_threadsafe(changed.set)
+
+        watch = await asyncio.to_thread(_watch, self._home / Path(PEERS_FILE).parent, hear)
+        try:
+            while True:
+                changed.clear()
+                self._take_up(self._peers())
+                await changed.wait()
+        finally:
+            if watch is not None:
+                watch.close()
+            self._take_up(NO_PEERS)
+
+    def _peers(self) -> Peers:
+        """The peers; of a file with faults those before, so that a slip of the pen ends no link."""
+        try:
+            return self._file.current()
+        except SettingsError as error:
+            log.error("%s is not taken over: %s", PEERS_FILE, error)
+            return {name: peer for name, (peer, _) in self._tasks.items()}
+
+    def _take_up(self, peers: Peers) -> None:
+        """Ask these peers, and no others."""
+        for name, (peer, task) in [*self._tasks.items()]:
+            if peers.get(name) != peer:
+                task.cancel()
+                del self._tasks[name]
+        for name, peer in peers.items():
+            if peer.url is not None and name not in self._tasks:
+                link = PeerAsking(self._asks, peer, self._home)
+                self._tasks[name] = peer, asyncio.create_task(link.run())
+
+
+class PeerAsking:
+    """Asks one peer, until it is cancelled."""
+
+    def __init__(self, asks: Asks, peer: PeerSettings, home: Path) -> None:
+        self._asks, self._peer, self._home = asks, peer, home
+        self._url = f"{peer.url}{EXCHANGE}"
+        self._pause = FIRST_PAUSE
+        self._why = ""
+        """The reason why nothing is exchanged, as the log has it; "" if there is none."""
+
+    async def run(self) -> None:
+        """Ask, and ask again."""
+        while True:
+            pause = 0.0
+            try:
+                async with await self._client() as client:
+                    await self._exchange(client)
+            except* _LaterError as group:
+                pause = max(_first(group, _LaterError).seconds, 1.0)
+                self._note(str(_first(group, _LaterError)))
+            except* NarvalError as group:
+                self._note(str(_first(group, NarvalError)))
+            except* Exception as group:
+                log.exception("the link with %s broke", self._peer.name)
+                self._note(str(_first(group, Exception)))
+            await asyncio.sleep(max(pause, self._pause))
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    async def _exchange(self, client: Any) -> None:
+        """Exchange frames until something goes wrong. Raises NarvalError."""
+        begun = await self._post(client, await self._frame(None))
+        self._pause = FIRST_PAUSE
+        log.info("the link with %s is connected", self._peer.name)
+        self._why = ""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._go_on(client, begun, here=0.0, there=LONGEST_WAIT))
+            tasks.create_task(self._go_on(client, begun, here=LONGEST_WAIT, there=0.0))
+
+    async def _go_on(self, client: Any, answer: bytes, *, here: float, there: float) -> None:
+        """Exchange frames, each of which waits so long for something to say: on this side, on the other."""
+        while True:
+            answer = await self._post(client, await self._frame(answer, here), there)
+
+    async def _frame(self, answer: bytes | None, wait: float = 0.0) -> bytes:
+        """The next frame to send, once what came is recorded. Raises NarvalError."""
+        frame: bytes = await self._asks.ask("exchange", peer=self._peer.name, frame=answer, wait=wait)
+        return frame
+
+    async def _client(self) -> Any:
+        """The client of HTTP that the peer is asked by. Raises OperatorError."""
+        httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
+        for name in ("httpx2", "httpcore2"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        try:
+            token = secret_named(self._peer.token or "", self._home)
+        except ValueError as error:
+            raise OperatorError(f"the peer {self._peer.name}: {error}") from None
+        tls = await asyncio.to_thread(trusting, self._peer.ca_file(self._home), self._peer.name)
+        headers = {**HEADERS, "content-type": FRAMES, "authorization": f"Bearer {token}"}
+        return httpx2.AsyncClient(verify=tls, trust_env=False, headers=headers)
+
+    async def _post(self, client: Any, frame: bytes, wait: float = 0.0) -> bytes:
+        """The frame with which the peer answers. Raises NarvalError."""
+        httpx2, name, url = importlib.import_module("httpx2"), self._peer.name, str(self._peer.url)
+        timeout = httpx2.Timeout(SILENT + wait, connect=CONNECTING)
+        try:
+            async with client.stream(
+                "POST", self._url, content=frame, headers={WAIT: f"{wait:g}"}, timeout=timeout
+            ) as response:
+                body = bytearray()
+                async for piece in response.aiter_raw():
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise DaemonGoneError(f"the peer {name} answers with more than {LARGEST:,} bytes")
+                status, headers = response.status_code, response.headers
+        except (httpx2.HTTPError, OSError) as error:
+            why = str(error) or type(error).__name__
+            raise DaemonGoneError(f"the peer {name} cannot be reached at {url}: {why}") from None
+        if status != 200:
+            raise _refused(status, headers, bytes(body), name, url)
+        check_versions(headers.get(VERSIONS), name)
+        return bytes(body)
+
+    def _note(self, why: str) -> None:
+        """Have the log say why nothing is exchanged, once as long as that is so."""
+        if why != self._why:
+            log.warning("the link with %s: %s; it is asked again", self._peer.name, why)
+        self._why = why
+
+
+def _refused(status: int, headers: Mapping[str, str], body: bytes, peer: str, url: str) -> NarvalError:
+    """The error of an answer without a frame, with the seconds that it asks to wait."""
+    error = refusal_of(status, body, peer, url)
+    seconds = headers.get("retry-after", "")
+    if seconds.isascii() and seconds.isdecimal():
+        return _LaterError(str(error), min(float(seconds[:4]), LONGEST_PAUSE))
+    return error
+
+
+def _first(group: BaseExceptionGroup[Any], kind: type[Any]) -> Any:
+    """The first error of a group that is of a kind."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            return _first(error, kind)
+        if isinstance(error, kind):
+            return error
+    return group
+
+
+def _watch(folder: Path, hear: Any) -> FolderWatch | None:
+    """A watch of a folder; None where it cannot be watched, as where there is none."""
+    with suppress(OSError):
+        watch = FolderWatch()
+        try:
+            watch.add(folder, hear)
+        except BaseException:
+            watch.close()
+            raise
+        return watch
+    return None
