@@ -105,8 +105,8 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
     home = session.home
     home.prepare()
     named = accept_link(home.path, code, name, agents, time.time())
-    told = f"{named} is a peer; {PEERS_FILE} says what it may"
-    session.give({"peer": named}, lambda _: click.echo(told))
+    done = f"{named} is a peer; {PEERS_FILE} says what it may"
+    session.give({"peer": named}, lambda _: click.echo(done))
 
 
 @command("remove", example="narval link remove office", local=True)
