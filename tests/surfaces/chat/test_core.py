@@ -28,6 +28,6 @@ async def test_C17_a_stranger_for_whose_message_memory_has_no_room_keeps_nobody_
     async with chat_at_work(home) as chat:
         await chat.service.write("short", "eve@example.org")
         await chat.service.write("long " * 1000, "eve@example.org")
-        assert "runs are under way" in await chat.says("status")
+        assert "runs under way" in await chat.says("status")
         assert len((await chat.ask("elements", xpath="chat-message"))["elements"]) == 1
         await chat.settled()
