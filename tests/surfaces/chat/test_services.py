@@ -252,10 +252,10 @@ async def test_a_command_that_names_the_bot_speaks_to_the_assistant_of_a_group(t
     file = tmp_path / "etc/narval.toml"
     file.write_text(f'{file.read_text()}rooms = ["{group}"]\n')
     async with at_work(service, home) as chat:
-        service.server.write(telegram_server.EVE, "/status@narval_bot", room=group)
-        service.server.write(telegram_server.ANN, "/status", room=group)
-        service.server.write(telegram_server.ANN, "/status@narval_bot", room=group)
-        service.server.write(telegram_server.ANN, "/status@narval_bot", room=group - 1)
+        service.server.write(telegram_server.EVE, "/help@narval_bot", room=group)
+        service.server.write(telegram_server.ANN, "/help", room=group)
+        service.server.write(telegram_server.ANN, "/help@narval_bot", room=group)
+        service.server.write(telegram_server.ANN, "/help@narval_bot", room=group - 1)
         service.write("ann", "help")
         await until(lambda: service.texts("ann") and service.server.texts(group))
         await chat_is_quiet(chat)
