@@ -51,8 +51,8 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk loop file incident slowed grant login overdue nobody outlived source
-    missed person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`,
+    `what` is one of `store fleet disk loop file incident slowed grant login chat overdue nobody outlived
+    source missed person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`,
     `incident` and `element`.
     """
     rows, host = await open_rows(daemon), daemon.host
@@ -65,6 +65,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *_slowed(daemon.agent),
         *_withheld(daemon),
         *_logins(daemon),
+        *_chats(daemon),
         *map(dict, overdue),
         *calls,
         *_missed(daemon),
@@ -201,6 +202,15 @@ def _logins(daemon: Daemon) -> Iterator[Form]:
         for login in servers.wanted_logins()[:SHOWN]:
             text = f"the MCP server {login.server}: {login.why}"
             yield item("login", "middle", text, {"page": "status"}, login.since)
+
+
+def _chats(daemon: Daemon) -> Iterator[Form]:
+    """The chats that are not connected."""
+    for chat in daemon.files.settings.chats:
+        box = daemon.agents.own.chats.box(chat.name)
+        if box.fault:
+            text = f"the chat {chat.name} is not connected: {box.fault}"
+            yield item("chat", "middle", text, {"page": "status"}, box.since)
 
 
 def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:

@@ -17,7 +17,7 @@ from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.registry import operation
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Origin
-from narval.core.errors import RequestError
+from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.labels import CHAT as CHAT_LABEL
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
@@ -99,17 +99,22 @@ def _take_strange(
     """Link a stranger, make an element of what they wrote, or leave it, with a line in the log."""
     address, at = f"{settings.kind}:{message.sender}", turn.at
     if not message.room and (person := found_link(daemon, message.text, address, at)) is not None:
-        text = f"This account is known now, to be linked with {person}: `narval chat link {person}` goes on."
+        text = f"The code is right: you are linked once etc/people.toml has this address of {person}."
         box.send(turn, Reply(text=text, place=message.place))
         return
     if settings.strangers == "element" and not message.room and not message.is_edit:
-        xml = chat_message(settings, message, person="")
-        if not box.strangers.may(message.sender, at, MOST_OF_A_STRANGER):
-            why = f"wrote more than {MOST_OF_A_STRANGER} messages within a minute"
-        elif not (why := turn.agent.excess_of_elements([xml])):
-            with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
-                turn.add(xml, Origin(step=f"{CHAT}:{settings.name}"))
-            return
+        why = f"wrote more than {MOST_OF_A_STRANGER} messages within a minute"
+        if box.strangers.may(message.sender, at, MOST_OF_A_STRANGER):
+            xml = chat_message(settings, message, person="")
+            try:
+                raise_if_refused(turn, [xml])
+                raise_if_over_limit(turn, [xml])
+            except NarvalError as error:  # no message of a stranger keeps others from being taken
+                why = f"wrote what is not taken: {error}"
+            else:
+                with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
+                    turn.add(xml, Origin(step=f"{CHAT}:{settings.name}"))
+                return
     else:
         why = "is nobody's in etc/people.toml: nothing is taken of theirs"
     if box.strangers.is_news(message.sender, at, A_DAY):

@@ -143,10 +143,10 @@ class ChatBox:
     def draw(self, turn: Turn, position: str | None = None) -> int:
         """Draw the next number, and record it with the position."""
         self.last += 1
-        self.position = self.position if position is None else position
         fact, meta = f"{PREFIX}{self.name}", turn.transaction.batch.meta
+        before = next((value.partition(" ")[2] for key, value in meta if key == fact), self.position)
         meta[:] = [pair for pair in meta if pair[0] != fact]
-        meta.append((fact, f"{self.last} {self.position}"))
+        meta.append((fact, f"{self.last} {before if position is None else position}"))
         return self.last
 
     def put(self, turn: Turn, part: str, key: str, form: msgspec.Struct | int) -> None:
@@ -273,6 +273,9 @@ class ChatBoxes:
 
     def hear(self, batch: Batch) -> None:
         """Follow a turn that is recorded."""
+        for key, fact in batch.meta:
+            if key.startswith(PREFIX):
+                self.box(key.removeprefix(PREFIX)).position = fact.partition(" ")[2]
         for row in batch.results:
             if row.scope.startswith(PREFIX):
                 self.box(_name_in(row.scope)).keep(row)

@@ -72,14 +72,25 @@ class ChatConnection:
     async def run(self) -> None:
         """Take, deal with and send messages; it never returns."""
         try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                for row in await self._insist("chat_inbox", chat=self.chat.name):
-                    self._wait_for_its_turn(msgspec.convert(row, Taken))
-                group.create_task(self._listen())
-                group.create_task(self._send())
+            while True:
+                try:
+                    await self._work()
+                except* Exception as errors:
+                    log.exception("%s begins again in %g s", self.chat, LONGEST_PAUSE)
+                    await self._tell(f"{type(errors.exceptions[0]).__name__}: {errors.exceptions[0]}")
+                await asyncio.sleep(LONGEST_PAUSE)
         finally:
             await self.kind.close()
+
+    async def _work(self) -> None:
+        """Take, deal with and send messages until something unexpected is raised."""
+        self._people.clear()
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for row in await self._insist("chat_inbox", chat=self.chat.name):
+                self._wait_for_its_turn(msgspec.convert(row, Taken))
+            group.create_task(self._listen())
+            group.create_task(self._send())
 
     # --- what comes -------------------------------------------------------------------------------------
 

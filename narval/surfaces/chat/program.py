@@ -28,6 +28,9 @@ LOCK = "var/chat.lock"
 STEP = 600.0
 """Seconds that the daemon is asked to wait for other files at a time."""
 
+SOON = 30.0
+"""Seconds until a chat that could not be opened, or that ended, is tried again."""
+
 PAUSE = 2.0
 """Seconds until a daemon that has gone is asked again."""
 
@@ -53,27 +56,28 @@ def alone(home: Path) -> Iterator[None]:
 
 
 async def serve(home: Path, asks: Asks, ready: Callable[[list[str]], object] = lambda _: None) -> None:
-    """Have the chats of a home at work until this is cancelled, each as the settings say now.
+    """Have the chats of a home at work until this is cancelled or the settings name none, each as they say
+    now.
 
-    `ready` is told their names. Raises OperatorError where the settings name none at the start, or a kind
-    cannot be opened.
+    `ready` is told their names. Raises OperatorError where the settings name none at the start.
     """
     working: dict[str, tuple[ChatSettings, asyncio.Task[None]]] = {}
+    settings, faults = read_settings(home)
+    if settings is None:
+        raise OperatorError("\n".join(map(str, faults)))
+    if not settings.chats:
+        raise OperatorError("there is no chat in etc/narval.toml: write a table [chats.NAME]")
+    ready([chat.name for chat in settings.chats])
+    turn = 0
     try:
-        settings, faults = read_settings(home)
-        if settings is None:
-            raise OperatorError("\n".join(map(str, faults)))
-        if not settings.chats:
-            raise OperatorError("there is no chat in etc/narval.toml: write a table [chats.NAME]")
-        for chat in settings.chats:
-            working[chat.name] = chat, _begin(chat, asks, home, settings.name)
-        ready([*working])
-        turn = 0
         while True:
-            turn = await _other_files(asks, turn)
-            settings, _ = read_settings(home)
             if settings is not None:
                 await _follow(working, settings.chats, asks, home, settings.name)
+                if not settings.chats:
+                    return
+            is_whole = settings is not None and len(working) == len(settings.chats)
+            turn = await _other_files(asks, turn, STEP if is_whole else SOON)
+            settings, _ = read_settings(home)
     finally:
         for _, task in working.values():
             task.cancel()
@@ -97,8 +101,8 @@ async def _follow(
     for name in now.keys() - working.keys():
         try:
             working[name] = now[name], _begin(now[name], asks, home, own)
-        except OperatorError as error:
-            log.error("%s", error)
+        except Exception as error:
+            log.error("%s: %s", now[name], error, exc_info=not isinstance(error, OperatorError))
             try:
                 await asks.ask("chat_state", chat=name, fault=str(error))
             except NarvalError as gone:
@@ -119,14 +123,11 @@ def _ended(chat: ChatSettings, task: asyncio.Task[None]) -> None:
         log.error("%s ended", chat, exc_info=error)
 
 
-async def _other_files(asks: Asks, turn: int) -> int:
-    """Wait until other files count; the turn of that."""
-    while True:
-        try:
-            changes: dict[str, Any] = await asks.ask("changed", after=turn, wait=STEP, files=True)
-        except NarvalError:
-            await asyncio.sleep(PAUSE)
-            return 0
-        if changes["lost"] or changes["faults"]:
-            return int(changes["turn"])
-        turn = int(changes["turn"])
+async def _other_files(asks: Asks, turn: int, wait: float) -> int:
+    """Wait until other files count, so many seconds at most; the turn of that."""
+    try:
+        changes: dict[str, Any] = await asks.ask("changed", after=turn, wait=wait, files=True)
+    except NarvalError:
+        await asyncio.sleep(PAUSE)
+        return 0
+    return int(changes["turn"])

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import pytest
+
+from narval.core.errors import OperatorError
+from narval.surfaces.chat.contract import ChatError
+from narval.surfaces.chat.program import alone
 from tests.daemon.at_work import in_a_loop
 from tests.surfaces.chat.at_work import chat_at_work, make_chat_home
 
@@ -31,3 +37,22 @@ async def test_C17_a_stranger_for_whose_message_memory_has_no_room_keeps_nobody_
         assert "runs under way" in await chat.says("status")
         assert len((await chat.ask("elements", xpath="chat-message"))["elements"]) == 1
         await chat.settled()
+
+
+@in_a_loop
+async def test_C16_a_chat_that_is_broken_is_told(tmp_path: Path) -> None:
+    async with chat_at_work(make_chat_home(tmp_path), begin=False) as chat:
+        assert [row["state"] for row in await chat.ask("chats")] == ["unknown"]
+        chat.service.refusal = ChatError("the login is refused", final=True)
+        chat.begin()
+        while (row := (await chat.ask("chats"))[0])["state"] != "broken":
+            await asyncio.sleep(0.01)
+        assert row["fault"] == "the login is refused"
+        (told,) = [one for one in await chat.ask("attention") if one["what"] == "chat"]
+        assert told["text"] == "the chat phone is not connected: the login is refused"
+
+
+def test_C16_one_program_alone_holds_the_chats(tmp_path: Path) -> None:
+    at_work = pytest.raises(OperatorError, match=r"at work on this home already, as program \d+")
+    with alone(tmp_path), at_work, alone(tmp_path):
+        pass

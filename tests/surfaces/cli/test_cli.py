@@ -89,6 +89,15 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
         "migration_plan",
     }  # pages do; propose drafts it itself, and migrate plays it itself
     by_programs |= {"check", "propose"}  # assistants do, as tools; check reads the files itself
+    by_programs |= {"chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_state"}
+    by_programs |= {
+        "chat_outgoing",
+        "chat_begun",
+        "chat_sent",
+        "chat_unsent",
+        "chat_message",
+        "chat_asked",
+    }  # narval chat does
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does
     assert set(OPERATIONS) - {operation for _, operation in of_commands()} == by_programs
 

@@ -1,15 +1,18 @@
-"""The pages kept at work beside the daemon by `narval run --web` (M3)."""
+"""Programs kept at work beside the daemon by `narval run`: the pages (M3), and the chats (C16)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from narval.files.home import Home
 
-log = logging.getLogger("narval.web")
+if TYPE_CHECKING:
+    from narval.daemon.daemon import Daemon
 
 _FIRST, _LONGEST = 1.0, 60.0
 """Seconds until it is started again: twice as many each time, and at most so many."""
@@ -19,16 +22,46 @@ _CALM = 60.0
 
 _GRACE = 5.0
 
+Needed = Callable[[], Awaitable[object]]
+"""Returns once a program is needed."""
+
 
 async def keep_web(home: Home, output: int | None = None) -> None:
     """Have `narval web` run until this is cancelled, started again whenever it ends.
 
-    It ends with its input too, and so however this program dies. `output` is a file for its line, without one
-    standard output.
+    `output` is a file for its line, without one standard output.
     """
-    words = sys.executable, "-m", "narval", "--home", str(home.path), "web", "--kept"
+    await _keep(home, "web", output)
+
+
+async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> None:
+    """Have `narval chat` run until this is cancelled, while the settings name a chat, started again whenever
+    it ends.
+    """
+
+    changed = asyncio.Event()
+
+    async def other_files() -> None:
+        changed.set()
+
+    async def needed() -> None:
+        while not daemon.files.settings.chats:
+            changed.clear()
+            await changed.wait()
+
+    daemon.files.hear_of_changes(other_files)
+
+    await _keep(home, "chat", output, needed)
+
+
+async def _keep(home: Home, name: str, output: int | None, needed: Needed | None = None) -> None:
+    """Have a program run, which ends with its input too, and so however this one dies."""
+    log = logging.getLogger(f"narval.{name}")
+    words = sys.executable, "-m", "narval", "--home", str(home.path), name, "--kept"
     loop, pause = asyncio.get_running_loop(), _FIRST
     while True:
+        if needed is not None:
+            await needed()
         began = loop.time()
         program = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE, stdout=output)
         try:
@@ -36,8 +69,11 @@ async def keep_web(home: Home, output: int | None = None) -> None:
         finally:
             if program.returncode is None:
                 await _end(program)
+        if needed is not None and status == 0:
+            await asyncio.sleep(_FIRST)
+            continue
         pause = _FIRST if loop.time() - began > _CALM else pause
-        log.warning("narval web ended with status %d; it is started again in %g s", status, pause)
+        log.warning("narval %s ended with status %d; it is started again in %g s", name, status, pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST)
 

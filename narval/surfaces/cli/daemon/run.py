@@ -145,6 +145,7 @@ async def _work(
     from narval.ask.daemon import requests as operations
     from narval.ask.daemon.status import status as status_of
     from narval.ask.definitions.listing import definitions
+    from narval.surfaces.cli.daemon.kept import keep_chat
     from narval.surfaces.cli.without_daemon import serving
     from narval.system.systemd import ServiceManager, is_journal, journal_command
 
@@ -159,6 +160,8 @@ async def _work(
         besides = [beside] if beside is not None else []
         if follow:
             besides.append(_publishing(daemon, home))
+        if not until_idle:
+            besides.append(partial(keep_chat, home, daemon, STANDARD_ERROR))
         work = asyncio.create_task(operations.work(daemon, until_idle=until_idle, timeout=timeout))
         daemon.stop.announce_to(manager.stopping)
         summary = partial(operations.summary, daemon)

@@ -1,0 +1,176 @@
+"""The commands chat and chats: the program that holds the chats, who has which account, and how it goes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from narval.ask.text import Row, clean, moment
+from narval.core.errors import DaemonGoneError, OperatorError
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import asking, command, command_group
+from narval.surfaces.cli.render.tables import Column, listing, plain
+from narval.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EXAMPLE = """\
+narval chat
+narval chat link ann --write
+narval chat unlink ann"""
+
+NO_DAEMON = "no daemon is at work on this home, and the code is sent to one: narval run"
+
+
+@command_group("chat", example=_EXAMPLE)
+@click.option(
+    "ends_with_input", "--kept", is_flag=True, hidden=True
+)  # by `narval run`: ends when its input does
+def chat(session: Session, ends_with_input: bool) -> None:
+    """Have the chats of etc/narval.toml at work, in the foreground.
+
+    `narval run` keeps this program at work while [chats] names one, so it need not be started. It may be, as
+    a unit of its own for example, and there is one of a home at a time. It may be ended at any moment: what
+    came and what is to be sent is kept by the daemon. `link` finds out the account of a person, and `unlink`
+    takes one away.
+    """
+    import asyncio
+
+    home = session.home
+    home.prepare()
+    from narval.surfaces.chat.program import alone
+
+    with alone(home.path):
+        asyncio.run(_serve(home.path, session, ends_with_input=ends_with_input))
+
+
+async def _serve(home: Path, session: Session, *, ends_with_input: bool) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
+    import asyncio
+    import logging
+    import signal
+
+    from narval.surfaces.chat.program import serve
+    from narval.surfaces.control.async_client import AsyncClient
+
+    level = logging.WARNING if ends_with_input else logging.INFO
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=level)
+    loop, client = asyncio.get_running_loop(), AsyncClient(session.home.known_socket)
+    work = loop.create_task(serve(home, client, (lambda _: None) if ends_with_input else _say))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, work.cancel)
+
+    def read() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            work.cancel()
+
+    if ends_with_input:
+        loop.add_reader(0, read)
+    try:
+        await work
+    except asyncio.CancelledError:
+        pass
+    finally:
+        await client.close()
+
+
+def _say(names: list[str]) -> None:
+    click.echo(f"narval chat is at work: {', '.join(names)}")
+
+
+@command("link", example="narval chat link ann\nnarval chat link ann --write", alters=True)
+@click.argument("person", metavar="PERSON", shell_complete=completion.people)
+@click.option("--write", is_flag=True, help="Add the address to etc/people.toml.")
+def link(session: Session, person: str, write: bool) -> None:
+    """Find out the address of a person at a chat.
+
+    Print a code, and wait until the person has sent it to the assistant from their account: once, and within
+    ten minutes. Then print the line to add to etc/people.toml, or add it.
+    """
+    from narval.files.chat_addresses import line_of, read_people_text, with_address, write_people_text
+
+    text = read_people_text(session.home.path)
+    with session.connect("record") as connection:
+        if connection.record_only:
+            raise DaemonGoneError(NO_DAEMON)
+        made = connection.ask("chat_link", person=person)
+        to = ", ".join(made["chats"])
+        click.echo(f"{made['code']}  (to be sent to {clean(to)} by {person} within ten minutes)", err=True)
+        answer = connection.ask("chat_linked", person=person, wait=made["seconds"])
+    if not (address := answer["address"]):
+        raise OperatorError("nobody has sent the code, and it holds no more; ask for another")
+    rows = session.ask("people")
+    before = next(row["chat"] for row in rows if row["person"] == person)
+    if write:
+        text = read_people_text(session.home.path)
+        write_people_text(session.home.path, with_address(text, person, address))
+        _reload(session)
+    reply = {"person": person, "address": address, "line": line_of([*before, address]), "written": write}
+    session.give(reply, _linked)
+
+
+def _linked(reply: Row) -> None:
+    if reply["written"]:
+        click.echo(f"etc/people.toml: {reply['person']} writes from {clean(reply['address'])}")
+    else:
+        click.echo(f"add below [people.{reply['person']}] of etc/people.toml:\n{clean(reply['line'])}")
+
+
+@command("unlink", example="narval chat unlink ann\nnarval chat unlink ann xmpp:ann@example.org", alters=True)
+@click.argument("person", metavar="PERSON", shell_complete=completion.people)
+@click.argument("address", metavar="[ADDRESS]", required=False)
+def unlink(session: Session, person: str, address: str | None) -> None:
+    """Take the addresses of a person at chats out of etc/people.toml, or one of them.
+
+    Do it when a telephone is lost: what was linked speaks for nobody from then on, and what it has written
+    and is not dealt with yet is not done.
+    """
+    from narval.files.chat_addresses import read_people_text, without_addresses, write_people_text
+
+    text, gone = without_addresses(read_people_text(session.home.path), person, address or "")
+    write_people_text(session.home.path, text)
+    _reload(session)
+    session.give({"person": person, "addresses": gone}, _unlinked)
+
+
+def _reload(session: Session) -> None:
+    """Have what was written count at once, if a daemon is at work."""
+    with session.connect("look") as connection:
+        if not connection.record_only:
+            connection.ask("reload")
+
+
+def _unlinked(reply: Row) -> None:
+    for address in reply["addresses"]:
+        click.echo(f"etc/people.toml: {clean(address)} speaks for nobody now")
+
+
+chat.add_command(link)
+chat.add_command(unlink)
+
+
+def _state(row: Row) -> str:
+    return f"{row['state']}: {row['fault']}" if row["fault"] else str(row["state"])
+
+
+_CHATS = (
+    *plain("chat", "kind", "user"),
+    Column("state", _state),
+    Column("since", lambda row: moment(row["since"]) if row["since"] else "", is_moment=True),
+    Column("came", lambda row: row["inbox"] + row["owed"], right=True),
+    Column("to send", lambda row: row["outbox"], right=True),
+)
+
+
+@asking("chats", "chats", example="narval chats")
+def chats(rows: list[Row]) -> None:
+    """List the chats of etc/narval.toml.
+
+    Of each: whether it is connected, how many messages came that are not dealt with, and how many are to be
+    sent.
+    """
+    listing(_CHATS, rows, "no chats: the tables [chats.NAME] of etc/narval.toml name them")
