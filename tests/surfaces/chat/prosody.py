@@ -11,10 +11,10 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from slixmpp import ClientXMPP
@@ -73,10 +73,17 @@ def missing() -> str:
     return "" if shutil.which("prosody") else "it was installed somewhere else"
 
 
-class Prosody:
-    """A server with the accounts of PEOPLE; `ca` is the file with the certificate of its authority."""
+class Place(NamedTuple):
+    """A server: its port, and the file with the certificate of its authority."""
 
-    def __init__(self, folder: Path) -> None:
+    port: int
+    ca: Path
+
+
+class Prosody:
+    """A server with the accounts of people; `ca` is the file with the certificate of its authority."""
+
+    def __init__(self, folder: Path, people: Iterable[str] = PEOPLE) -> None:
         self.folder = folder
         self.certificate = certificate, key = make_certificate(folder, DOMAIN, ROOMS)
         self.ca = Path(certificate)
@@ -84,7 +91,7 @@ class Prosody:
         self._program: subprocess.Popen[bytes] | None = None
         accounts = folder / "data" / DOMAIN.replace(".", "%2e") / "accounts"
         accounts.mkdir(parents=True)
-        for name in PEOPLE:
+        for name in people:
             (accounts / f"{name}.dat").write_text(f'return {{ ["password"] = "{PASSWORD}"; }};\n')
         (folder / "prosody.cfg.lua").write_text(
             CONFIGURATION.format(
@@ -119,7 +126,7 @@ class Prosody:
 class Peer(ClientXMPP):
     """A person's client: what it hears, as plain elements, and how it writes."""
 
-    def __init__(self, server: Prosody, name: str, resource: str = "phone") -> None:
+    def __init__(self, server: Prosody | Place, name: str, resource: str = "phone") -> None:
         context = ssl.create_default_context(cafile=str(server.ca))
         super().__init__(f"{name}@{DOMAIN}/{resource}", PASSWORD, ssl_context=context)
         self._port = server.port
@@ -155,9 +162,9 @@ class Peer(ClientXMPP):
         body = f"<body>{text}</body>" if text else ""
         self.send_raw(f"<message to='{to}' type='{kind}' id='{id or self.new_id()}'>{body}{more}</message>")
 
-    async def until(self, holds: Callable[[], Any]) -> Any:
+    async def until(self, holds: Callable[[], Any], patience: float = 20) -> Any:
         """Wait until something holds; what it gives."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience):
             while not (result := holds()):
                 self._changed.clear()
                 with suppress(TimeoutError):

@@ -33,6 +33,8 @@ _FALLBACK = "{urn:xmpp:fallback:0}"
 _OMEMO = ("{eu.siacs.conversations.axolotl}", "{urn:xmpp:omemo:2}")
 _OTHERS_ENCRYPTED = ("{urn:xmpp:openpgp:0}openpgp", "{jabber:x:encrypted}x")
 _WITHDRAWN = ("{urn:xmpp:message-retract:0}retract", "{urn:xmpp:message-retract:1}retract")
+_LONGEST_TEXT, _LONGEST_ID, _LONGEST_URL = 64_000, 500, 2_000
+"""The most characters of what a message says: many of them are given to the daemon at once."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -83,7 +85,8 @@ def archive_ids(message: Element, by: str) -> list[str]:
 def origin_id(message: Element) -> str:
     """The id that the sender of a message gave to it."""
     origin = message.find(f"{{{_IDS}}}origin-id")
-    return (origin.get("id", "") if origin is not None else "") or message.get("id", "")
+    said = (origin.get("id", "") if origin is not None else "") or message.get("id", "")
+    return said[:_LONGEST_ID]
 
 
 def moment(stamp: str) -> float | None:
@@ -118,7 +121,8 @@ def written(message: Element) -> Written | None:
     forwarded = forwarded_message(message)
     if forwarded is not None:
         inner = forwarded[0].findtext(f"{CLIENT}body") or ""
-        return Written(text=body or inner, is_forwarded=True) if body or inner else None
+        text = (body or inner)[:_LONGEST_TEXT]
+        return Written(text=text, is_forwarded=True) if text else None
     if not body:
         return None
     file = _file(message)
@@ -126,8 +130,8 @@ def written(message: Element) -> Written | None:
     edits = message.find(f"{{{_CORRECTION}}}replace") is not None
     text = _without_fallback(message, body)
     return Written(
-        text="" if file is not None and text.strip() == file.reference else text,
-        replies_to=reply.get("id", "") if reply is not None else "",
+        text="" if file is not None and text.strip() == file.reference else text[:_LONGEST_TEXT],
+        replies_to=reply.get("id", "")[:_LONGEST_ID] if reply is not None else "",
         file=file,
         is_edit=edits or any(message.find(name) is not None for name in _WITHDRAWN),
     )
@@ -197,7 +201,7 @@ def _file(message: Element) -> IncomingFile | None:
         parts = urlsplit(url)
     except ValueError:
         return None
-    if parts.scheme != "https" or not parts.hostname:
+    if parts.scheme != "https" or not parts.hostname or len(url) > _LONGEST_URL:
         return None
     name = PurePosixPath(unquote(parts.path)).name
     guessed = mimetypes.guess_type(name)[0]

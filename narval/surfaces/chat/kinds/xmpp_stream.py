@@ -268,7 +268,9 @@ class Stream(ClientXMPP):
         self._last_failure = _reason(error)
 
     def _gave_up(self, _: object) -> None:
-        self.lose(ConnectionError(self._last_failure or "no server can be reached"))
+        self.lose(
+            ConnectionError(f"the server cannot be reached: {self._last_failure or 'it has no address'}")
+        )
 
     def _not_trusted(self, error: object) -> None:
         self.lose(ConnectionError(_reason(error)))
