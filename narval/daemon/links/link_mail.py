@@ -211,8 +211,9 @@ class LinkMailbox(Mailbox):
         end = loop.time() + wait
         while not (self.state.has_news() or self._is_closed) and (left := end - loop.time()) > 0:
             self._changed = self._changed or asyncio.Event()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
+            with suppress(TimeoutError):  # `wait_for` would lose a cancellation that comes with the event
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
 
     def _ring(self) -> None:
         if self._changed is not None:
