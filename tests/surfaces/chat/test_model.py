@@ -79,3 +79,21 @@ async def test_what_a_model_says_commands_nothing(tmp_path: Path, server: ChatSe
         asked_before = len(server.asked)
         assert "under way" in await chat.says("status")
         assert len(server.asked) == asked_before, "a command asks no model"
+
+
+@in_a_loop
+async def test_a_wish_is_drafted_once_and_not_accepted(tmp_path: Path, server: ChatServer) -> None:
+    home = home_with(tmp_path, server)
+    file = tmp_path / "etc/narval.toml"
+    file.write_text(f'{file.read_text()}\n[propose]\nmodel = "local"\n')
+    server.will_say(streamed("no files"))
+    async with chat_at_work(home) as chat:
+        text = await chat.says("propose tell me when the kettle is on")
+        assert text.startswith("A model drafts tell-me-when")
+        (proposal,) = await chat.ask("proposals")
+        assert not proposal["accepted"]
+        await chat.settled()
+        (row,) = await chat.ask("chats")
+        assert (row["inbox"], row["owed"]) == (0, 0)
+        assert "this is for operators" in await chat.says("propose tea", BEN)
+        assert "nothing waits for it" in await chat.says("accept tell-me-when")
