@@ -170,6 +170,10 @@ class Synapse:
                 continue
         return ""
 
+    def joined(self, person: str) -> list[str]:
+        """The rooms in which a person is."""
+        return list(self._ask(person, "GET", "joined_rooms")["joined_rooms"])
+
     def sent(self, room: str, kind: str = "m.room.message") -> list[dict[str, Any]]:
         """The contents that narval sent to a room."""
         path = f"rooms/{quote(room)}/messages?dir=f&limit=1000"
