@@ -108,7 +108,7 @@ def link(session: Session, person: str, write: bool) -> None:
     if write:
         text = read_people_text(session.home.path)
         write_people_text(session.home.path, with_address(text, person, address))
-        _reload(session)
+        session.reload()
     reply = {"person": person, "address": address, "line": line_of([*before, address]), "written": write}
     session.give(reply, _linked)
 
@@ -133,15 +133,8 @@ def unlink(session: Session, person: str, address: str | None) -> None:
 
     text, gone = without_addresses(read_people_text(session.home.path), person, address or "")
     write_people_text(session.home.path, text)
-    _reload(session)
+    session.reload()
     session.give({"person": person, "addresses": gone}, _unlinked)
-
-
-def _reload(session: Session) -> None:
-    """Have what was written count at once, if a daemon is at work."""
-    with session.connect("look") as connection:
-        if not connection.record_only:
-            connection.ask("reload")
 
 
 def _unlinked(reply: Row) -> None:

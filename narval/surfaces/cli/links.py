@@ -82,6 +82,7 @@ def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str
     if path is not None and not (home.path / path).is_file():
         raise OperatorError(f"there is no file {ca}")
     code = add_link(home.path, NewPeer(name, url, path, agents), _own_name(session), time.time())
+    session.reload()
     session.give({"peer": name, "code": code}, _print_code)
 
 
@@ -105,6 +106,7 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
     home = session.home
     home.prepare()
     named = accept_link(home.path, code, name, agents, time.time())
+    session.reload()
     done = f"{named} is a peer; {PEERS_FILE} says what it may"
     session.give({"peer": named}, lambda _: click.echo(done))
 
@@ -114,11 +116,12 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
 def remove(session: Session, name: str) -> None:
     """Let a home be a peer no more: from now on it is refused.
 
-    What waits for it stays where it is, and goes on if it becomes a peer again under that name.
+    What waits for it comes back to its senders: `narval letters --dead` lists it.
     """
     from narval.files.outside.pairing import remove_link
 
     remove_link(session.home.path, name)
+    session.reload()
     session.give({"removed": name}, lambda _: click.echo(f"{name} is no peer any more"))
 
 

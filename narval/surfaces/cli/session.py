@@ -105,6 +105,12 @@ class Session:
         with closing(self._reach(lambda: purpose)) as connection:
             yield connection
 
+    def reload(self) -> None:
+        """Have files of the home that were written count at once, if a daemon is at work on it."""
+        with self.connect("look") as connection:
+            if not connection.record_only:
+                connection.ask("reload")
+
     def _reach(self, purpose: Callable[[], Purpose]) -> client.Client | PeerClient | WithoutDaemon:
         if self.peer:
             return self.reach_peer()
