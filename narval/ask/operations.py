@@ -47,6 +47,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
     "clients.peers": ("ask_for_peer",),
+    "clients.offered": ("callers", "call_offered", "offered_run"),
     "memory.changing": ("add", "outdate"),
     "memory.trust": ("trust", "endorse", "rules"),
     "memory.listing": ("memory", "count", "elements", "facets"),

@@ -13,6 +13,9 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 AT = "@"
 """The sign before the name of a peer."""
 
+CALLER = "http:"
+"""The start of the name of a program that calls by HTTP, in rules of who may call what."""
+
 _ANY = "*"
 """The sign for any agent in rules of who may what."""
 
@@ -52,7 +55,9 @@ def stands_for_peer(name: str) -> bool:
 
 def is_meant(rule: str, address: str) -> bool:
     """True if a rule of who may what means an agent: its name, `*` for any of this home, or `*@office` for
-    any of a peer.
+    any of a peer. A program that calls by HTTP is meant by its name alone.
     """
+    if address.startswith(CALLER):
+        return rule == address
     agent, _, peer = address.partition(AT)
     return bool(agent) and (rule == address or rule == (f"{_ANY}{AT}{peer}" if peer else _ANY))

@@ -6,6 +6,7 @@ NarvalError
 ├── ElementError         the sender of an element: it is malformed, hostile or refused by its schema
 ├── ActionError          the author of an action: it raised, hung, died or returned wrong output
 ├── RequestError         the caller: no such run, no such definition, a wrong argument
+│   ├── NotOfferedError   a definition is not offered to the program that calls it
 │   ├── WorkRefusedError  the rules of an item of work refuse an act
 │   ├── ElsewhereError    another daemon has the agent that is asked
 │   ├── TaskRefusedError  a task, its type or its object refuses what it is told
@@ -109,6 +110,10 @@ class ActionError(NarvalError):
 
 class RequestError(NarvalError):
     """A wrong request: no such run, no such definition, a wrong argument."""
+
+
+class NotOfferedError(RequestError):
+    """A definition is not offered to the program that calls it."""
 
 
 class WorkRefusedError(RequestError):

@@ -37,7 +37,7 @@ class ReachSources(NamedTuple):
 
     @property
     def given(self) -> set[str]:
-        """The labels that webhooks, language models, actions and clients of MCP give."""
+        """The labels that webhooks, callers, language models, actions and clients of MCP give."""
         actions = (action for library in self.libraries for action in library.of(Action.kind).values())
         return {
             *self.settings.labels,
@@ -63,11 +63,15 @@ class ReachSources(NamedTuple):
             for client in self.clients
             for element in sorted({*client.add, *_given_to_tools(client, self.libraries)})
         ]
+        called = [
+            WayIn(f"what the caller {caller.name} gives", (caller.person,), condition("*"))
+            for caller in self.settings.callers.values()
+        ]
         models = (model.name for model in services_of(self.settings.services, LanguageModel))
         return Reach(
             KnownHome(
                 self.libraries,
-                (*hooks, *added),
+                (*hooks, *added, *called),
                 frozenset(models),
                 frozenset(self.settings.trusted_models),
                 self.rules.secrets if self.rules is not None else (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from narval.core.agent_name import agent_name
@@ -101,7 +101,7 @@ class Reading:
         loaded = self.library(paths_of(self._home, limits))
         schemas = self._schemas_over(Schemas(None), "", wrong)
         agents = {
-            name: self._agent(name, schemas)
+            name: self._agent(name, schemas, settings.callers)
             for name in folder_names(self._home)
             if self._can_be_agent(name, settings.name, wrong)
         }
@@ -176,10 +176,10 @@ class Reading:
         faults.update([Fault(folder, 1, 1, why)] if why else ())
         return not why
 
-    def _agent(self, name: str, schemas: Schemas) -> AgentFiles:
+    def _agent(self, name: str, schemas: Schemas, callers: Container[str]) -> AgentFiles:
         within, before = f"{AGENTS}/{name}/", self._before.agents.get(name)
         shown, known = f"{within}{AGENT_FILE}", CollectionsOf(self._home)
-        given, faults = read_agent_file(self._home / shown, shown, known)
+        given, faults = read_agent_file(self._home / shown, shown, known, callers)
         if given is None and before is not None:
             given = before.given or None  # a file that said nothing, or was not there, is none to go on with
         settings = AgentSettings().with_given(given or {})

@@ -18,6 +18,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, SettingsError
 from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
+from narval.files.agents.callers import CALLERS, Caller, read_callers
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.files.outside.chats import CHATS, ChatSettings, read_chats
@@ -207,6 +208,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The sources that dataflows may read, by name."""
     hooks: Mapping[str, Webhook] = MappingProxyType({})
     """The webhooks, by name."""
+    callers: Mapping[str, Caller] = MappingProxyType({})
+    """The programs that call by HTTP, by name."""
     chats: tuple[ChatSettings, ...] = ()
     """The accounts by which people write to the home."""
     web: WebSettings = WebSettings()
@@ -243,10 +246,11 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of what webhooks, language models and MCP servers that it names give."""
+        """The labels of what webhooks, callers, language models and MCP servers that it names give."""
         models = (f"{MODEL}{model.name}" for model in services_of(self.services, LanguageModel))
         servers = (f"{SERVER}{server.name}" for server in self.mcp)
-        return (*(f"{HOOK}{name}" for name in self.hooks), *models, *servers)
+        callers = (caller.person for caller in self.callers.values())
+        return (*(f"{HOOK}{name}" for name in self.hooks), *callers, *models, *servers)
 
     @property
     def trusted_models(self) -> list[str]:
@@ -278,7 +282,8 @@ def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]
 
 def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     values = file.read(READERS)
-    own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
+    callers = read_callers(file) if CALLERS in values else {}
+    own = file.read(readers_among(CollectionsOf(home), callers), AGENT) if AGENT in values else {}
     mail = _mail(file) if MAIL in values else None
     dataflows = FlowLimits(**file.read(FLOW_READERS, DATAFLOWS)) if DATAFLOWS in values else FlowLimits()
     sources = read_sources(file) if SOURCES in values else {}
@@ -306,6 +311,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         DATAFLOWS: dataflows,
         SOURCES: sources,
         HOOKS: hooks,
+        CALLERS: callers,
         WEB: web,
         LINK: link,
         PROPOSE: propose,
@@ -361,7 +367,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, LINK, PROPOSE, MCP, CHATS, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, MCP, CHATS, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

@@ -348,7 +348,7 @@ ENTRANCES = {
     "ask/reminders:_listen": BY_A_PERSON,
     "ask/chat/inbox:_added": BY_A_PERSON,
     "ask/chat/inbox:_take_strange": "it has the label chat, whoever wrote it",
-    "ask/runs/acts:_start.work": "tests/calls/test_labels_on_their_way.py",
+    "ask/runs/acts:start_in_turn": "tests/calls/test_labels_on_their_way.py",
     "kinds/task/operations/programs:task_init.work": BY_A_PERSON,
     "kinds/task/operations/putting:_begin": BY_A_PERSON,
     "ask/runs/renewing:_begin_anew": "it is hearsay if the run that it takes the place of is",

@@ -243,7 +243,15 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
     cluster = ClusterSettings(workers=settings.cluster.workers)
     usual = Settings(**of_the_machine, cluster=cluster)
     without = msgspec.structs.replace(
-        settings, agent=usual.agent, mail=None, sources={}, hooks={}, mcp=(), chats=(), services=()
+        settings,
+        agent=usual.agent,
+        mail=None,
+        sources={},
+        hooks={},
+        callers={},
+        mcp=(),
+        chats=(),
+        services=(),
     )
     assert without == usual, "mail, sources, hooks, servers, chats and services have no default"
     assert settings.own == AgentSettings()

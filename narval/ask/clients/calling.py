@@ -261,7 +261,7 @@ async def client_run(
             await seen.host.ended(followed, wait)
         if followed.name == ASKS_FOR_A_CLIENT and not followed.active:
             followed = _begun_by(seen, followed) or followed
-        return {**_followed(seen, followed, each_step=each_step), "turn": turn}
+        return {**followed_form(seen, followed, each_step=each_step), "turn": turn}
 
 
 @operation("write")
@@ -297,7 +297,7 @@ NEAR = 1_000
 """The run that an element begins is among so many numbers after it: it begins in the same turn."""
 
 
-def _followed(daemon: Daemon, run: Run, *, each_step: bool) -> Form:
+def followed_form(daemon: Daemon, run: Run, *, each_step: bool = False) -> Form:
     """A run, and with `each_step` how far it is."""
     answer = {**json_forms.run(daemon.agent, run), "active": run.active}
     if each_step:

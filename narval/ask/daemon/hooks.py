@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from narval.agent.turn import Turn
@@ -81,34 +81,50 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
     if hook is None:
         there = daemon.files.settings.hooks
         raise RequestError(f"there is no webhook {name!r:.80} in etc/narval.toml{closest(name, there)}")
-    if len(key) > LONGEST_KEY or not (key.isprintable() or key == ""):
-        raise RequestError(f"expected a key of at most {LONGEST_KEY} printable characters, got {key!r:.80}")
+    check_key(key)
     xml = canonical_given(element)
     if (found := Element(0, xml).name) != hook.element:
         raise ElementError("invalid", f"the webhook {name} gives <{hook.element}>, not <{found:.80}>")
 
     def work(turn: Turn) -> dict[str, Any]:
-        meta, fact = {**turn.agent.store.meta, **dict(turn.transaction.batch.meta)}, f"{ORIGIN}{name}"
-        keys = {value: (number, eid) for number, eid, value in _keys(meta, name)}
-        if key and key in keys:
-            return {"hook": name, "eid": keys[key][1], "again": True}
+        fact = f"{ORIGIN}{name}"
+        keys = KeysOfSender(turn, fact)
+        if (before := keys.eid(key)) is not None:
+            return {"hook": name, "eid": before, "again": True}
         raise_if_refused(turn, [xml])
         raise_if_over_limit(turn, [xml])
         with turn.transaction.coming_with(turn.agent.memory.labels.number([f"{HOOK}{name}"])):
             eid = turn.add(xml, Origin(step=f"{ORIGIN}{name}"))
-        count = int(meta.get(fact, "0").split(" ")[0])
+        count = int(keys.meta.get(fact, "0").split(" ")[0])
         turn.transaction.batch.meta.append((fact, f"{count + 1} {turn.at} {eid}"))
-        if key:
-            number = 1 + max((number for number, _ in keys.values()), default=0)
-            turn.transaction.batch.meta.append((f"{ORIGIN}{name}/{number % KEYS}", f"{number} {eid} {key}"))
+        keys.record(key, eid)
         return {"hook": name, "eid": eid, "again": False}
 
     return dict(await daemon.host.submit(work))
 
 
-def _keys(meta: Mapping[str, str], name: str) -> Iterator[tuple[int, int, str]]:
-    """The keys of a webhook among facts: their numbers, and the elements they came with."""
-    for fact, value in meta.items():
-        if fact.startswith(f"{ORIGIN}{name}/"):
-            number, eid, key = value.split(" ", 2)
-            yield int(number), int(eid), key
+def check_key(key: str) -> None:
+    """Raise RequestError for a key of a sender that is none."""
+    if len(key) > LONGEST_KEY or not (key.isprintable() or key == ""):
+        raise RequestError(f"expected a key of at most {LONGEST_KEY} printable characters, got {key!r:.80}")
+
+
+class KeysOfSender:
+    """The latest keys of a sender, as facts of the store whose names start with `fact`, as of a turn."""
+
+    def __init__(self, turn: Turn, fact: str) -> None:
+        self.meta: Mapping[str, str] = {**turn.agent.store.meta, **dict(turn.transaction.batch.meta)}
+        self._turn, self._fact = turn, fact
+        rows = (row.split(" ", 2) for name, row in self.meta.items() if name.startswith(f"{fact}/"))
+        self._keys = {key: (int(number), int(eid)) for number, eid, key in rows}
+
+    def eid(self, key: str) -> int | None:
+        """The element or run that came with a key; None where none did, or the key is ""."""
+        return self._keys[key][1] if key and key in self._keys else None
+
+    def record(self, key: str, eid: int) -> None:
+        """Record the element or run that comes with a key in this turn; nothing for ""."""
+        if key:
+            number = 1 + max((number for number, _ in self._keys.values()), default=0)
+            row = f"{self._fact}/{number % KEYS}", f"{number} {eid} {key}"
+            self._turn.transaction.batch.meta.append(row)

@@ -66,23 +66,34 @@ async def _start(
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
         await daemon.files.reload()  # its file may have been saved a moment ago
 
-    def work(turn: Turn) -> list[Run]:
-        definition = runnable(turn.agent.library, name)
-        if definition is None:
-            raise no_definition(daemon, name)
-        if (refused := cannot_start(definition)) is not None:
-            raise TokenError(refused[0], for_agent(daemon, name, refused[1]))
-        attributes = _attributes(definition, environment) if environment else {}
-        elements = [element for context in contexts for element in context]
-        raise_if_over_limit(turn, elements, runs=len(contexts))
-        origin = asker.origin()
-        with asker.giving(turn):
-            admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
-            started = [turn.start(name, each, environment=attributes, origin=origin) for each in admitted]
-            return [run for run in started if run is not None]
-
-    runs: list[Run] = await daemon.host.submit(work)
+    runs: list[Run] = await daemon.host.submit(
+        lambda turn: start_in_turn(turn, daemon, name, contexts, environment, asker)
+    )
     return runs
+
+
+def start_in_turn(
+    turn: Turn,
+    daemon: Daemon,
+    name: str,
+    contexts: list[list[bytes]],
+    environment: dict[str, Any] | None,
+    asker: Asker,
+) -> list[Run]:
+    """Start a run for each context, whose elements are added. Raises RequestError, ElementError."""
+    definition = runnable(turn.agent.library, name)
+    if definition is None:
+        raise no_definition(daemon, name)
+    if (refused := cannot_start(definition)) is not None:
+        raise TokenError(refused[0], for_agent(daemon, name, refused[1]))
+    attributes = _attributes(definition, environment) if environment else {}
+    elements = [element for context in contexts for element in context]
+    raise_if_over_limit(turn, elements, runs=len(contexts))
+    origin = asker.origin()
+    with asker.giving(turn):
+        admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
+        started = [turn.start(name, each, environment=attributes, origin=origin) for each in admitted]
+        return [run for run in started if run is not None]
 
 
 def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:

@@ -37,6 +37,9 @@ HOOK = "hook:"
 SERVER = "mcp:"
 """The start of the labels of MCP servers, and of MCP clients."""
 
+HTTP = "http:"
+"""The start of the labels of programs that call by HTTP."""
+
 STORE = "agent:"
 """The start of the labels of other stores."""
 

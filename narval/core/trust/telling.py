@@ -12,6 +12,7 @@ from narval.core.memory.labels import (
     FEED,
     FILE,
     HOOK,
+    HTTP,
     MAIL,
     MODEL,
     PROGRAM,
@@ -38,6 +39,7 @@ _WORDS = {
 }
 _STARTS = {
     HOOK: "the webhook {}",
+    HTTP: "the caller {}",
     MODEL: "the language model {}",
     SECRET: "what is secret ({})",
     SERVER: "the server {} of MCP",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from narval.core.agent_name import AT, NAME, agent_address
+from narval.core.agent_name import AT, CALLER, NAME, agent_address
 from narval.core.elements.canonical import MAX_BYTES
 from narval.core.errors import Fault
 from narval.core.source.text import Source
@@ -74,8 +74,8 @@ class CollectionsOf:
         return isinstance(name, str) and bool(NAME.fullmatch(name)) and (self._folder / name).is_dir()
 
 
-class AnyCollection:
-    """The collections of any home: every name is among them."""
+class AnyName:
+    """The collections, or the callers, of any home: every name is among them."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -124,44 +124,50 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     receives: Annotated[tuple[Receives, ...] | None, _receives] = None
     """The elements that each agent may send it; None: what goes without saying."""
     offers: Annotated[Mapping[str, tuple[str, ...]], _offers] = MappingProxyType({})
-    """The agents that may call each definition; `*` is any of this home, `*@office` any of that peer."""
+    """The agents that may call each definition; `*` is any of this home, `*@office` any of that peer,
+    `http:NAME` a program of `[callers]`."""
 
     def with_given(self, given: Given) -> AgentSettings:
         """The same but for what a file says."""
         return msgspec.structs.replace(self, **given) if given else self
 
 
-def read_agent_file(path: Path, shown: str, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+def read_agent_file(
+    path: Path, shown: str, known: Container[str], callers: Container[str] = ()
+) -> tuple[Given | None, list[Fault]]:
     """The settings that a file says, or all that is wrong with it; it need not be there.
 
-    `known` are the collections that there are.
+    `known` are the collections that there are, `callers` the programs that call by HTTP.
     """
-    return _given(TomlFile.of(path, shown), known)
+    return _given(TomlFile.of(path, shown), known, callers)
 
 
 def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
     """The settings that a text of TOML says, or all that is wrong with it."""
-    return _given(TomlFile(source), known)
+    return _given(TomlFile(source), known, AnyName())
 
 
 def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
     """The settings of an agent that any daemon of a store may have, or all that is wrong with them: which
     collections there are is found out where the agent is at work.
     """
-    return _given(TomlFile(Source(AGENT_FILE, text.encode())), AnyCollection())
+    return _given(TomlFile(Source(AGENT_FILE, text.encode())), AnyName(), AnyName())
 
 
-def _given(file: TomlFile, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+def _given(
+    file: TomlFile, known: Container[str], callers: Container[str]
+) -> tuple[Given | None, list[Fault]]:
     try:
-        given = file.read(readers_among(known))
+        given = file.read(readers_among(known, callers))
     except Exception as error:
         return None, [unexpected(file.shown, error)]
     return (None, sorted(file.faults)) if file.faults else (given, [])
 
 
-def readers_among(known: Container[str]) -> Mapping[str, Reader]:
-    """The readers of the settings of an agent in a home that has the collections of `known`."""
-    return {**AGENT_READERS, "collections": _collections_among(known)}
+def readers_among(known: Container[str], callers: Container[str]) -> Mapping[str, Reader]:
+    """The readers of the settings of an agent in a home that has these collections and callers."""
+    among = {"collections": _collections_among(known), "offers": _offers_among(callers)}
+    return {**AGENT_READERS, **among}
 
 
 def _collections_among(known: Container[str]) -> Reader:
@@ -210,10 +216,25 @@ def _offers(value: object) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({name: _inside(_agents, whom, name) for name, whom in value.items()})
 
 
+def _offers_among(callers: Container[str]) -> Reader:
+
+    def read(value: object) -> Mapping[str, tuple[str, ...]]:
+        offers = _offers(value)
+        for definition, whom in offers.items():
+            for number, name in enumerate(whom):
+                if name.startswith(CALLER) and name[len(CALLER) :] not in callers:
+                    expected = f"{CALLER} and the name of a caller of etc/narval.toml, [callers.NAME]"
+                    raise InnerError(expected, definition, number)
+        return offers
+
+    return read
+
+
 def _agents(value: object) -> tuple[str, ...]:
     names = _list(value, 'a list of agents, such as ["shop", "web"], or ["*"] for all')
     for number, name in enumerate(names):
-        _inside(_agent_or_all, name, number)
+        if not name.startswith(CALLER):
+            _inside(_agent_or_all, name, number)
     return names
 
 

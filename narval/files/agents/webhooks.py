@@ -29,23 +29,25 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook."""
 
     name: str
-    sha256: Annotated[str, _digest]
+    sha256: Annotated[str, digest]
     """The SHA-256 of its token, in hex."""
     element: Annotated[str, _element]
     """The name of the elements that it gives."""
-    bytes: Annotated[int, _bytes] = 64 * 1024
+    bytes: Annotated[int, body_size] = 64 * 1024
     """The most bytes of a body."""
     calls: Annotated[int, count(6_000)] = 60
     """The calls that are taken in a minute."""
 
 
-def _name(value: object) -> str:
+def name_of_sender(value: object) -> str:
+    """Read the name of a webhook or a caller. Raises ValueError."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError("a name of a to z, digits and -, a letter first")
     return value
 
 
-def _digest(value: object) -> str:
+def digest(value: object) -> str:
+    """Read the digest of a token. Raises ValueError."""
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
         raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
     return value.lower()
@@ -63,7 +65,8 @@ def _element(value: object) -> str:
     return value
 
 
-def _bytes(value: object) -> int:
+def body_size(value: object) -> int:
+    """Read the most bytes of a body. Raises ValueError."""
     found = size(value)
     if found > MOST_BYTES:
         raise ValueError('at most "1M"')
@@ -77,7 +80,7 @@ HOOK_READERS: Mapping[str, Reader] = readers_of(Webhook)
 def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
     """The webhooks of a file of settings; what is wrong is noted there."""
     hooks: dict[str, Webhook] = {}
-    for name, values in file.named(HOOKS, HOOK_READERS, "build", _name):
+    for name, values in file.named(HOOKS, HOOK_READERS, "build", name_of_sender):
         if not {"sha256", "element"} <= values.keys():
             file.note((HOOKS, name), f"hooks.{name}: expected sha256 (of its token) and element")
         else:

@@ -1,8 +1,8 @@
 """The guard of the pages: all that a request must be before any page sees it, and what each answer carries.
 
 In this order: size of the header, Host, method, Origin, session and role, rate, form and its token (M66, M68,
-M69, M74). Webhooks, metrics and the health check are let through after the method: no cookie counts there.
-They have a token of their own, but the last, which names nothing.
+M69, M74). Webhooks, calls, metrics and the health check are let through after the method: no cookie
+counts there. They have a token of their own, but the last, which names nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LOGIN, LOGOUT, KEPT, STATIC, HOOKS, LIVE = "/login", "/logout", "/kept", "/static/", "/hook/", "/live"
-METRICS, HEALTH = "/metrics", "/healthz"
+LOGIN, LOGOUT, KEPT, STATIC, LIVE = "/login", "/logout", "/kept", "/static/", "/live"
+HOOKS, CALLS, METRICS, HEALTH = "/hook/", "/call/", "/metrics", "/healthz"
 TOKEN = "token"  # noqa: S105
 """The name of the field in which a form has the token of its session."""
 
@@ -137,7 +137,7 @@ class Guard:
         if method not in ("GET", "HEAD", "POST"):
             raise RefusedError(405, "Pages are asked for by GET, and acts by POST.", allow="GET, HEAD, POST")
         receive = in_time(receive, self._limits.sending)
-        if path.startswith(HOOKS) or path in (METRICS, HEALTH):
+        if path.startswith((HOOKS, CALLS)) or path in (METRICS, HEALTH):
             return receive
         if method == "POST":
             self._check_origin(headers)

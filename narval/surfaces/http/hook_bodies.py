@@ -69,5 +69,21 @@ BODY_READERS: Mapping[str, Callable[[str, bytes], bytes]] = {
 """The readers of bodies by their media type."""
 
 
+def elements_of_json(body: bytes) -> list[bytes]:
+    """The elements of a body of JSON, an object: each key is the name of an element, or of one for each value
+    of a list. Raises BodyError.
+    """
+    try:
+        content = parse_json(body)
+        if not isinstance(content, dict):
+            raise BodyError('expected an object of elements by their names, such as {"order": {"n": 1}}')
+        listed = ((name, value if isinstance(value, list) else [value]) for name, value in content.items())
+        return [_element(name, value) for name, values in listed for value in values]
+    except JsonError as error:
+        raise BodyError(str(error)) from None
+    except ValueError as error:
+        raise BodyError(f"expected the names of elements as keys: {error}") from None
+
+
 def _element(name: str, content: Any) -> bytes:
     return etree.tostring(element_of_json(name, content, typed=False), encoding="utf-8")

@@ -69,15 +69,61 @@ class HookAnswer(NamedTuple):
     retry_after: int | None = None
 
 
+class Senders:
+    """Those whom an operation lists, each with `sha256` of its token and the `calls` that it has in a minute;
+    `key` is that of their names.
+    """
+
+    def __init__(self, reading: Asks, operation: str, key: str, seconds: Callable[[], float]) -> None:
+        self._reading, self._operation, self._key, self._seconds = reading, operation, key, seconds
+        self.known: dict[str, dict[str, Any]] = {}
+        """Those that were listed last, by name."""
+        self._listed: float | None = None
+        self._taken: dict[str, deque[float]] = {}
+        """The moments of the calls of the last minute, by name."""
+        self._asking = asyncio.Lock()
+
+    async def all(self) -> dict[str, dict[str, Any]]:
+        """All of them by name, as they were a second ago at most."""
+        async with self._asking:  # once for all who come meanwhile
+            now = self._seconds()
+            if self._listed is None or now - self._listed > KNOWN:
+                self.known = {one[self._key]: one for one in await self._reading.ask(self._operation)}
+                self._listed = now
+            return self.known
+
+    def wait(self, sender: dict[str, Any]) -> int:
+        """The seconds until another call is taken; 0 if this one is, which counts from now on."""
+        now, taken = self._seconds(), self._taken.setdefault(sender[self._key], deque())
+        while taken and now - taken[0] >= 60.0:
+            taken.popleft()
+        if len(taken) >= sender["calls"]:
+            return max(1, round(60.0 - (now - taken[0])))
+        taken.append(now)
+        return 0
+
+
+def is_token_of(sender: dict[str, Any], token: str) -> bool:
+    """True if a token is that of a sender."""
+    return hmac.compare_digest(hashlib.sha256(token.encode()).hexdigest(), sender["sha256"])
+
+
+async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
+    """The bytes of a body. Raises RefusedError for more than `most`."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > most:
+            raise RefusedError(413, f"Expected at most {most:,} bytes.")
+    return bytes(body)
+
+
 class Hooks:
     """The webhooks of a home, whose daemon is asked by `reading` and `writing`."""
 
     def __init__(self, reading: Asks, writing: Asks, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._reading, self._writing, self._seconds = reading, writing, seconds
-        self._known: tuple[float, dict[str, dict[str, Any]]] | None = None
-        self._taken: dict[str, deque[float]] = {}
-        """The moments of the calls of the last minute, by hook."""
-        self._places, self._asking = asyncio.Semaphore(AT_ONCE), asyncio.Lock()
+        self._writing, self._senders = writing, Senders(reading, "hooks", "hook", seconds)
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._refused: dict[str, Counter[str]] = {}
         """The calls refused of which the daemon has not been told, by hook and status."""
         self._telling: asyncio.Task[None] | None = None
@@ -85,8 +131,7 @@ class Hooks:
     async def take(self, call: HookCall) -> HookAnswer:
         """Take what was sent; it is recorded when the answer is 202. The daemon hears of what is refused."""
         answer = await self._answer(call)
-        hooks = self._known[1] if self._known is not None else {}
-        if answer.status != 202 and answer.status < 500 and call.name in hooks:
+        if answer.status != 202 and answer.status < 500 and call.name in self._senders.known:
             self._refused.setdefault(call.name, Counter())[str(answer.status)] += 1
             if self._telling is None or self._telling.done():
                 self._telling = asyncio.create_task(self._tell_refused())
@@ -103,96 +148,89 @@ class Hooks:
 
     async def _answer(self, call: HookCall) -> HookAnswer:
         try:
-            hook = (await self._hooks()).get(call.name)
+            hook = (await self._senders.all()).get(call.name)
             if hook is None:
-                return _refusal(404, "There is no such webhook.")
-            digest = hashlib.sha256(call.token.encode()).hexdigest()
-            if not hmac.compare_digest(digest, hook["sha256"]):
-                return _refusal(401, "Expected the token of this webhook: Authorization: Bearer TOKEN.")
-            wait = self._wait(hook)
+                return refusal(404, "There is no such webhook.")
+            if not is_token_of(hook, call.token):
+                return refusal(401, "Expected the token of this webhook: Authorization: Bearer TOKEN.")
+            wait = self._senders.wait(hook)
             if wait:
                 message = f"Too many calls: this webhook takes {hook['calls']} a minute."
                 return HookAnswer(429, {"error": message}, wait)
             return await self._recorded(hook, call)
-        except RefusedError as refusal:
-            return _refusal(refusal.status, str(refusal))
+        except RefusedError as refused:
+            return refusal(refused.status, str(refused))
         except DaemonGoneError:
             return HookAnswer(
                 503, {"error": "No daemon is at work; start it (narval run), and send it again."}, 10
             )
         except BodyError as error:
-            return _refusal(400, f"{error}.")
+            return refusal(400, f"{error}.")
         except ElementError as error:
-            return _refusal(422, f"{error}.")
+            return refusal(422, f"{error}.")
         except NarvalError as error:
-            return _refusal(400, f"{error}.")
+            return refusal(400, f"{error}.")
 
     async def _recorded(self, hook: dict[str, Any], call: HookCall) -> HookAnswer:
         """The answer once the element of a call is recorded. Raises NarvalError, BodyError."""
         read = BODY_READERS.get(call.media_type)
         if read is None:
-            return _refusal(415, f"Expected one of {', '.join(BODY_READERS)}.")
-        body = bytearray()
-        async for piece in call.body:
-            body += piece
-            if len(body) > hook["bytes"]:
-                return _refusal(413, f"Expected at most {hook['bytes']:,} bytes.")
-        recorded = hook["element"], bytes(body)
+            return refusal(415, f"Expected one of {', '.join(BODY_READERS)}.")
+        body = await body_within(call.body, hook["bytes"])
+        recorded = hook["element"], body
         async with self._places:
             element = read(*recorded) if len(body) < LONG else await asyncio.to_thread(read, *recorded)
             answer = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=call.key)
         return HookAnswer(202, {"eid": answer["eid"], "again": answer["again"]})
 
-    async def _hooks(self) -> dict[str, dict[str, Any]]:
-        """The webhooks by name, as they were a second ago at most."""
-        async with self._asking:  # once for all who come meanwhile
-            now = self._seconds()
-            if self._known is None or now - self._known[0] > KNOWN:
-                self._known = now, {hook["hook"]: hook for hook in await self._reading.ask("hooks")}
-            return self._known[1]
 
-    def _wait(self, hook: dict[str, Any]) -> int:
-        """The seconds until another call is taken; 0 if this one is, which counts from now on."""
-        now, taken = self._seconds(), self._taken.setdefault(hook["hook"], deque())
-        while taken and now - taken[0] >= 60.0:
-            taken.popleft()
-        if len(taken) >= hook["calls"]:
-            return max(1, round(60.0 - (now - taken[0])))
-        taken.append(now)
-        return 0
-
-
-def _refusal(status: int, sentence: str) -> HookAnswer:
+def refusal(status: int, sentence: str) -> HookAnswer:
+    """The answer to what is refused."""
     return HookAnswer(status, {"error": sentence})
+
+
+async def body_of(request: Request) -> AsyncIterator[bytes]:
+    """The body of a request that has shown a token. Raises RefusedError where it comes too late."""
+    request.scope[ADMITTED] = True
+    try:
+        async for piece in request.stream():
+            yield piece
+    except ClientDisconnect:
+        raise RefusedError(400, "The request ended before its body did.") from None
+
+
+def token_of(request: Request) -> str:
+    """The token in the header of a request; "" where there is none."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def media_type_of(request: Request) -> str:
+    """The media type of a body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def response(answer: HookAnswer) -> Response:
+    """The response to a program, with the headers that go with the status."""
+    headers = {"retry-after": str(answer.retry_after)} if answer.retry_after else {}
+    if answer.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if answer.status in (408, 413):  # there may be more of the body, which no one reads
+        headers["connection"] = "close"
+    return JSONResponse(answer.told, answer.status, headers)
 
 
 def hook_route(hooks: Hooks) -> Route:
     """The route of all webhooks."""
 
-    async def body(request: Request) -> AsyncIterator[bytes]:
-        request.scope[ADMITTED] = True
-        try:
-            async for piece in request.stream():
-                yield piece
-        except ClientDisconnect:
-            raise RefusedError(400, "The request ended before its body did.") from None
-
     async def endpoint(request: Request) -> Response:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        answer = await hooks.take(
-            HookCall(
-                request.path_params["name"],
-                token.strip() if kind.lower() == "bearer" else request.query_params.get("token", ""),
-                request.headers.get("content-type", "").partition(";")[0].strip().lower(),
-                next((value for name in KEYS if (value := request.headers.get(name))), ""),
-                body(request),
-            )
+        call = HookCall(
+            request.path_params["name"],
+            token_of(request) or request.query_params.get("token", ""),
+            media_type_of(request),
+            next((value for name in KEYS if (value := request.headers.get(name))), ""),
+            body_of(request),
         )
-        headers = {"retry-after": str(answer.retry_after)} if answer.retry_after else {}
-        if answer.status == 401:
-            headers["www-authenticate"] = "Bearer"
-        if answer.status in (408, 413):  # there may be more of the body, which no one reads
-            headers["connection"] = "close"
-        return JSONResponse(answer.told, answer.status, headers)
+        return response(await hooks.take(call))
 
     return Route(PATH, endpoint, methods=["POST"])

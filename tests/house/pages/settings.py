@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from narval.files.agents.callers import CALLER_READERS, CALLERS, Caller
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
 from narval.files.outside.chats import CHAT_READERS, CHATS, ChatSettings
@@ -94,6 +95,7 @@ INNER = (
     SettingsTable(f"[{LINK}]", "[links](links.md)", LINK_READERS, LinkSettings),
     SettingsTable(f"[{PROPOSE}]", "[proposals](proposals.md)", PROPOSE_READERS, ProposeSettings),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
+    SettingsTable(f"[{CALLERS}.NAME]", "[calls by HTTP](calls-by-http.md)", CALLER_READERS, Caller),
     SettingsTable(
         f"[{AGENT}]` and `agents/NAME/agent.toml",
         "[several agents](agents.md#settings-of-an-agent)",

@@ -17,6 +17,7 @@ from narval.files.settings import FILE
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, host_and_port
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
+from narval.surfaces.http.calls import Calls
 from narval.surfaces.http.guard import Application, Guard
 from narval.surfaces.http.hooks import Hooks, hook_route
 from narval.surfaces.http.login import LoginPages, session_pages
@@ -42,7 +43,9 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics
     login = LoginPages(sessions, people, place, site, forms)
     hooks = hook_route(Hooks(site.reading, site.writing))
     watched = Watched(site.reading, metrics).routes()
-    inside = application((*PAGES, *session_pages(sessions, forms)), site, *login.mounted(), hooks, *watched)
+    calls = Calls(site.reading, site.writing).routes()
+    own = (*login.mounted(), hooks, *calls, *watched)
+    inside = application((*PAGES, *session_pages(sessions, forms)), site, *own)
     return Guard(inside, place, sessions, people, forms, scarce=SCARCE)
 
 

@@ -1,0 +1,103 @@
+"""Operations by which programs call over HTTP what an agent offers to them: `http:NAME` in its `offers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.ask.asker import Asker
+from narval.ask.clients.calling import followed_form
+from narval.ask.daemon.hooks import KeysOfSender, check_key
+from narval.ask.documents import admitted
+from narval.ask.lookup import files_of
+from narval.ask.registry import operation
+from narval.ask.runs.acts import start_in_turn
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import Element
+from narval.core.errors import ElementError, NotOfferedError, RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.agents.callers import ORIGIN, Caller
+
+WAY = "http"
+"""The way of who asks by HTTP."""
+
+NOBODY = -1
+"""The number of the system's user that a caller is: none, so that it is never taken for the owner."""
+
+MOST_WAIT = 60.0
+"""The most seconds that are waited for the end of a run."""
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def callers(daemon: Daemon) -> list[Form]:
+    """The callers of `etc/narval.toml`, programs that call by HTTP: limits, the digest of each token."""
+    return [
+        {"caller": one.name, "bytes": one.bytes, "calls": one.calls, "sha256": one.sha256}
+        for one in daemon.files.settings.callers.values()
+    ]
+
+
+@operation("write")
+async def call_offered(
+    daemon: Daemon, caller: str, definition: str, elements: list[bytes], key: str = "", wait: float = 0.0
+) -> Form:
+    """Call a definition for a program that calls by HTTP, and wait for its end for some seconds at most.
+
+    The answer is that of `offered_run`, and `again`: this key of the caller had started it before. The last
+    1,024 keys are remembered, each recorded with its run. Raises NotOfferedError where `offers` of the agent
+    does not name `http:NAME` for the definition, ElementError for an element that is refused.
+    """
+    who = _caller(daemon, caller)
+    check_key(key)
+    refusal = daemon.host.mail.calls.refusal("the definition", definition, who.person)
+    if refusal is not None:
+        raise NotOfferedError(refusal.message)
+    parsed = await admitted(files_of(daemon).schemas, elements)
+    for element in parsed:
+        if (name := Element(0, element).name) in CONTROLS:
+            raise ElementError("reserved", f"a caller cannot give <{name}>, which narval obeys")
+    asker = Asker(who.person, NOBODY, WAY, labels=(who.person,))
+
+    def work(turn: Turn) -> tuple[int, bool]:
+        keys = KeysOfSender(turn, f"{ORIGIN}{caller}")
+        of_definition = f"{definition} {key}" if key else ""
+        if (before := keys.eid(of_definition)) is not None:
+            return before, True
+        [run] = start_in_turn(turn, daemon, definition, [parsed], None, asker)
+        keys.record(of_definition, run.eid)
+        return run.eid, False
+
+    eid, again = await daemon.host.submit(work)
+    return {**await _answer(daemon, who, eid, wait), "again": again}
+
+
+@operation("read")
+async def offered_run(daemon: Daemon, caller: str, run: int, wait: float = 0.0) -> Form:
+    """A run that a program has started by HTTP, after `wait` seconds at most; `active` while it is under way.
+
+    Once it is over, `elements` are what it gave.
+    """
+    return await _answer(daemon, _caller(daemon, caller), run, wait)
+
+
+async def _answer(daemon: Daemon, caller: Caller, eid: int, wait: float) -> Form:
+    """A run of a caller; that of another one is not told to be there. Raises RequestError."""
+    run: Run | None = daemon.agent.runs.get(eid)
+    if run is None or run.by != caller.person:
+        raise RequestError(f"there is no run {eid} that the caller {caller.name} has started")
+    if run.active and wait > 0:
+        await daemon.host.ended(run, min(wait, MOST_WAIT))
+    return followed_form(daemon, run)
+
+
+def _caller(daemon: Daemon, name: str) -> Caller:
+    """The caller of a name. Raises RequestError."""
+    there = daemon.files.settings.callers
+    if (caller := there.get(name)) is None:
+        hint = closest(name, there)
+        raise RequestError(f"there is no caller {name!r:.80} in etc/narval.toml{hint}")
+    return caller
