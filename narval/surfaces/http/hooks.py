@@ -70,21 +70,21 @@ class HookAnswer(NamedTuple):
 
 
 class Senders:
-    """Those whom an operation lists, each with `sha256` of its token and the `calls` that it has in a minute;
+    """The senders that an operation lists, each with `sha256` of its token and the `calls` that it has in a minute;
     `key` is that of their names.
     """
 
     def __init__(self, reading: Asks, operation: str, key: str, seconds: Callable[[], float]) -> None:
         self._reading, self._operation, self._key, self._seconds = reading, operation, key, seconds
         self.known: dict[str, dict[str, Any]] = {}
-        """Those that were listed last, by name."""
+        """The senders that were listed last, by name."""
         self._listed: float | None = None
         self._taken: dict[str, deque[float]] = {}
         """The moments of the calls of the last minute, by name."""
         self._asking = asyncio.Lock()
 
     async def all(self) -> dict[str, dict[str, Any]]:
-        """All of them by name, as they were a second ago at most."""
+        """The senders by name, as they were a second ago at most."""
         async with self._asking:  # once for all who come meanwhile
             now = self._seconds()
             if self._listed is None or now - self._listed > KNOWN:

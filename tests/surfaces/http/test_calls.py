@@ -54,9 +54,10 @@ def recipe(name: str, target: str, within: str = "") -> str:
     return f'<recipe group="w" name="{name}" start_step="s" end_step="s">{step}</recipe>'
 
 
-WAIT = """<recipe group="w" name="wait" start_step="s" end_step="e"><step id="s" type="action"
-target="basic.nothing"/><transition id="t"><in idref="s"/><out idref="e"/>
-<condition><match>go</match></condition></transition><step id="e" type="action" target="basic.nothing"/></recipe>"""
+WAIT = """<recipe group="w" name="wait" start_step="s" end_step="e">
+<step id="s" type="action" target="basic.nothing"/>
+<transition id="t"><in idref="s"/><out idref="e"/><condition><match>go</match></condition></transition>
+<step id="e" type="action" target="basic.nothing"/></recipe>"""
 RECIPES = (
     f"<cookbook>{recipe('invoice', 'w.invoice', INVOICE)}{recipe('fail', 'w.fail')}"
     f"{recipe('common', 'basic.nothing')}{WAIT}</cookbook>"
