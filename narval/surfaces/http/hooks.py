@@ -70,7 +70,8 @@ class HookAnswer(NamedTuple):
 
 
 class Senders:
-    """The senders that an operation lists, each with `sha256` of its token and the `calls` that it has in a minute;
+    """The senders that an operation lists, each with `sha256` of its token, and its `calls` in a minute.
+
     `key` is that of their names.
     """
 
