@@ -120,7 +120,7 @@ def _linked(reply: Row) -> None:
         click.echo(f"add below [people.{reply['person']}] of etc/people.toml:\n{clean(reply['line'])}")
 
 
-@command("unlink", example="narval chat unlink ann\nnarval chat unlink ann xmpp:ann@example.org", alters=True)
+@command("unlink", example="narval chat unlink ann\nnarval chat unlink ann xmpp:ann@example.org")
 @click.argument("person", metavar="PERSON", shell_complete=completion.people)
 @click.argument("address", metavar="[ADDRESS]", required=False)
 def unlink(session: Session, person: str, address: str | None) -> None:
