@@ -12,6 +12,7 @@ from narval.api import iso_moment, next_reminder, read_date
 @action(
     inputs=[Input("reminder", "reminder[@at]", outdates=True, reads="at every zone person chat")],
     outputs=[Output("again", "reminder[@at]", optional=True)],
+    where=[],
     description="Ends a reminder whose time has come; one with `every` is set to its next time.",
 )
 async def done(reminder: Element) -> etree._Element | None:
