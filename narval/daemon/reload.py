@@ -21,7 +21,7 @@ from narval.core.engines.registry import import_engines
 from narval.core.errors import DefinitionError, Fault, NarvalError
 from narval.core.source.text import Source
 from narval.core.trust.grants import Grant
-from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.followers import Followers, known_by, sync, tell_of_people, use_for
 from narval.daemon.grant_items import answer_of, written
 from narval.daemon.settings_in_force import SettingsInForce
@@ -166,9 +166,10 @@ class FilesInForce:
             files = await self._read_beside(self._home, before, first)
             if files.state == before.state or not is_settled():
                 return False
-            await self._host.submit(partial(self._adopt, before, files))
-            for on_change in self._on_change:
-                await on_change()
+            with apart():
+                await self._host.submit(partial(self._adopt, before, files))
+                for on_change in self._on_change:
+                    await on_change()
             return True
 
     async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:

@@ -27,6 +27,6 @@ async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
     is_theirs = sent is not None and sent.item and sent.to == taken.person
     return {
         "about": msgspec.to_builtins(asked_by(sent)) if sent is not None and is_theirs else None,
-        "asked": msgspec.to_builtins(asked_in(box, taken.person)),
+        "asked": msgspec.to_builtins(asked_in(box, taken.person, daemon.rounds.clock.now())),
         "form": msgspec.to_builtins(box.forms.get(taken.person)),
     }

@@ -54,6 +54,16 @@ WITHIN: ContextVar[Callable[[Work], Work] | None] = ContextVar("WITHIN", default
 """Alters what is submitted meanwhile, by whoever asks: it may have the turn record more, or refuse."""
 
 
+@contextmanager
+def apart() -> Iterator[None]:
+    """Let what is submitted meanwhile be as it is: it is not what the asker asked for."""
+    token = WITHIN.set(None)
+    try:
+        yield
+    finally:
+        WITHIN.reset(token)
+
+
 class Listing(Protocol):
     """An index of runs of one kind."""
 
@@ -219,7 +229,7 @@ class AgentHost:
         self._users, self.last_used = 0, 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._on_fault: Callable[[Exception], bool] = lambda error: False
-        self.listings, self.chats = Listings(agent), ChatBoxes(agent)
+        self.listings, self.chats = Listings(agent), ChatBoxes(agent, self._main_loop.rounds.clock)
 
     @property
     def agent(self) -> AgentState:

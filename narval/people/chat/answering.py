@@ -9,13 +9,14 @@ from narval.people.chat.boxes import FORM, OUT, SENT, ChatBox, ChatBoxes
 from narval.people.chat.messages import ASKED, CLOSED, ENDED, Answering, Asked, Outbound, Reply, Sent, Taken
 
 
-def asked_in(box: ChatBox, person: str) -> list[Asked]:
+def asked_in(box: ChatBox, person: str, at: float) -> list[Asked]:
     """The items that a person was asked about and that wait, each once, in the order of the last messages.
 
-    A message that is being sent may have come already, though nobody has recorded it.
+    A message that is being sent at the moment `at` may have come already, though nobody has recorded it; one
+    that quiet hours hold back has not.
     """
     waiting = dict[tuple[str, int], Asked]()
-    under_way = [outbound for id, outbound in box.outbox.items() if id in box.handed]
+    under_way = [one for id, one in box.outbox.items() if id in box.handed and one.was_due(at)]
     messages: list[Sent | Outbound] = [*box.sent.values(), *under_way]
     for sent in messages:
         if sent.purpose == ASKED and sent.to == person:
@@ -77,5 +78,5 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
 
 def put_once(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
     """Record a message in the outbox, unless one of its id is there, or was sent."""
-    if id not in box.outbox and not any(sent.id == id for sent in box.sent.values()):
+    if not box.has(id):
         box.send(turn, reply, id=id)

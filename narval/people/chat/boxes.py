@@ -16,6 +16,7 @@ from narval.agent.agent import AgentState
 from narval.agent.turn import Turn
 from narval.people.chat.messages import Incoming, OpenForm, Outbound, Reply, Sent, Taken, Whereabouts
 from narval.store.batch import Batch, ResultRow
+from narval.system.clock import Clock
 
 PREFIX = "chat "
 """The start of the scopes of results and of the facts that chats have; the name of the chat follows."""
@@ -113,7 +114,7 @@ class ChatBox:
         self.forms: dict[str, OpenForm] = {}
         """By person."""
         self.handed: set[str] = set()
-        """The ids of messages that somebody may have begun to send: all that were there at the start."""
+        """The ids of messages that somebody may have begun to send: all that were due at the start."""
         self.fault, self.since = "", 0.0
         """The fault told last, "" while it is connected, and the moment of that (0: nobody has told)."""
         self.strangers = Strangers()
@@ -201,6 +202,10 @@ class ChatBox:
         for oldest in list(self.sent)[: max(0, len(self.sent) + 1 - MOST_SENT)]:
             self.drop(turn, SENT, oldest)
 
+    def has(self, id: str) -> bool:
+        """True if a message of an id is to be sent, or was sent."""
+        return id in self.outbox or any(sent.id == id for sent in self.sent.values())
+
     # --- what is recorded -------------------------------------------------------------------------------
 
     def keep(self, row: ResultRow) -> None:
@@ -249,8 +254,8 @@ class ChatBox:
 class ChatBoxes:
     """The boxes of an agent's chats, by name; only those of the home's own agent are used."""
 
-    def __init__(self, agent: AgentState) -> None:
-        self._agent = agent
+    def __init__(self, agent: AgentState, clock: Clock) -> None:
+        self._agent, self._clock = agent, clock
         self.is_followed = False
         """True once they are read, and turns are to be heard of."""
         self._boxes: dict[str, ChatBox] = {}
@@ -295,8 +300,9 @@ class ChatBoxes:
                 box = self.box(_name_in(scope.scope))
                 for row in sorted(store.results(scope.scope), key=_order):
                     box.keep(row)
+        at = self._clock.now()
         for box in self._boxes.values():
-            box.handed.update(box.outbox)
+            box.handed.update(id for id, outbound in box.outbox.items() if outbound.was_due(at))
 
 
 def _order(row: ResultRow) -> tuple[int, str]:

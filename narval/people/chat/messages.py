@@ -115,6 +115,10 @@ class Outbound(Reply, frozen=True, kw_only=True, omit_defaults=True):
     begun: int = 0
     """The times that it was begun to be sent, as far as that is recorded."""
 
+    def was_due(self, at: float) -> bool:
+        """True if somebody may have sent it before a moment: quiet hours do not hold it back."""
+        return self.not_before <= at or self.tries > 0
+
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message that was sent, by which a reply to it is understood."""

@@ -20,7 +20,7 @@ from narval.core.definitions.people.directory import Person
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.answering import end_of_item, put_once
+from narval.people.chat.answering import end_of_item
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.messages import ENDED, REMINDER, SENT, Reply
 from narval.people.chat.quiet import waits_until
@@ -80,7 +80,7 @@ class ChatOutbox:
         chat = next((chat.name for chat in home.chats() if to in chat.rooms), None)
         if chat is not None:
             in_room = Reply(text=plain, place=to, purpose=SENT)
-            await _done(home, lambda turn: put_once(turn, home.boxes.box(chat), context.id, in_room))
+            await _done(home, lambda turn: _put_once(home, turn, chat, context.id, in_room))
             return
         people = home.agent.lookup.people
         person = people.person(to)
@@ -106,12 +106,20 @@ class ChatOutbox:
 
         def work(turn: Turn) -> None:
             if reply.purpose != ENDED:
-                put_once(turn, home.boxes.box(chat), id, message)
+                _put_once(home, turn, chat, id, message)
                 return
             for each in home.chats():
                 end_of_item(turn, home.boxes.box(each.name), id, message)
 
         await _done(home, work)
+
+
+def _put_once(home: _Own, turn: Turn, chat: str, id: str, message: Reply) -> None:
+    """Record a message in the outbox of a chat, unless one of its id is in that of any, or was sent: a call
+    that is tried again may choose another chat.
+    """
+    if not any(box.has(id) for box in home.boxes.all()):
+        home.boxes.box(chat).send(turn, message, id=id)
 
 
 async def _done(home: _Own, work: Callable[[Turn], None]) -> None:

@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
 
 import narval
-from narval.ask.asker import Asker
+from narval.ask.asker import CHAT, Asker
 from narval.ask.operations import invoke
 from narval.calls.context import CallContext
+from narval.core.errors import RequestError
+from narval.files.shipped import shipped
 from narval.system.clock import SimulatedClock
 
 PEOPLE = """
@@ -72,6 +75,15 @@ class Home:
 
     def ask(self, name: str, **given: Any) -> Any:
         return self.agent.runner.run(invoke(self.agent.daemon, Asker(), name, given))
+
+    def ask_as(self, asker: Asker, name: str, **given: Any) -> Any:
+        return self.agent.runner.run(invoke(self.agent.daemon, asker, name, given))
+
+    def takes(self, text: str, sender: str = "ann@example.org") -> Any:
+        """Have a message come; what was taken."""
+        id = f"m{len(self.ask('chat_inbox', chat='phone')) + 1}"
+        message = {"id": id, "position": id, "sender": sender, "place": sender, "text": text}
+        return self.ask("chat_take", chat="phone", messages=[message], position=id)
 
     def start(self, name: str, *elements: str) -> int:
         self.agent.asker = Asker("dan", 0, "python")
@@ -177,6 +189,34 @@ def test_C14a_quiet_hours_hold_back_what_can_wait(tmp_path: Path) -> None:
     home.agent.close()
 
 
+def test_C9_what_quiet_hours_hold_back_is_not_answered_after_a_restart(tmp_path: Path) -> None:
+    home = Home(tmp_path, NIGHT)
+    item = home.asks()
+    assert [row["to"] for row in home.sends()] == ["ann"]
+    home.agent.close()
+    home = Home(tmp_path, NIGHT + 60)
+    (taken,) = home.takes("yes", "ben@example.org")
+    assert home.ask("chat_asked", chat="phone", message=taken["number"])["asked"] == []
+    home.acts("ann", "answer", item, "approve")
+    home.sends()
+    home.agent.elapse(hours=8)
+    assert home.outgoing() == [], "ben was not asked, and need not be told"
+    home.agent.close()
+
+
+def test_C8_a_request_is_done_though_the_files_have_changed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (taken,) = home.takes("in 1h: the oven")
+    monkeypatch.setattr(type(home.agent.daemon), "follows_files", True)
+    copy(shipped() / "recipes/reminders.xml", home.path / "recipes")
+    once = Asker("ann", 0, CHAT, "phone", once=f"phone/{taken['number']}")
+    home.ask_as(once, "remind", text="in 1h: the oven")
+    assert [row["text"] for row in home.ask_as(Asker("ann", 0, CHAT, "phone"), "reminders")] == ["the oven"]
+    with pytest.raises(RequestError, match="is dealt with already"):
+        home.ask_as(once, "remind", text="in 1h: the oven")
+
+
 def test_C11_an_action_sends_to_people_and_rooms_once(home: Home) -> None:
     home.start("w.send", '<chat-out to="ann">The \u202eoven is hot.</chat-out>')
     home.start("w.send", '<chat-out to="team@rooms.example.org">*hot*</chat-out>')
@@ -216,6 +256,24 @@ def test_C11_a_notice_goes_by_chat(home: Home) -> None:
     assert "a notice by chat needs to=" in error.text
 
 
+def test_C12_a_call_that_is_made_again_at_another_chat_sends_once(home: Home) -> None:
+    main_loop, call = home.agent.daemon.main_loop, CallContext("a.7", 7, "send")
+
+    async def send() -> None:
+        sending = asyncio.ensure_future(main_loop.chats.send(call, "ben", "Hello"))
+        await asyncio.sleep(0)
+        await main_loop.run(until_idle=True)
+        await sending
+
+    home.agent.runner.run(send())
+    settings = home.path / "etc/narval.toml"
+    settings.write_text(SETTINGS + '[chats.second]\nkind = "telegram"\n')
+    home.ask("reload")
+    home.agent.runner.run(send())
+    assert [row["id"] for row in home.outgoing()] == ["a.7"]
+    assert not home.ask("chat_outgoing", chat="second")
+
+
 @pytest.mark.parametrize(
     ("element", "error"),
     [
@@ -242,13 +300,6 @@ def test_C11_nobody_else_is_written_to(home: Home, element: str, error: str) -> 
 def test_C9_a_message_that_is_being_sent_may_be_answered_already(home: Home) -> None:
     item = home.asks()
     assert home.outgoing()
-    message = {
-        "id": "m1",
-        "position": "1",
-        "sender": "ann@example.org",
-        "place": "ann@example.org",
-        "text": "1",
-    }
-    (taken,) = home.ask("chat_take", chat="phone", messages=[message], position="1")
+    (taken,) = home.takes("1")
     about = home.ask("chat_asked", chat="phone", message=taken["number"])
     assert [asked["item"] for asked in about["asked"]] == [item]
