@@ -242,3 +242,16 @@ def test_what_cannot_be_told_in_its_chat_is_told_by_the_ways_of_the_home(
     agent.elapse(hours=1)
     assert told(home) == ["pills"]
     assert [row["shown"] for row in by(agent, "ann", "reminders")] == ["tomorrow 8:00"]
+
+
+def test_what_can_be_told_nowhere_is_a_failure(tmp_path: Path) -> None:
+    with home_at(tmp_path, **{"data/memory.xml": "<memory/>"}).open() as agent:
+        agent.start("reminders.tell")
+        agent.add(
+            "<reminder at='2026-11-29T13:30' every='day 8:00' person='ann' chat='gone'>pills</reminder>"
+        )
+        agent.until_idle()
+        agent.elapse(hours=1)
+        assert "could not be told in its chat" in agent.memory("error[@type='reminder-not-told']")[0].text
+        assert [run["name"] for run in agent.ask("runs", state="failed")] == ["reminders.tell"]
+        assert [row["shown"] for row in by(agent, "ann", "reminders")] == ["tomorrow 8:00"]
