@@ -52,6 +52,12 @@ PEOPLE_KEYS: Mapping[str, tuple[str, ...]] = {
 """The keys that each table may have."""
 
 
+def _is_hours(text: str) -> bool:
+    """True of hours that end at another time than they begin."""
+    first, _, last = text.partition("-")
+    return _QUIET.fullmatch(text) is not None and first != last
+
+
 def load_people(home: Path | None) -> Directory:
     """The directory of a home, or of one in memory. Raises SettingsError with all the faults of its file."""
     directory, faults = read_people(home)
@@ -232,7 +238,7 @@ class _Reading(_Values):
             ),
             zone=self._zone(*path, "zone"),
             quiet=self._value(
-                lambda value: isinstance(value, str) and _QUIET.fullmatch(value),
+                lambda value: isinstance(value, str) and _is_hours(value),
                 'hours, such as "22:00-07:00"',
                 *path,
                 "quiet",

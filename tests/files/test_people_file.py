@@ -124,6 +124,10 @@ SHARED = "is that of a already; two people cannot share it"
             ["2:9: quiet: expected hours, such as \"22:00-07:00\", found '22-24'"],
         ),
         (
+            "[people.ann]\nquiet = '08:00-08:00'",
+            ["2:9: quiet: expected hours, such as \"22:00-07:00\", found '08:00-08:00'"],
+        ),
+        (
             "[people.a]\nchat = ['xmpp:A@b']\n[people.b]\nchat = ['xmpp:a@b']",
             [f"4:9: xmpp:a@b {SHARED}"],
         ),
