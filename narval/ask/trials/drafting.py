@@ -19,6 +19,7 @@ from narval.ask.trials import child_program
 from narval.ask.trials.trials import home_options
 from narval.core.errors import RequestError, SettingsError
 from narval.daemon.daemon import Daemon
+from narval.files.outside.services import LanguageModel
 from narval.files.proposals.folder import (
     ABOUT,
     ASKS,
@@ -86,17 +87,18 @@ async def draft(
     changed = find_definition(daemon, change, None) if change else None
     by = str(asker)
 
-    def begun() -> Proposal:
+    def prepared() -> tuple[Wish, LanguageModel]:
         try:
             model = model_of(Settings.load(home.path))
         except SettingsError as error:
             raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
         of = change_of(home, changed.full_name, changed.kind, changed.path) if changed is not None else None
-        return begin_proposal(home, Wish(text=wish, change=of, by=by), model)
+        return Wish(text=wish, change=of, by=by), model
 
     _raise_if_full(drafts)
-    proposal = await asyncio.to_thread(begun)
-    await daemon.host.submit(lambda _: None)  # what asks for it once has had it from then on
+    to_draft, model = await asyncio.to_thread(prepared)
+    await daemon.host.submit(lambda _: None)  # what asks for it once has had it: nothing is begun twice
+    proposal = await asyncio.to_thread(begin_proposal, home, to_draft, model)
     await _begin(daemon, proposal)
     return {"name": proposal.name}
 
