@@ -11,11 +11,10 @@ import msgspec
 
 from narval.agent.turn import Turn
 from narval.ask.asker import CHAT
-from narval.ask.chat.linking import found_link
+from narval.ask.chat.linking import found_link, may_be_code
 from narval.ask.chat.rights import chat_box, done_before, settings_of
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.registry import operation
-from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Origin
 from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.labels import CHAT as CHAT_LABEL
@@ -30,6 +29,8 @@ MOST_OF_A_STRANGER = 30
 """The messages of a stranger that become elements within a minute."""
 
 A_DAY = 86_400.0
+
+NOBODY = "is nobody's in etc/people.toml: nothing is taken of theirs"
 
 Form = TypeVar("Form")
 
@@ -51,19 +52,22 @@ async def chat_take(
     box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
 
     def work(turn: Turn) -> list[Taken]:
-        taken, waiting = list[Taken](), dict[str, int]()
+        taken, waiting, full = list[Taken](), dict[str, int](), set[str]()
         for message in incoming:
-            if not box.see(turn, message):
-                continue
             person = turn.agent.lookup.people.by_chat(f"{settings.kind}:{message.sender}")
-            if person is None:
+            if person is None and not _may_matter(daemon, turn, settings, message):
+                _tell_strange(turn, box, settings, message, NOBODY)
+            elif not box.see(turn, message):
+                continue
+            elif person is None:
                 _take_strange(daemon, turn, box, settings, message)
             elif _is_for_us(settings, message, daemon.files.settings.name):
                 number = waiting.setdefault(person.name, box.waiting_of(person.name))
                 if number < MOST_WAITING:
                     waiting[person.name] += 1
                     taken.append(box.take(turn, message, person.name))
-                elif number == MOST_WAITING:
+                elif person.name not in full:
+                    full.add(person.name)
                     log.warning(
                         "%s has %d messages waiting at %s; no more are taken", person.name, number, chat
                     )
@@ -93,16 +97,29 @@ def _is_for_us(settings: ChatSettings, message: Incoming, own: str) -> bool:
 # --- strangers ----------------------------------------------------------------------------------------------
 
 
+def _may_matter(daemon: Daemon, turn: Turn, settings: ChatSettings, message: Incoming) -> bool:
+    """True of what a stranger wrote if something may come of it: of all else nothing is recorded."""
+    if message.room:
+        return False
+    return settings.strangers == "element" or may_be_code(daemon, message.text, turn.at)
+
+
+def _tell_strange(turn: Turn, box: ChatBox, settings: ChatSettings, message: Incoming, why: str) -> None:
+    """Have the log say once a day why nothing is taken of a stranger."""
+    if box.strangers.is_news(message.sender, turn.at, A_DAY):
+        log.info("%s %.200r %s", settings, f"{settings.kind}:{message.sender}", why)
+
+
 def _take_strange(
     daemon: Daemon, turn: Turn, box: ChatBox, settings: ChatSettings, message: Incoming
 ) -> None:
     """Link a stranger, make an element of what they wrote, or leave it, with a line in the log."""
     address, at = f"{settings.kind}:{message.sender}", turn.at
-    if not message.room and (person := found_link(daemon, message.text, address, at)) is not None:
+    if (person := found_link(daemon, message.text, address, at)) is not None:
         text = f"The code is right: you are linked once etc/people.toml has this address of {person}."
         box.send(turn, Reply(text=text, place=message.place))
         return
-    if settings.strangers == "element" and not message.room and not message.is_edit:
+    if settings.strangers == "element" and not message.is_edit:
         why = f"wrote more than {MOST_OF_A_STRANGER} messages within a minute"
         if box.strangers.may(message.sender, at, MOST_OF_A_STRANGER):
             xml = chat_message(settings, message, person="")
@@ -116,9 +133,8 @@ def _take_strange(
                     turn.add(xml, Origin(step=f"{CHAT}:{settings.name}"))
                 return
     else:
-        why = "is nobody's in etc/people.toml: nothing is taken of theirs"
-    if box.strangers.is_news(message.sender, at, A_DAY):
-        log.info("%s %.200r %s", settings, address, why)
+        why = NOBODY
+    _tell_strange(turn, box, settings, message, why)
 
 
 # --- dealing ------------------------------------------------------------------------------------------------
@@ -147,21 +163,19 @@ async def chat_reply(
     chat: str,
     message: int,
     replies: list[dict[str, Any]],
-    element: bytes | None = None,
     answering: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Deal with a message: it leaves the inbox, its replies are to be sent, and an element of the person's is
-    added, if one is given, all in one turn. `eid` is that of the element.
+    """Deal with a message: it leaves the inbox, and its replies are to be sent, in one turn.
 
     A reply has a `text`, and may have `place` or `to` (a person), without which it goes where the message
     came from, `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`.
     `answering` says which answer to work its person has begun to give (`form`; without it none), and which
     item they have just dealt with (`done`).
     """
-    xml, also = canonical_given(element) if element is not None else None, None
+    also = None
     if answering is not None:
         also = partial(settle_answering, daemon.agents.own.chats, _as(answering, Answering, "answering"))
-    return await _deal(daemon, chat_box(daemon, chat), message, _replies(replies), xml, also=also)
+    return await _deal(daemon, chat_box(daemon, chat), message, _replies(replies), None, also=also)
 
 
 @operation("write")

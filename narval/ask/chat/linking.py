@@ -74,12 +74,19 @@ async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[st
             waiting.cancel()
 
 
+def may_be_code(daemon: Daemon, text: str, at: float) -> bool:
+    """True of a text that looks like a code, while one holds that nobody has sent."""
+    links, code = daemon.agents.own.chats.links, text.strip().lower()
+    if len(code) != _LENGTH or not set(code) <= set(_LETTERS):
+        return False
+    return any(not link.address and at < link.until for link in links.values())
+
+
 def found_link(daemon: Daemon, text: str, address: str, at: float) -> str | None:
     """The person whose code somebody unknown has sent, who is linked by that; None if it is no such code."""
-    links, code = daemon.agents.own.chats.links, text.strip().lower()
-    if not links or len(code) != _LENGTH or not set(code) <= set(_LETTERS):
+    if not may_be_code(daemon, text, at):
         return None
-    digest = _digest(code)
+    links, digest = daemon.agents.own.chats.links, _digest(text.strip().lower())
     for person, link in list(links.items()):
         if link.address:
             continue

@@ -18,11 +18,16 @@ from narval.core.definitions.people.directory import Person
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.boxes import OUT, ChatBox
+from narval.people.chat.boxes import OUT, ChatBox, outbox_in
 from narval.people.chat.messages import Outbound
 
 AT_ONCE = 50
 """The most messages that are given at a time."""
+
+MOST_TRIES = 34
+"""The tries after which a message is given up: about a day of them."""
+
+A_DAY = 86_400.0
 
 LONGEST_PAUSE = 3600.0
 """The most seconds until a message that was refused is tried again."""
@@ -41,6 +46,7 @@ async def chat_outgoing(daemon: Daemon, chat: str, wait: float = 0.0) -> list[di
     while True:
         box.news.clear()
         now = daemon.rounds.clock.now()
+        await _give_up_stranded(daemon, box, settings, now)
         due = [
             {**msgspec.to_builtins(outbound), "place": place, "handed": outbound.id in box.handed}
             for outbound, place in islice(_due(daemon, box, settings, now), AT_ONCE)
@@ -61,13 +67,37 @@ def _due(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> It
     """The messages that are due, each with its place; what is behind one that failed at a place waits."""
     held = set[str]()
     for outbound in sorted(box.outbox.values(), key=lambda one: one.number):
-        if outbound.address and not _is_of(daemon, settings, outbound.address, outbound.to):
-            continue  # it was linked with its person when they were asked, and is no more
-        place = outbound.place or whereabouts_of(daemon, box, settings, outbound.to)[1]
+        place = _place_of(daemon, box, settings, outbound)
         if outbound.not_before > now:
             held.update([place] if outbound.tries else [])
         elif place and place not in held:
             yield outbound, place
+
+
+def _place_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, outbound: Outbound) -> str:
+    """The place where a message goes, "" while there is none."""
+    if outbound.address and not _is_of(daemon, settings, outbound.address, outbound.to):
+        return ""  # it was linked with its person when they were asked, and is no more
+    return outbound.place or whereabouts_of(daemon, box, settings, outbound.to)[1]
+
+
+async def _give_up_stranded(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> None:
+    """Give up what should have gone out a day ago, and has no place to which it may go."""
+    stranded = [
+        outbound.id
+        for outbound in box.outbox.values()
+        if now - max(outbound.at, outbound.not_before) > A_DAY
+        and not _place_of(daemon, box, settings, outbound)
+    ]
+
+    def work(turn: Turn) -> None:
+        outbox = outbox_in(turn, box)
+        for id in stranded:
+            if id in outbox:
+                _give_up(turn, box, outbox[id], "its person has no address there any more")
+
+    if stranded:
+        await daemon.agents.own.submit(work)
 
 
 def whereabouts_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, name: str) -> tuple[str, str]:
@@ -90,11 +120,12 @@ def _addresses(person: Person, kind: str) -> list[str]:
     return [one.removeprefix(f"{kind}:") for one in person.chat if one.startswith(f"{kind}:")]
 
 
-def _outbound(daemon: Daemon, chat: str, id: str) -> tuple[ChatBox, Outbound]:
-    box = chat_box(daemon, chat)
-    if id not in box.outbox:
-        raise RequestError(f"there is no message {id!r:.80} in the outbox of {chat}")
-    return box, box.outbox[id]
+def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:
+    """A message that is to be sent, as this turn has altered it. Raises RequestError where there is none."""
+    outbound = outbox_in(turn, box).get(id)
+    if outbound is None:
+        raise RequestError(f"there is no message {id!r:.80} in the outbox of {box.name}")
+    return outbound
 
 
 @operation("write")
@@ -102,42 +133,59 @@ async def chat_begun(daemon: Daemon, chat: str, id: str) -> dict[str, Any]:
     """Record that a message is begun to be sent, where the service does not know ids: whoever finds it so
     later knows that it may have been sent.
     """
-    box, outbound = _outbound(daemon, chat, id)
-    begun = msgspec.structs.replace(outbound, begun=outbound.begun + 1)
-    await daemon.agents.own.submit(lambda turn: box.put(turn, OUT, id, begun))
-    return {"id": id, "begun": begun.begun}
+    box = chat_box(daemon, chat)
+
+    def work(turn: Turn) -> int:
+        outbound = _outbound(turn, box, id)
+        box.put(turn, OUT, id, msgspec.structs.replace(outbound, begun=outbound.begun + 1))
+        return outbound.begun + 1
+
+    return {"id": id, "begun": await daemon.agents.own.submit(work)}
 
 
 @operation("write")
 async def chat_sent(daemon: Daemon, chat: str, id: str, message_ids: list[str]) -> dict[str, Any]:
     """Record that a message was sent, as one or several of the service, by their ids there."""
-    box, outbound = _outbound(daemon, chat, id)
-    address, place = outbound.address, outbound.place
-    if not place:
-        address, place = whereabouts_of(daemon, box, settings_of(daemon, chat), outbound.to)
-    placed = msgspec.structs.replace(outbound, address=address, place=place)
-    await daemon.agents.own.submit(lambda turn: box.were_sent(turn, placed, dict.fromkeys(message_ids)))
+    box, settings = chat_box(daemon, chat), settings_of(daemon, chat)
+
+    def work(turn: Turn) -> None:
+        outbound = _outbound(turn, box, id)
+        address, place = outbound.address, outbound.place
+        if not place:
+            address, place = whereabouts_of(daemon, box, settings, outbound.to)
+        placed = msgspec.structs.replace(outbound, address=address, place=place)
+        box.were_sent(turn, placed, dict.fromkeys(message_ids))
+
+    await daemon.agents.own.submit(work)
     return {"id": id}
 
 
 @operation("write")
 async def chat_unsent(daemon: Daemon, chat: str, id: str, why: str, final: bool = False) -> dict[str, Any]:
-    """Record that a message could not be sent: it is tried again after a growing pause, or given up."""
-    box, outbound = _outbound(daemon, chat, id)
-    tries = outbound.tries + 1
-    if final:
-        log.warning("a message to %.100s by %s is given up: %.500s", outbound.place or outbound.to, chat, why)
-    pause = min(2.0**tries, LONGEST_PAUSE)
+    """Record that a message could not be sent: it is tried again after a growing pause, or given up, as it is
+    after a day of tries.
+    """
+    box = chat_box(daemon, chat)
 
-    def work(turn: Turn) -> None:
-        if final:
-            box.drop(turn, OUT, id)
-        else:
-            later = msgspec.structs.replace(outbound, tries=tries, not_before=turn.at + pause)
-            box.put(turn, OUT, id, later)
+    def work(turn: Turn) -> bool:
+        outbound = _outbound(turn, box, id)
+        tries = outbound.tries + 1
+        if final or tries >= MOST_TRIES:
+            _give_up(turn, box, outbound, why)
+            return True
+        pause = min(2.0**tries, LONGEST_PAUSE)
+        later = msgspec.structs.replace(outbound, tries=tries, not_before=turn.at + pause)
+        box.put(turn, OUT, id, later)
+        return False
 
-    await daemon.agents.own.submit(work)
-    return {"id": id, "final": final}
+    return {"id": id, "final": await daemon.agents.own.submit(work)}
+
+
+def _give_up(turn: Turn, box: ChatBox, outbound: Outbound, why: str) -> None:
+    """Record that a message is not sent, with a line in the log."""
+    box.drop(turn, OUT, outbound.id)
+    to = outbound.place or outbound.to
+    log.warning("a message to %.100s by %s is given up: %.500s", to, box.name, why)
 
 
 @operation("read")

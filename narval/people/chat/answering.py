@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from narval.agent.turn import Turn
-from narval.people.chat.boxes import FORM, OUT, SENT, ChatBox, ChatBoxes
+from narval.people.chat.boxes import FORM, OUT, SENT, ChatBox, ChatBoxes, outbox_in, sent_in
 from narval.people.chat.messages import ASKED, CLOSED, ENDED, Answering, Asked, Outbound, Reply, Sent, Taken
 
 
@@ -49,7 +49,7 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
     It stands in place of the last message that asked. One that nobody has begun to send is not sent.
     """
     key, under_way = (reply.item, reply.agent, reply.to), False
-    for outbound in list(box.outbox.values()):
+    for outbound in outbox_in(turn, box).values():
         if outbound.purpose == ASKED and (outbound.item, outbound.agent, outbound.to) == key:
             if outbound.id in box.handed:
                 under_way = True
@@ -58,7 +58,7 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
                 box.drop(turn, OUT, outbound.id)
     sent = [
         (kind_id, one)
-        for kind_id, one in box.sent.items()
+        for kind_id, one in sent_in(turn, box).items()
         if (one.item, one.agent, one.to) == key and one.purpose in (ASKED, ENDED)
     ]
     for kind_id, one in sent:
@@ -76,7 +76,12 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
         put_once(turn, box, id, reply)
 
 
+def is_put(turn: Turn, box: ChatBox, id: str) -> bool:
+    """True if a message of an id is to be sent, or was sent."""
+    return id in outbox_in(turn, box) or any(sent.id == id for sent in sent_in(turn, box).values())
+
+
 def put_once(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
     """Record a message in the outbox, unless one of its id is there, or was sent."""
-    if not box.has(id):
+    if not is_put(turn, box, id):
         box.send(turn, reply, id=id)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -41,6 +43,8 @@ MOST_WAITING = 1_000
 
 MOST_STRANGERS = 1_000
 """The strangers that are remembered of a chat, the last ones."""
+
+Form = TypeVar("Form", Outbound, Sent)
 
 
 class Strangers:
@@ -177,14 +181,16 @@ class ChatBox:
         if key in self.seen or any(row.scope == self.scope(SEEN) and row.key == key for row in rows):
             return False
         self.put(turn, SEEN, key, self.last)
-        if len(self.seen) >= MOST_SEEN:
-            self.drop(turn, SEEN, next(iter(self.seen)))
+        for oldest in islice(self.seen, max(0, len(self.seen) + 1 - MOST_SEEN)):
+            self.drop(turn, SEEN, oldest)
         return True
 
     def send(self, turn: Turn, reply: Reply, id: str = "") -> Outbound:
         """Record a message in the outbox, whose place is known; without an id it gets one."""
         fields = {name: getattr(reply, name) for name in Reply.__struct_fields__}
-        outbound = Outbound(id=id or f"n{secrets.token_hex(12)}", number=self.draw(turn), **fields)
+        outbound = Outbound(
+            id=id or f"n{secrets.token_hex(12)}", number=self.draw(turn), at=turn.at, **fields
+        )
         self.put(turn, OUT, outbound.id, outbound)
         return outbound
 
@@ -199,12 +205,8 @@ class ChatBox:
         fields = {name: getattr(outbound, name) for name in Sent.__struct_fields__}
         for id in ids:
             self.put(turn, SENT, id, Sent(**fields))
-        for oldest in list(self.sent)[: max(0, len(self.sent) + 1 - MOST_SENT)]:
+        for oldest in islice(self.sent, max(0, len(self.sent) + 1 - MOST_SENT)):
             self.drop(turn, SENT, oldest)
-
-    def has(self, id: str) -> bool:
-        """True if a message of an id is to be sent, or was sent."""
-        return id in self.outbox or any(sent.id == id for sent in self.sent.values())
 
     # --- what is recorded -------------------------------------------------------------------------------
 
@@ -303,6 +305,27 @@ class ChatBoxes:
         at = self._clock.now()
         for box in self._boxes.values():
             box.handed.update(id for id, outbound in box.outbox.items() if outbound.was_due(at))
+
+
+def outbox_in(turn: Turn, box: ChatBox) -> dict[str, Outbound]:
+    """The messages that are to be sent, as a turn has altered it so far."""
+    return _altered(turn, box.scope(OUT), box.outbox, Outbound)
+
+
+def sent_in(turn: Turn, box: ChatBox) -> dict[str, Sent]:
+    """The messages that were sent, as a turn has altered it so far."""
+    return _altered(turn, box.scope(SENT), box.sent, Sent)
+
+
+def _altered(turn: Turn, scope: str, entries: Mapping[str, Form], form: type[Form]) -> dict[str, Form]:
+    batch, altered = turn.transaction.batch, dict(entries)
+    for row in batch.results:
+        if row.scope == scope:
+            altered[row.key] = msgspec.json.decode(row.data, type=form)
+    for dropped, key in batch.dropped_results:
+        if dropped == scope:
+            altered.pop(key, None)
+    return altered
 
 
 def _order(row: ResultRow) -> tuple[int, str]:

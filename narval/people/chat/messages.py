@@ -110,6 +110,8 @@ class Outbound(Reply, frozen=True, kw_only=True, omit_defaults=True):
     """Its id, which no other message has."""
     number: int
     """Its number: messages go out in the order of these."""
+    at: float = 0.0
+    """The moment at which it came into the outbox."""
     tries: int = 0
     """The times that it was tried in vain."""
     begun: int = 0

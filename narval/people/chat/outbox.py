@@ -20,7 +20,7 @@ from narval.core.definitions.people.directory import Person
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.answering import end_of_item
+from narval.people.chat.answering import end_of_item, is_put
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.messages import ENDED, REMINDER, SENT, Reply
 from narval.people.chat.quiet import waits_until
@@ -118,7 +118,7 @@ def _put_once(home: _Own, turn: Turn, chat: str, id: str, message: Reply) -> Non
     """Record a message in the outbox of a chat, unless one of its id is in that of any, or was sent: a call
     that is tried again may choose another chat.
     """
-    if not any(box.has(id) for box in home.boxes.all()):
+    if not any(is_put(turn, box, id) for box in home.boxes.all()):
         home.boxes.box(chat).send(turn, message, id=id)
 
 

@@ -104,7 +104,7 @@ class Dealing:
                 else:
                     dealt = Dealt.saying(str(error))
             if dealt is not None:
-                await self._reply(taken, *dealt.replies, element=dealt.element, answering=dealt.answering)
+                await self._reply(taken, *dealt.replies, answering=dealt.answering)
                 return
         await self._element(taken)
 
@@ -147,7 +147,6 @@ class Dealing:
         self,
         taken: Taken,
         *replies: Reply | str,
-        element: bytes | None = None,
         answering: Answering | None = None,
     ) -> None:
         forms = [msgspec.to_builtins(Reply(text=one) if isinstance(one, str) else one) for one in replies]
@@ -156,7 +155,6 @@ class Dealing:
             chat=self._chat.name,
             message=taken.number,
             replies=forms,
-            element=element,
             answering=msgspec.to_builtins(answering),
         )
 

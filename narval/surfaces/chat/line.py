@@ -104,10 +104,9 @@ class Line:
 
 
 class Dealt(msgspec.Struct, frozen=True):
-    """The outcome of a line: replies, and an element that is added with them."""
+    """The outcome of a line: replies, and the answer to work that its person is giving."""
 
     replies: tuple[Reply, ...] = ()
-    element: bytes | None = None
     answering: Answering | None = None
 
     @classmethod

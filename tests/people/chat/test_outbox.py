@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shutil import copy
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import narval
+from narval.agent.loop import Request
 from narval.ask.asker import CHAT, Asker
+from narval.ask.chat import inbox
 from narval.ask.operations import invoke
 from narval.calls.context import CallContext
 from narval.core.errors import RequestError
 from narval.files.shipped import shipped
+from narval.people.chat import boxes
+from narval.people.chat.answering import end_of_item
+from narval.people.chat.messages import ENDED, Reply
 from narval.system.clock import SimulatedClock
 
 PEOPLE = """
@@ -215,6 +222,79 @@ def test_C8_a_request_is_done_though_the_files_have_changed(
     assert [row["text"] for row in home.ask_as(Asker("ann", 0, CHAT, "phone"), "reminders")] == ["the oven"]
     with pytest.raises(RequestError, match="is dealt with already"):
         home.ask_as(once, "remind", text="in 1h: the oven")
+
+
+def test_C10_an_end_in_the_turn_in_which_a_message_is_sent_stays(home: Home) -> None:
+    items, host = (home.asks(), home.asks("a chair")), home.agent.daemon.host
+    first, second = (row["id"] for row in home.outgoing() if row["to"] == "ann")
+    box, about = host.chats.box("phone"), Reply(text="over", to="ann", purpose=ENDED)
+    for item, id, name, more in (
+        (items[0], first, "chat_begun", {}),
+        (items[1], second, "chat_sent", {"message_ids": ["k"]}),
+    ):
+        over = partial(end_of_item, box=box, id=f"end {item}", reply=replace(about, item=item))
+        host.post(Request(over))
+        home.ask(name, chat="phone", id=id, **more)
+    assert {one.purpose for one in box.outbox.values() if one.to == "ann"} == {ENDED}
+    assert box.outbox[first].begun == 1
+    assert box.sent["k"].purpose == ENDED
+
+
+def test_C12_what_cannot_be_sent_is_given_up_after_a_day(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    home.start("w.send", '<chat-out to="ann">Hello</chat-out>')
+    (row,) = home.outgoing()
+    tries = 0
+    while row["id"] in {each["id"] for each in home.outgoing()}:
+        home.ask("chat_unsent", chat="phone", id=row["id"], why="no such room")
+        home.agent.elapse(hours=1)
+        tries += 1
+        assert tries < 50
+    assert tries == 34
+    assert "a message to ann by phone is given up: no such room" in caplog.text
+
+
+def test_C12_what_has_no_place_is_given_up_after_a_day(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    home.start("w.send", '<chat-out to="ann">Hello</chat-out>')
+    people = home.path / "etc/people.toml"
+    people.write_text(people.read_text().replace('chat = ["xmpp:ann@example.org"]', ""))
+    home.ask("reload")
+    home.agent.elapse(hours=23)
+    assert home.outgoing() == []
+    assert [row["outbox"] for row in home.ask("chats")] == [1]
+    home.agent.elapse(hours=2)
+    assert home.outgoing() == []
+    assert [row["outbox"] for row in home.ask("chats")] == [0]
+    assert "a message to ann by phone is given up: its person has no address there" in caplog.text
+
+
+def test_C3_of_strangers_nothing_is_recorded_and_of_people_the_last_messages(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boxes, "MOST_SEEN", 4)
+    box = home.agent.daemon.host.chats.box("phone")
+    for first in (0, 10, 20):
+        messages = [
+            {"id": f"{sender}{first + n}", "position": "1", "sender": sender, "place": sender, "text": "x"}
+            for n in range(5)
+            for sender in ("ann@example.org", "eve@example.org")
+        ]
+        home.ask("chat_take", chat="phone", messages=messages, position=str(first))
+        assert not [key for key in box.seen if key.startswith("eve")]
+    assert len(box.seen) <= 4 + 5
+
+
+def test_C5_more_than_may_wait_is_told_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(inbox, "MOST_WAITING", 2)
+    messages = [
+        {"id": f"m{n}", "position": "1", "sender": "ann@example.org", "place": "ann@example.org"}
+        for n in range(9)
+    ]
+    assert len(home.ask("chat_take", chat="phone", messages=messages, position="1")) == 2
+    assert caplog.text.count("no more are taken") == 1
 
 
 def test_C11_an_action_sends_to_people_and_rooms_once(home: Home) -> None:
