@@ -15,6 +15,7 @@ from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
 from narval.ask.lazy_table import LazyTable
 from narval.ask.registry import ASKER, Operation
+from narval.core.agent_name import stands_for_peer
 from narval.core.errors import RequestError, StoreAwayError
 from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
@@ -147,6 +148,8 @@ async def _answered(
     extra = {ASKER: asker} if operation.wants_asker else {}
     if asker.agent in ("", daemon.name):
         return await operation(daemon, **arguments, **extra)
+    if stands_for_peer(asker.agent):
+        daemon.agents.rows.find(asker.agent)  # says which there are
     async with daemon.of(asker.agent, reads=operation.scope == "read") as seen:
         return _of_agent(await operation(seen, **arguments, **extra), seen.name)
 

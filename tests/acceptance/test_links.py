@@ -83,6 +83,7 @@ def test_two_homes_are_paired_write_to_one_another_and_part(tmp_path: Path) -> N
         send(office, "ada@laptop", 3)
         until(lambda: orders_at(office) == ["1", "2"], "what the laptop sent is at the office")
         until(lambda: orders_at(laptop) == ["3"], "what the office sent is at the laptop")
+        until(lambda: office.ask("links")[0]["messages"] == 0, "the office knows what the laptop has taken")
         [row] = office.ask("links")
         assert (row["peer"], row["url"], row["messages"], row["why"]) == ("laptop", None, 0, None)
         assert office("link", "remove", "laptop").returncode == 0

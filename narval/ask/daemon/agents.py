@@ -122,6 +122,8 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     """
     if name == daemon.files.settings.name:
         return _settings_form(daemon, daemon.agents.own)
+    if stands_for_peer(name):
+        daemon.agents.rows.find(name)  # says which there are
     before = daemon.agents.rows.get(name)
     state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
     async with daemon.agents.asked(name, reads=True) as host:
@@ -283,6 +285,7 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
     """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
     if name in daemon.files.followers.folders:
         raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
+    await daemon.agents.here(name)
     await daemon.agents.remove(name, now=now)
     return {"name": name, "removed": True}
 

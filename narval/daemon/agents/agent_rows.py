@@ -105,7 +105,7 @@ class AgentRows:
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError where there is none of that name."""
         found = self.get(name)
-        if found is not None:
+        if found is not None and not stands_for_peer(name):
             return found
         own = self.own_name()
         if name == own:

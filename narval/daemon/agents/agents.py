@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
-from narval.core.agent_name import agent_name, row_of_peer
+from narval.core.agent_name import agent_name, row_of_peer, stands_for_peer
 from narval.core.errors import ElsewhereError, InternalError, NarvalError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import AgentRows, register
@@ -257,7 +257,8 @@ class Agents:
 
         Raises RequestError.
         """
-        row = await self.here(name)
+        peer = self.rows.get(name) if stands_for_peer(name) else None
+        row = peer if peer is not None else await self.here(name)
         active = sum(run.phase == "active" for run in self._store.of(row.agent).runs())
         if active and not now:
             runs = f"{active} run{'s' * (active > 1)}"

@@ -133,7 +133,8 @@ class Supervisor:
         """
         await self._files.followers.fetch_for(name)
         await self.settled(name)
-        self._rows.find(name)
+        if name not in self._rows:
+            self._rows.find(name)  # says which there are
         if name not in self._hosts:
             restored = self._settling[name] = future()
             self._tell(name, lifecycle.Asked(self._now()))

@@ -28,6 +28,9 @@ from narval.daemon.messages.remote_calls import (
 )
 from narval.daemon.messages.withdrawals import WITHDRAW
 
+PEER_RESTORED = "peer-restored"
+"""The type of the error element that tells what a restored backup has lost."""
+
 OF_STORE = "agent:"
 """The start of the label of what came from another home; the name of that peer follows."""
 
@@ -94,8 +97,9 @@ def _is_way(label: str) -> bool:
 
 def _error(data: bytes) -> bytes:
     fit = canonical(data)
-    if local_name(parse(fit).tag) != "error":
-        raise ElementError("invalid", "expected an error element")
+    root = parse(fit)
+    if local_name(root.tag) != "error" or root.get("type") not in (UNDELIVERED, PEER_RESTORED):
+        raise ElementError("invalid", "expected an error element that tells of a message")
     return fit
 
 

@@ -17,6 +17,12 @@ MOST_MESSAGES = 500
 MOST_BYTES = 1024 * 1024
 """The bytes of the messages of a frame at most; a single message may be larger."""
 
+MOST_SENDERS = 20_000
+"""The agents of a home that may send over a link, at most."""
+
+MOST_RESTORED = 1_000
+"""The backups of a home that a link tells of, at most."""
+
 LARGEST = 18 * 1024 * 1024
 """The bytes of a frame at most: the largest message is one of 16 MB."""
 
@@ -24,7 +30,7 @@ _Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 _MessageId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\.[!#-%'-;=?-~]{1,300}\Z")]
 """An id of 128 bits, a dot, and what nothing has to be written in another way for in XML."""
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
-_Numbers = dict[_Id, _Number]
+_Numbers = Annotated[dict[_Id, _Number], msgspec.Meta(max_length=MOST_SENDERS)]
 _Sender = Annotated[str, msgspec.Meta(pattern=r"^([a-z][a-z0-9_-]{0,62})?\Z")]
 
 
@@ -68,8 +74,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     sent: _Numbers = {}
     dropped: _Numbers = {}
-    restored: dict[_Id, _Numbers] = {}
-    names: dict[_Id, _Sender] = {}
+    restored: Annotated[dict[_Id, _Numbers], msgspec.Meta(max_length=MOST_RESTORED)] = {}
+    names: Annotated[dict[_Id, _Sender], msgspec.Meta(max_length=MOST_SENDERS)] = {}
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -97,7 +103,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     """The messages, of each sender in order."""
     taken: _Numbers = {}
     """The number of the last message that it has taken, by the id of the sender."""
-    held: tuple[_Id, ...] = ()
+    held: Annotated[tuple[_Id, ...], msgspec.Meta(max_length=MOST_SENDERS)] = ()
     """The senders of whom it takes no more until there is room here."""
 
 

@@ -39,6 +39,9 @@ from narval.store.store import ALL, AgentStore
 
 log = logging.getLogger("narval.links")
 
+MOST_REPORTED = 1_000
+"""The differences of a restored backup of which each sender is told; more are in the log."""
+
 LONGEST_WAIT = 30.0
 """The seconds at most for which an exchange waits for something to say."""
 
@@ -234,16 +237,20 @@ class LinkMailbox(Mailbox):
             log.error("the link with %s: %s", self.peer, error)
             return error
         self.heard_at, results, reached = turn.at, turn.transaction.batch.results, record.reached
-        if frame.standing is not None:
+        if self.state.is_of(frame):
             self.fault = ""
-            self._names.update(frame.standing.names)
+        names = {**self._names, **(frame.standing.names if frame.standing is not None else {})}
         if heard.met is not None:
             results.append(ResultRow(LINK, MET, turn.at, _encode(tuple(heard.met))))
         if heard.former is not None:
             results.append(ResultRow(FORMER, ".".join(heard.former), turn.at, b""))
         reached.update(heard.corrected)
-        for difference in heard.differences:
-            self._passing_on.report(turn, difference, self._names.get(difference.sender_id, ""))
+        for difference in heard.differences[:MOST_REPORTED]:
+            self._passing_on.report(turn, difference, names.get(difference.sender_id, ""))
+        if many := len(heard.differences[MOST_REPORTED:]):
+            log.error(
+                "the link with %s: messages of %d more senders are lost, or come again", self.peer, many
+            )
         for sender_id, number in heard.dropped.items():
             turn.transaction.batch.taken.append(TakenRow(self.number, self._numbers[sender_id], number))
             record.taken.extend(self._dropped(sender_id, number))
@@ -253,9 +260,10 @@ class LinkMailbox(Mailbox):
             if self._passing_on.take(turn, self.state, frame.link, message):
                 self.state.take(message)
                 reached[message.sender_id] = message.number
-                self._names[message.sender_id] = message.sender
+                names[message.sender_id] = message.sender
         for id, number in reached.items():
-            results.append(ResultRow(LINK, id, turn.at, _encode((number, self._names.get(id, "")))))
+            self._names[id] = names.get(id, "")
+            results.append(ResultRow(LINK, id, turn.at, _encode((number, self._names[id]))))
         return None
 
     def _dropped(self, sender_id: str, number: int) -> Iterable[MessageRow]:

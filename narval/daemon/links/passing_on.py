@@ -12,7 +12,7 @@ from narval.agent.turn import Turn
 from narval.core.agent_name import AT
 from narval.core.elements.error_element import make_error
 from narval.core.errors import UnreadableError
-from narval.daemon.links.arriving import arrived, fitted
+from narval.daemon.links.arriving import PEER_RESTORED, arrived, fitted
 from narval.daemon.links.frame import Message
 from narval.daemon.links.protocol import Difference, LinkState
 from narval.daemon.messages.contract import Refusal
@@ -24,9 +24,6 @@ from narval.daemon.messages.undelivered import given_back, undelivered_notice
 from narval.store.batch import AgentRow, MessageRow
 
 log = logging.getLogger("narval.links")
-
-PEER_RESTORED = "peer-restored"
-"""The type of the error element that tells what a restored backup has lost."""
 
 ANSWERS = (UNDELIVERED, RECEIPT, RETURNED)
 """Kinds of messages that answer one, whose id they have."""

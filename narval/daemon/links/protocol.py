@@ -26,7 +26,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from narval.core.errors import RequestError
-from narval.daemon.links.frame import MOST_BYTES, MOST_MESSAGES, VERSION, Frame, Message, Standing
+from narval.daemon.links.frame import (
+    MOST_BYTES,
+    MOST_MESSAGES,
+    MOST_SENDERS,
+    VERSION,
+    Frame,
+    Message,
+    Standing,
+)
 
 
 class LinkFaultError(RequestError):
@@ -176,6 +184,10 @@ class LinkState:
         self._shows = self._asks = True
         """True if the next frame is to have the own standing; if it is to ask for that of the other side."""
 
+    def is_of(self, frame: Frame) -> bool:
+        """True of a frame of the activation of the other side with which the link is begun."""
+        return self.is_begun and frame.run == self._other_run
+
     # --- what to send -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -250,6 +262,8 @@ class LinkState:
         taken before, or comes again.
         """
         sender_id = message.sender_id
+        if sender_id not in self.reached and len(self.reached) >= MOST_SENDERS:
+            return False
         return sender_id not in self.held and message.number == self.reached.get(sender_id, 0) + 1
 
     def take(self, message: Message) -> None:

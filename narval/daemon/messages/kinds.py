@@ -64,7 +64,7 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     turn.add(row.data, origin)
     if envelope.letter:
         with suppress(UnreadableError):
-            keep_letter(turn, receiver.identity, peer_of(envelope.sender), envelope.letter)
+            keep_letter(turn, receiver.identity, peer_of(envelope.sender), row.id, envelope.letter)
     _, why, _ = read_error(Element(0, row.data))
     problem = Failure("undelivered", why, final=True)
     settle_call(receiver, turn, envelope.run, row.id, problem, sender=envelope.sender)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Annotated
+
 import msgspec
 
 from narval.agent.turn import Turn
@@ -16,27 +19,31 @@ from narval.store.codec import read
 LONGEST = 16 * 1024 * 1024
 """The bytes of a message that another home gives back, at most: a longer one is not kept."""
 
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+_Word = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,2000}\Z")]
+"""A text that every store can have."""
+
 
 class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message that nobody has taken, as its row and its envelope had it, and why not."""
 
-    to: str
+    to: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}\Z")]
     """The name of its receiver, without the home."""
-    number: int
+    number: _Number
     """Its number among those of the pair."""
-    id: str
+    id: _Word
     """Its id."""
-    kind: str
+    kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z-]{1,40}\Z")]
     """Its kind."""
-    reason: str
+    reason: _Word
     """The reason why it was not taken."""
     until: float | None
     """The moment until which it was to wait."""
-    run: int
+    run: _Number
     """The run that sent it."""
-    step: str
+    step: _Word
     """The step that sent it."""
-    inputs: tuple[int, ...]
+    inputs: tuple[_Number, ...]
     """The eids of what was sent."""
     data: bytes
     """All that it says."""
@@ -55,11 +62,13 @@ def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
     )
 
 
-def keep_letter(turn: Turn, sender: AgentRow, peer: str, data: bytes) -> None:
+def keep_letter(turn: Turn, sender: AgentRow, peer: str, id: str, data: bytes) -> None:
     """Have a message of `sender` be a dead letter that a peer gave back. Raises UnreadableError."""
     letter: Letter = read("a message that came back", _decode, data)
-    if not letter.id.startswith(f"{sender.id}."):
+    if letter.id != id or not id.startswith(f"{sender.id}."):
         raise UnreadableError(f"a message that came back is none of {sender.name}")
+    if letter.until is not None and not math.isfinite(letter.until):
+        raise UnreadableError("a message that came back was to wait until a moment that is none")
     envelope = Envelope(sender.name, sender.id, letter.run, letter.step, letter.inputs)
     turn.transaction.batch.dead_letters.append(
         DeadLetterRow(

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, SettingsError
+from narval.core.errors import DaemonGoneError, NarvalError, SettingsError
 from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers, PeerSettings, PeersFile
 from narval.surfaces.link.client import trusting
 from narval.surfaces.link.protocol import (
@@ -27,9 +27,9 @@ from narval.surfaces.link.protocol import (
     WAIT,
     check_versions,
     refusal_of,
+    token_for,
 )
 from narval.system.folder_watch import FolderWatch
-from narval.system.secret import secret_named
 
 log = logging.getLogger("narval.link")
 
@@ -160,10 +160,7 @@ class PeerAsking:
         httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
         for name in ("httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        try:
-            token = secret_named(self._peer.token or "", self._home)
-        except ValueError as error:
-            raise OperatorError(f"the peer {self._peer.name}: {error}") from None
+        token = token_for(self._peer, self._home)
         tls = await asyncio.to_thread(trusting, self._peer.ca_file(self._home), self._peer.name)
         headers = {**HEADERS, "content-type": FRAMES, "authorization": f"Bearer {token}"}
         return httpx2.AsyncClient(verify=tls, trust_env=False, headers=headers)

@@ -17,8 +17,15 @@ from narval.core.errors import DaemonGoneError, OperatorError
 from narval.files.outside.peers import PeerSettings
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE
-from narval.surfaces.link.protocol import ASK, FRAMES, HEADERS, VERSIONS, check_versions, refusal_of
-from narval.system.secret import secret_named
+from narval.surfaces.link.protocol import (
+    ASK,
+    FRAMES,
+    HEADERS,
+    VERSIONS,
+    check_versions,
+    refusal_of,
+    token_for,
+)
 
 _MOST_TOLD = 64 * 1024
 """The most bytes of a refusal that are read."""
@@ -45,10 +52,7 @@ class PeerClient:
             raise OperatorError(
                 f"the peer {peer.name} cannot be asked: etc/peers.toml has no url and token of it; it asks us"
             )
-        try:
-            self._token = secret_named(peer.token, home)
-        except ValueError as error:
-            raise OperatorError(f"the peer {peer.name}: {error}") from None
+        self._token = token_for(peer, home)
         self._peer, self._url, self._ca = peer.name, peer.url, peer.ca_file(home)
         self._asking = [{"agent": agent}] if agent else []
         self._patience, self._answer = PATIENCE if patience is None else patience, answer

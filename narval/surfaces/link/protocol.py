@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 from narval import __version__
 from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, RequestError
+from narval.files.outside.peers import PeerSettings
+from narval.system.secret import secret_named
 
 EXCHANGE, ASK, CALL = "/link", "/ask", "/call/"
 """The paths of the listener: an exchange of messages, an operation, and what a caller starts."""
@@ -32,6 +35,17 @@ FRAMES = "application/vnd.narval.frames"
 
 HEADERS = {VERSIONS: f"{OLDEST}-{NEWEST}", "user-agent": f"narval/{__version__}"}
 """The headers of each request of a peer, besides its token."""
+
+
+def token_for(peer: PeerSettings, home: Path) -> str:
+    """The token by which a peer is asked. Raises OperatorError, without it, for what is none."""
+    try:
+        token = secret_named(peer.token or "", home).strip()
+    except ValueError as error:
+        raise OperatorError(f"the peer {peer.name}: {error}") from None
+    if not re.fullmatch(r"[!-~]+", token):
+        raise OperatorError(f"the peer {peer.name}: the secret {peer.token} is no token, a word of ASCII")
+    return token
 
 
 class TooOldError(RequestError):

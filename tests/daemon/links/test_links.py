@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from narval.core.errors import RequestError
 from narval.daemon.links.frame import decode, encode
+from narval.daemon.messages.envelope import seal, unseal
 from narval.files.check import check_home
 from narval.store.backups.backup import back_up
 from narval.store.backups.restore import opened, restore_all
@@ -143,6 +147,50 @@ async def test_G32_what_the_peer_does_not_take_comes_back_as_a_dead_letter(homes
     await homes.close()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"number": 2**63}, {"kind": "zzz\0"}, {"id": "another"}, {"until": float("nan")}, {"inputs": [-1]}],
+)
+@in_a_loop
+async def test_G40_a_letter_that_no_store_can_have_is_not_kept(
+    homes: TwoHomes, wrong: dict[str, Any]
+) -> None:
+    await homes.open()
+    await homes.send("home", "nobody@office", "<order/>")
+    frame = await homes.frame("home")
+    for _ in range(4):
+        answer = decode(await homes.frame("office", frame))
+        frame = await homes.frame("home", encode(replace(answer, messages=tuple(
+            replace(message, envelope=_with_letter(message.envelope, wrong)) for message in answer.messages
+        ))))  # fmt: skip
+    await homes.rest()
+    assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
+    assert await homes.ask("home", "letters", dead=True) == []
+    await homes.close()
+
+
+def _with_letter(envelope: bytes, wrong: dict[str, Any]) -> bytes:
+    """An envelope in whose letter something is otherwise."""
+    said = unseal(envelope)
+    assert said.letter
+    letter = {**msgspec.msgpack.decode(said.letter), **wrong}
+    return seal(replace(said, letter=msgspec.msgpack.encode(letter)))
+
+
+@in_a_loop
+async def test_G40_an_error_of_another_type_tells_of_no_message(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.send("home", "nobody@office", "<order/>")
+    frame = await homes.frame("home")
+    for _ in range(4):
+        answer = decode(await homes.frame("office", frame))
+        frame = await homes.frame("home", encode(replace(answer, messages=tuple(
+            replace(message, data=b"<error type='anything'/>") for message in answer.messages
+        ))))  # fmt: skip
+    assert await homes.memory("home", "error") == []
+    await homes.close()
+
+
 @in_a_loop
 async def test_G40_without_a_rule_nothing_comes_from_another_home(homes: TwoHomes) -> None:
     await homes.open()
@@ -218,6 +266,11 @@ async def test_F1_what_comes_over_a_link_has_the_label_of_the_peer_and_nobodys_n
 async def test_a_peer_is_no_agent_and_its_row_goes_with_its_table(homes: TwoHomes) -> None:
     await homes.open()
     assert [row["name"] for row in await homes.ask("home", "agents")] == ["narval"]
+    for operation in ("show_agent", "suspend", "resume", "passivate", "remove_agent"):
+        with pytest.raises(RequestError, match="there is no agent '@office' here"):
+            await homes.ask("home", operation, name="@office")
+    with pytest.raises(RequestError, match="there is no agent '@office' here"):
+        await homes.ask("home", "add", "@office", elements=[b"<order/>"])
     [link] = await homes.ask("home", "links")
     assert (link["peer"], link["state"], link["messages"]) == ("office", "idle", 0)
     await homes.send("home", "shop@office", "<order/>")

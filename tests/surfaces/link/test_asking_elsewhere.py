@@ -159,8 +159,10 @@ def test_a_peer_that_cannot_be_asked_is_told_in_a_sentence(pair: Pair, tmp_path:
         assert result.exit_code == 3
         file.write_text(re.sub(r"(127.0.0.1):\d+", rf"\1:{free_port()}", before))
         assert "the peer office cannot be reached at https://127.0.0.1:" in ask("office").output
-        (pair.laptop / "etc/link-office").write_text("another token")
+        (pair.laptop / "etc/link-office").write_text("another\ntoken")
         file.write_text(before)
+        assert ask("office").output.endswith("the secret link-office is no token, a word of ASCII\n")
+        (pair.laptop / "etc/link-office").write_text("another-token")
         assert "office does not let this home in: the token is no peer's here" in ask("office").output
     finally:
         file.write_text(before)
