@@ -29,7 +29,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "set_agent_settings", "move_agent",
     ),
     "daemon.new_agents": ("add_agents",),
-    "daemon.links": ("exchange", "links"),
+    "daemon.links": ("exchange", "links", "note_link"),
     "daemon.letters": ("send", "letters", "message_counts", "resend", "drop_letter"),
     "attention.attention": ("attention", "health"),
     "attention.calendar": ("calendar",),

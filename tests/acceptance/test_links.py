@@ -90,6 +90,8 @@ def test_two_homes_are_paired_write_to_one_another_and_part(tmp_path: Path) -> N
         assert load_peers(office.home) == {}
         refused = laptop("--peer", "office", "status")
         assert b"the link was removed on that side" in refused.stderr
+        removed = "the link was removed on that side"
+        until(lambda: removed in (laptop.ask("links")[0]["why"] or ""), "links says why nothing comes")
     assert b"narval web is not at work here" in laptop("links").stderr
 
 

@@ -20,8 +20,8 @@ NOBODY = -1
 
 NOT_FOR_PEERS = frozenset(
     {
-        "ask_for_peer", "exchange", "take_hook", "note_refused", "use_tool", "client_tools", "client_run",
-        "client_resource", "cancel_call", "call_offered", "offered_run",
+        "ask_for_peer", "exchange", "note_link", "take_hook", "note_refused", "use_tool", "client_tools",
+        "client_run", "client_resource", "cancel_call", "call_offered", "offered_run",
     }
 )  # fmt: skip
 """The operations by which programs of this home speak for others, whose names they have checked; so do all

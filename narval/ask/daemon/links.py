@@ -21,6 +21,9 @@ IDLE, WAITING, CONNECTED, FAULT, ELSEWHERE = "idle", "waiting", "connected", "fa
 of within a minute; stopped by a fault; at work at another daemon of the store.
 """
 
+MOST_TOLD = 1_000
+"""The characters of a reason that are kept."""
+
 OF_LATE = 60.0
 """Seconds for which a link counts as connected after a frame: one that only waits is answered every 30."""
 
@@ -44,6 +47,18 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
         mailbox = host.mail.mailbox
         assert isinstance(mailbox, LinkMailbox)
         return await mailbox.exchange(frame, wait, partial(host.submit, is_whole=True))
+
+
+@operation("write")
+async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
+    """Note why a peer cannot be asked, until it is heard of: for the program that has the connection."""
+    if peer not in daemon.files.followers.snapshot.peers:
+        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
+    async with daemon.agents.asked(row_of_peer(peer)) as host:
+        mailbox = host.mail.mailbox
+        assert isinstance(mailbox, LinkMailbox)
+        mailbox.trouble = why[:MOST_TOLD]
+    return {"peer": peer}
 
 
 @operation("read")
@@ -72,9 +87,9 @@ def _form(
     rows = waiting.get(number or 0, [])
     host = daemon.agents.supervisor.host(row_of_peer(peer.name))
     mailbox = host.mail.mailbox if host is not None else None
-    heard_at, fault, oldest, held = None, "", None, 0
+    heard_at, fault, trouble, oldest, held = None, "", "", None, 0
     if isinstance(mailbox, LinkMailbox):
-        heard_at, fault = mailbox.heard_at, mailbox.fault
+        heard_at, fault, trouble = mailbox.heard_at, mailbox.fault, mailbox.trouble
         oldest, held = mailbox.state.out.oldest, len(mailbox.state.held)
     many = sum(row.many for row in rows)
     pairs = (
@@ -82,7 +97,7 @@ def _form(
     )
     if oldest is None and pairs:
         oldest = min((row.oldest for row in pairs if row.oldest is not None), default=None)
-    state = _state(daemon, number, heard_at, fault, many)
+    state = _state(daemon, number, None if trouble else heard_at, fault, many)
     return {
         "peer": peer.name,
         "url": peer.url,
@@ -94,7 +109,7 @@ def _form(
         "taken": _taken(daemon, number),
         "held": held,
         "heard": json_forms.moment(heard_at),
-        "why": " ".join(_reasons(peer, state, fault, held)) or None,
+        "why": " ".join(_reasons(peer, state, fault or trouble, held)) or None,
     }
 
 

@@ -99,6 +99,8 @@ class LinkMailbox(Mailbox):
         self.state = LinkState(row.id, row.id, row.id)
         self.fault = ""
         """The reason why nothing more is exchanged; "" if there is none."""
+        self.trouble = ""
+        """The reason why the peer could not be asked last; "" once it is heard of."""
         self.heard_at: float | None = None
         """The moment at which the peer was last heard of in this activation."""
         self._passing_on = PassingOn(self.peer, row, home, outbox, office, self._has_room)
@@ -236,6 +238,7 @@ class LinkMailbox(Mailbox):
         except LinkFaultError as error:
             log.error("the link with %s: %s", self.peer, error)
             return error
+        self.trouble = ""
         self.heard_at, results, reached = turn.at, turn.transaction.batch.results, record.reached
         if self.state.is_of(frame):
             self.fault = ""

@@ -23,7 +23,7 @@ from narval.core.errors import DefinitionError, OperatorError
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.mcp_clients import token_digest
-from narval.files.outside.peers import PEERS_FILE, parse_peers, peer_name, peer_url
+from narval.files.outside.peers import PEERS_FILE, load_peers, parse_peers, peer_name, peer_url
 from narval.files.toml import Reader
 from narval.system.whole_file import write_whole
 
@@ -68,7 +68,8 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
     url, secret = _check(peer_url, peer.url), f"link-{peer.name}"
     file = home / "etc" / secret
     if file.exists():
-        raise OperatorError(f"etc/{secret} is there already: remove it first")
+        there = f"{peer.name} is a peer already: `narval link remove {peer.name}` first, or take another name"
+        raise OperatorError(there if peer.name in load_peers(home) else f"etc/{secret} is there: remove it")
     token = secrets.token_urlsafe(32)
     lines = [f'url = "{url}"', f'token = "{secret}"', *([f"ca = {_quoted(peer.ca)}"] if peer.ca else [])]
     text = _with_table(home, peer.name, [*lines, *_rights(peer.agents)])

@@ -8,6 +8,7 @@ after one second, doubling to sixty.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 from collections.abc import Mapping
@@ -126,12 +127,12 @@ class PeerAsking:
                     await self._exchange(client)
             except* _LaterError as group:
                 pause = max(_first(group, _LaterError).seconds, 1.0)
-                self._note(str(_first(group, _LaterError)))
+                await self._note(str(_first(group, _LaterError)))
             except* NarvalError as group:
-                self._note(str(_first(group, NarvalError)))
+                await self._note(str(_first(group, NarvalError)))
             except* Exception as group:
                 log.exception("the link with %s broke", self._peer.name)
-                self._note(str(_first(group, Exception)))
+                await self._note(str(_first(group, Exception)))
             await asyncio.sleep(max(pause, self._pause))
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
@@ -187,10 +188,12 @@ class PeerAsking:
         check_versions(headers.get(VERSIONS), name)
         return bytes(body)
 
-    def _note(self, why: str) -> None:
-        """Have the log say why nothing is exchanged, once as long as that is so."""
+    async def _note(self, why: str) -> None:
+        """Have the log and the daemon say why nothing is exchanged, once as long as that is so."""
         if why != self._why:
             log.warning("the link with %s: %s; it is asked again", self._peer.name, why)
+            with contextlib.suppress(NarvalError):  # the daemon is away, and says so itself
+                await self._asks.ask("note_link", peer=self._peer.name, why=why)
         self._why = why
 
 

@@ -73,7 +73,7 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
     by_programs |= {"reach"}  # check --trust reads the files itself
     by_programs |= {"take_hook", "note_refused"}  # a program elsewhere does, through the pages
     by_programs |= {"callers", "call_offered", "offered_run"}  # a program elsewhere does, by HTTP
-    by_programs |= {"ask_for_peer", "exchange"}  # a peer does, through the listener of links
+    by_programs |= {"ask_for_peer", "exchange", "note_link"}  # a peer does, through the listener of links
     by_programs |= {
         "client_tools",
         "use_tool",
