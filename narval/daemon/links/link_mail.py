@@ -238,10 +238,8 @@ class LinkMailbox(Mailbox):
         except LinkFaultError as error:
             log.error("the link with %s: %s", self.peer, error)
             return error
-        self.trouble = ""
         self.heard_at, results, reached = turn.at, turn.transaction.batch.results, record.reached
-        if self.state.is_of(frame):
-            self.fault = ""
+        self.trouble, self.fault = "", "" if self.state.is_of(frame) else self.fault
         names = {**self._names, **(frame.standing.names if frame.standing is not None else {})}
         if heard.met is not None:
             results.append(ResultRow(LINK, MET, turn.at, _encode(tuple(heard.met))))
