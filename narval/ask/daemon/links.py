@@ -21,9 +21,6 @@ IDLE, WAITING, CONNECTED, FAULT, ELSEWHERE = "idle", "waiting", "connected", "fa
 of within a minute; stopped by a fault; at work at another daemon of the store.
 """
 
-MOST_TOLD = 1_000
-"""The characters of a reason that are kept."""
-
 OF_LATE = 60.0
 """Seconds for which a link counts as connected after a frame: one that only waits is answered every 30."""
 
@@ -57,7 +54,7 @@ async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
     async with daemon.agents.asked(row_of_peer(peer)) as host:
         mailbox = host.mail.mailbox
         assert isinstance(mailbox, LinkMailbox)
-        mailbox.trouble = why[:MOST_TOLD]
+        mailbox.cannot_ask(why)
     return {"peer": peer}
 
 

@@ -39,6 +39,9 @@ from narval.store.store import ALL, AgentStore
 
 log = logging.getLogger("narval.links")
 
+MOST_TOLD = 1_000
+"""The characters of a reason that are kept."""
+
 MOST_REPORTED = 1_000
 """The differences of a restored backup of which each sender is told; more are in the log."""
 
@@ -144,15 +147,9 @@ class LinkMailbox(Mailbox):
         former = (
             (link, of) for row in self._store.results(FORMER) for link, _, of in [row.key.partition(".")]
         )
-        return LinkState(
-            self._row.id,
-            self._store.meta.get(INCARNATION, self._row.id),
-            secrets.token_hex(16),
-            met,
-            former,
-            reached,
-            Standing(sent, dropped, restored, names),
-        )
+        id, standing = self._row.id, Standing(sent, dropped, restored, names)
+        incarnation = self._store.meta.get(INCARNATION, id)
+        return LinkState(id, incarnation, secrets.token_hex(16), met, former, reached, standing)
 
     def close(self) -> None:
         """Have no more."""
@@ -187,6 +184,10 @@ class LinkMailbox(Mailbox):
     def keeps_active(self) -> bool:
         """True while messages wait that the peer has not taken."""
         return bool(self._rows)
+
+    def cannot_ask(self, why: str) -> None:
+        """Note why the peer cannot be asked, until it is heard of."""
+        self.trouble = why[:MOST_TOLD]
 
     # --- exchanges --------------------------------------------------------------------------------------
 
