@@ -144,8 +144,11 @@ async def _snooze(line: Line, said: re.Match[str]) -> str:
 
 
 async def _help(line: Line, _: re.Match[str]) -> str:
-    usages = [command.usage for command in TABLE if may(line, command.roles)]
-    return "You can write: " + "; ".join(usages)
+    mine = {command.word: command.usage for command in TABLE if may(line, command.roles)}
+    groups = ((title, [mine[word] for word in words if word in mine]) for title, words in GROUPS)
+    lines = [f"{title}: {'; '.join(usages)}" for title, usages in groups if usages]
+    example = ["For example: remind me at 17:30: call Ben"] if "remind me" in mine else []
+    return "\n".join(["You can write:", *lines, *example])
 
 
 TABLE = (
@@ -171,6 +174,15 @@ TABLE = (
     ChatCommand("help", "", "what you can write", EVERYBODY, act=_help, is_private=False),
 )
 """The commands, in the order in which they are told."""
+
+GROUPS = (
+    ("What you are asked", ("work", "show", "answer", "claim", "release")),
+    ("Reminders", ("remind me", "reminders", "forget", "snooze")),
+    ("How things stand", ("status", "runs", "why", "memory")),
+    ("What is to be done", ("start", "cancel", "add", "propose")),
+    ("This list", ("help",)),
+)
+"""The commands by what they are for, as the help tells them."""
 
 _BY_WORD = {command.word: command for command in TABLE if command.act is not None}
 _LINE = re.compile(r"(?P<word>[A-Za-z]+)[^\S\n]*(?P<rest>.*)", re.DOTALL)
