@@ -12,6 +12,7 @@ from narval.system.startup_gc import FirstTime
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
+    gc.enable()
     yield
     gc.enable()
     gc.unfreeze()

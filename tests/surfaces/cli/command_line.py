@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import subprocess
@@ -85,8 +86,13 @@ def make_home(place: Path) -> Path:
 
 
 def narval(home: Path, *arguments: object, given: str = "") -> Result:
-    """A command within this program, which is faster."""
-    return CliRunner().invoke(main, ["--home", str(home), *map(str, arguments)], input=given)
+    """A command within this program, which is faster; one that is refused as it starts leaves the collector
+    off, for its program ends.
+    """
+    try:
+        return CliRunner().invoke(main, ["--home", str(home), *map(str, arguments)], input=given)
+    finally:
+        gc.enable()
 
 
 def well(home: Path, *arguments: object, given: str = "") -> str:
