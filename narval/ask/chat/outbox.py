@@ -129,16 +129,17 @@ def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:
 
 
 @operation("write")
-async def chat_begun(daemon: Daemon, chat: str, id: str) -> dict[str, Any]:
+async def chat_begun(daemon: Daemon, chat: str, id: str, back: bool = False) -> dict[str, Any]:
     """Record that a message is begun to be sent, where the service does not know ids: whoever finds it so
-    later knows that it may have been sent.
+    later knows that it may have been sent. With `back` it certainly was not, that time.
     """
     box = chat_box(daemon, chat)
 
     def work(turn: Turn) -> int:
         outbound = _outbound(turn, box, id)
-        box.put(turn, OUT, id, msgspec.structs.replace(outbound, begun=outbound.begun + 1))
-        return outbound.begun + 1
+        begun = max(0, outbound.begun + (-1 if back else 1))
+        box.put(turn, OUT, id, msgspec.structs.replace(outbound, begun=begun))
+        return begun
 
     return {"id": id, "begun": await daemon.agents.own.submit(work)}
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from narval.core.errors import WorkRefusedError
+from narval.core.errors import DaemonGoneError, NarvalError, WorkRefusedError
 from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
 from narval.people.mail.answers import ACTS, read_answer
 from narval.people.mail.texts import timestamp
@@ -152,13 +152,18 @@ async def answered(ask: Ask, line: Said) -> Answered | None:
     if line.button:
         return await _pressed(ask, line, form)
     text = line.text.strip()
-    if form is not None and (line.about is None or line.about.item == form.asked.item):
+    if form is not None and (line.about is None or _is_same(line.about, form.asked)):
         return await _filled_in(ask, form, line.text, line.at)
     if (match := _ANSWER.fullmatch(text)) is not None:
         return await _addressed(ask, line, match)
     if line.about is not None:
-        return await _about(ask, line.about, text, line.at)
+        return await _about(ask, line.about, text, line.at, is_reply=True)
     return await _not_addressed(ask, line, text)
+
+
+def _is_same(one: Asked, other: Asked) -> bool:
+    """True of one item: agents count their own."""
+    return (one.item, one.agent) == (other.item, other.agent)
 
 
 async def not_understood(ask: Ask, line: Said) -> Answered | None:
@@ -202,6 +207,9 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
     """Do what `answer N …`, or another act with the number of an item, says."""
     act, number, rest = match[1].lower(), int(match[2]), match[3].strip()
     there = [asked for asked in (*([line.about] if line.about else ()), *line.asked) if asked.item == number]
+    if any(not _is_same(there[0], another) for another in there):
+        agents = ", ".join(dict.fromkeys(asked.agent or "the home" for asked in there))
+        return Answered(f"{number} is an item of several agents ({agents}): reply to its message")
     asked = there[0] if there else Asked(item=number)
     if act != "answer":
         return await _act(ask, asked, act, rest)
@@ -226,14 +234,17 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
     )
 
 
-async def _about(ask: Ask, asked: Asked, text: str, at: float) -> Answered | None:
-    """Do what the reply to a message about an item says; None if it says nothing of the kind."""
+async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool = False) -> Answered | None:
+    """Do what a text says about an item; None if it says nothing of the kind. A reply that may be an outcome
+    is told why the item cannot be seen; any other word is none of an item that cannot.
+    """
     if (reason := _ONE_LINE_REASON.fullmatch(text)) is not None:
         return await _act(ask, asked, reason[1].lower(), reason[2])
     word = text.partition("\n")[0].strip().lower()
     item = await _item(ask, asked)
     if isinstance(item, Answered):
-        return item if _NUMBER.fullmatch(word) or word in ACTS or word.isidentifier() else None
+        is_answer = _NUMBER.fullmatch(word) or word in ACTS or (is_reply and word.isidentifier())
+        return item if is_answer else None
     outcomes = [row["name"] for row in item["outcomes"]]
     try:
         said = read_answer("\n".join([_outcome(word, outcomes), *text.splitlines()[1:]]), outcomes)
@@ -274,10 +285,12 @@ async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:
 
 
 async def _item(ask: Ask, asked: Asked) -> Mapping[str, Any] | Answered:
-    """The item, or the answer to who may not see it."""
+    """The item, or the answer where it cannot be seen (any more). Raises DaemonGoneError."""
     try:
         item: Mapping[str, Any] = await ask("work_item", item=asked.item, agent=asked.agent)
-    except WorkRefusedError as error:
+    except DaemonGoneError:
+        raise
+    except NarvalError as error:
         return Answered(str(error), item=asked)
     return item
 
@@ -296,7 +309,7 @@ async def _choose(
 
 def _asking(asked: Asked, item: Mapping[str, Any], form: OpenForm, name: str, trouble: str = "") -> Answered:
     row = next(row for row in item["fields"] if row["name"] == name)
-    asks: Question = question(item["fields"], row, form.outcome, trouble)
+    asks: Question = question(item["fields"], row, form, trouble)
     return Answered(asks.text, asks.buttons, replace(form, field=name), item=asked)
 
 
@@ -308,7 +321,9 @@ async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float) -> Answered
     item = await _item(ask, asked)
     if isinstance(item, Answered):
         return item
-    row = next(row for row in item["fields"] if row["name"] == form.field)
+    row = next((row for row in item["fields"] if row["name"] == form.field), None)
+    if row is None:
+        return Answered(f"{asked.item} asks for other things now; look at it again", item=asked)
     form = replace(form, at=at)
     try:
         values = values_of(row, form.outcome, text)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from narval.core.errors import NarvalError
+from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.chat import short_forms
 from narval.surfaces.chat.confirming import Question, ask_back
 from narval.surfaces.chat.line import Dealt, Line
@@ -66,12 +66,16 @@ async def _show(line: Line, said: re.Match[str]) -> str:
     number = int(said["number"])
     try:
         return short_forms.item(await line.ask("work_item", item=number), _clock(line))
+    except DaemonGoneError:
+        raise
     except NarvalError as error:
         refused = error
     if not may(line, READERS):
         raise refused
     try:
         return short_forms.run(await line.ask("show", run=number), _clock(line))
+    except DaemonGoneError:
+        raise
     except NarvalError:
         return short_forms.element(await line.ask("element", eid=number))
 
@@ -226,6 +230,8 @@ async def _acts_outside(line: Line, name: str) -> bool:
     """True if a definition needs something outside the home."""
     try:
         rows = (await line.ask("grants", name=name))["definitions"]
+    except DaemonGoneError:
+        raise  # of one that is away nobody knows
     except NarvalError:
         return False  # there is none: starting it says so
     return any(need["outside"] for row in rows for need in row["needs"])

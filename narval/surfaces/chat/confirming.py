@@ -55,15 +55,12 @@ async def handle(line: Line) -> Dealt | None:
     asked = line.asked_back.get(line.name)
     if asked is None:
         return None
-    token, _, word = line.message.button.partition(".")
-    if line.message.button:
-        if token != asked.token:
-            return None
-    elif await _is_about_work(line):
-        return None
-    else:
-        word = line.text.strip().strip(".!").casefold()
     del line.asked_back[line.name]
+    token, _, word = line.message.button.partition(".")
+    if not line.message.button:
+        word = "" if await _is_about_work(line) else line.text.strip().strip(".!").casefold()
+    elif token != asked.token:
+        word = ""
     if word not in (YES, NO) or time.monotonic() > asked.until:
         return None
     answer = await asked.question.do(line) if word == YES else "Nothing was done."

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,16 @@ class PersonsLines:
 class ChatConnection:
     """One chat at work, until it is cancelled."""
 
-    def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
-        self.chat, self.kind = chat, kind
-        self._asks = asks
-        self._dealing = Dealing(chat, kind, asks, home, own)
+    def __init__(
+        self, chat: ChatSettings, opened: Callable[[], Kind], asks: Asks, home: Path, own: str
+    ) -> None:
+        """Open it by `opened`, and again where it is refused for good: its secret may be another by then.
+
+        Raises OperatorError.
+        """
+        self.chat, self.kind = chat, opened()
+        self._opened, self._asks = opened, asks
+        self._dealing = Dealing(chat, self.kind, asks, home, own)
         self._people: dict[str, PersonsLines] = {}
         self._fault: str | None = None
         """The fault told last; None before anything was."""
@@ -98,12 +104,14 @@ class ChatConnection:
         pause = FIRST
         while True:
             began, telling = time.monotonic(), asyncio.create_task(self._tell_connected())
+            is_final = False
             try:
                 position = await self._position()
                 await self.kind.listen(position, self._take)
                 why = "the connection was closed"
             except ChatError as error:
-                why, pause = error.message, LONGEST_PAUSE if error.final else pause
+                why, is_final = error.message, error.final
+                pause = LONGEST_PAUSE if is_final else pause
             except (NarvalError, *_NETWORK) as error:  # what the daemon refuses ends no chat
                 why = str(error) or type(error).__name__
             finally:
@@ -112,6 +120,17 @@ class ChatConnection:
             pause = FIRST if time.monotonic() - began > CALM else pause
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 # so that not all come at once
             pause = min(2 * pause, LONGEST_PAUSE)
+            if is_final:
+                await self._open_anew()
+
+    async def _open_anew(self) -> None:
+        try:
+            kind = self._opened()
+        except NarvalError as error:
+            await self._tell(str(error))
+            return
+        await self.kind.close()
+        self.kind = self._dealing.kind = kind
 
     async def _position(self) -> str:
         rows = await self._insist("chats")
@@ -119,9 +138,20 @@ class ChatConnection:
 
     async def _take(self, messages: Sequence[Incoming], position: str) -> None:
         forms = [msgspec.to_builtins(message) for message in messages]
-        taken = await self._insist("chat_take", chat=self.chat.name, messages=forms, position=position)
+        name, was_away = self.chat.name, False
+        while True:
+            try:
+                taken = await self._asks.ask("chat_take", chat=name, messages=forms, position=position)
+                break
+            except DaemonGoneError:
+                was_away = True
+                await asyncio.sleep(FIRST)
+        if was_away:  # it may have taken them before its answer was lost
+            taken = await self._insist("chat_inbox", chat=name)
+        known = {one.number for person in self._people.values() for one in person.waiting}
         for row in taken:
-            self._wait_for_its_turn(msgspec.convert(row, Taken))
+            if row["number"] not in known:
+                self._wait_for_its_turn(msgspec.convert(row, Taken))
 
     def _wait_for_its_turn(self, taken: Taken) -> None:
         person = self._people.setdefault(taken.person, PersonsLines())
@@ -187,6 +217,13 @@ class ChatConnection:
             await self._unsent(row, error.message, final=error.final)
         except ChatError as error:
             await self._unsent(row, error.message, final=error.final)
+        except _NETWORK:
+            if not (knows_ids or ids):  # nothing has gone out
+                await self._insist("chat_begun", chat=self.chat.name, id=row["id"], back=True)
+            raise
+        except Exception as error:  # no message keeps others from being sent
+            log.exception("%s: a message could not be sent", self.chat)
+            await self._unsent(row, f"{type(error).__name__}: {error}", final=False)
         else:
             await self._insist("chat_sent", chat=self.chat.name, id=row["id"], message_ids=ids)
             await self._tell("")

@@ -51,7 +51,7 @@ class Dealing:
     """Deals with the messages of one chat, one after the other of each person."""
 
     def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
-        self._chat, self._kind, self._asks, self._home = chat, kind, asks, home
+        self._chat, self.kind, self._asks, self._home = chat, kind, asks, home
         self._called = chat.called or own
         self._asked_back: dict[str, Any] = {}
         self._told_unreadable: set[str] = set()
@@ -102,7 +102,7 @@ class Dealing:
                 if line.asked_once and (owed := await self._owed(taken)) is not None:
                     dealt = Dealt.saying(_done(owed))
                 else:
-                    dealt = Dealt.saying(str(error))
+                    dealt = Dealt.saying(str(error), private_to=line.name if line.is_in_room else "")
             if dealt is not None:
                 await self._reply(taken, *dealt.replies, answering=dealt.answering)
                 return
@@ -123,9 +123,9 @@ class Dealing:
 
     async def _file(self, taken: Taken) -> None:
         try:
-            path = await fetched(self._kind, taken.message, self._home)
-        except ChatError as error:
-            await self._reply(taken, f"The file was not taken: {error.message}")
+            path = await fetched(self.kind, taken.message, self._home)
+        except (ChatError, OSError) as error:
+            await self._reply(taken, f"The file was not taken: {error}; send it again")
             return
         await self._element(taken, path)
 
@@ -137,7 +137,7 @@ class Dealing:
 
     async def _failed(self, taken: Taken, text: str) -> None:
         try:
-            await self._reply(taken, text)
+            await self._reply(taken, Reply(text=text, to=taken.person if taken.message.room else ""))
         except DaemonGoneError:
             raise
         except NarvalError as error:

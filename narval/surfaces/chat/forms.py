@@ -6,6 +6,7 @@ typed. The engine checks all of it again; persons and elements it alone can look
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,10 @@ _HINTS = {
 Row = Mapping[str, Any]
 
 
+_BUTTON = re.compile(r"f([0-9]{1,18})\.([0-9]{1,3})\.([0-9]{1,3})(?:@(.+))?")
+"""The data of a button: item, field and choice, and the agent of the item if that is another."""
+
+
 class Question(NamedTuple):
     """A question as it is sent: its text, and the data and the label of each button."""
 
@@ -41,8 +46,8 @@ def next_field(fields: Sequence[Row], form: OpenForm) -> Row | None:
     return next((row for row in fields if row["name"] not in form.values), None)
 
 
-def question(fields: Sequence[Row], row: Row, outcome: str, trouble: str = "") -> Question:
-    """The question for the value of a field; `trouble` is what was wrong with the last one."""
+def question(fields: Sequence[Row], row: Row, form: OpenForm, trouble: str = "") -> Question:
+    """The question of a form for the value of a field; `trouble` is what was wrong with the last one."""
     label = row["label"]
     lines = [*([trouble] if trouble else ()), label if label.endswith("?") else f"{label}?"]
     choices = _choices(row)
@@ -54,24 +59,25 @@ def question(fields: Sequence[Row], row: Row, outcome: str, trouble: str = "") -
     default = ", ".join(row["default"])
     if default:
         lines.append(f"Write {LEAVE} for {default}.")
-    elif outcome not in row["required"]:
+    elif form.outcome not in row["required"]:
         lines.append(f"Write {LEAVE} to leave it out.")
     lines.append(f"Write {STOP} to answer nothing.")
-    at = [field["name"] for field in fields].index(row["name"])
-    return Question(
-        "\n".join(lines), tuple((f"f{at}.{number}", word) for number, word in enumerate(choices, 1))
-    )
+    at, item = [field["name"] for field in fields].index(row["name"]), form.asked.item
+    end = f"@{form.asked.agent}" if form.asked.agent else ""
+    buttons = ((f"f{item}.{at}.{number}{end}", word) for number, word in enumerate(choices, 1))
+    return Question("\n".join(lines), tuple(buttons))
 
 
 def value_of_button(fields: Sequence[Row], form: OpenForm, data: str) -> str | None:
-    """The value that a button of a question stands for; None for one of another question."""
-    at, _, number = data.removeprefix("f").partition(".")
-    if not (data.startswith("f") and at.isdecimal() and number.isdecimal()) or int(at) >= len(fields):
+    """The value that a button of a question stands for; None for one of another question, or item."""
+    match = _BUTTON.fullmatch(data)
+    if match is None or (int(match[1]), match[4] or "") != (form.asked.item, form.asked.agent):
         return None
-    row = fields[int(at)]
-    choices = _choices(row)
-    is_current = row["name"] == form.field and 1 <= int(number) <= len(choices)
-    return choices[int(number) - 1] if is_current else None
+    at, number = int(match[2]), int(match[3])
+    if at >= len(fields) or fields[at]["name"] != form.field:
+        return None
+    choices = _choices(fields[at])
+    return choices[number - 1] if 1 <= number <= len(choices) else None
 
 
 def values_of(row: Row, outcome: str, text: str) -> list[str]:

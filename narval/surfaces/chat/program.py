@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,8 @@ async def _follow(
 
 def _begin(chat: ChatSettings, asks: Asks, home: Path, own: str) -> asyncio.Task[None]:
     """Begin to have a chat at work. Raises OperatorError."""
-    kind = open_chat(msgspec.structs.replace(chat, called=chat.called or own), home)
-    connection = ChatConnection(chat, kind, asks, home, own)
+    opened = partial(open_chat, msgspec.structs.replace(chat, called=chat.called or own), home)
+    connection = ChatConnection(chat, opened, asks, home, own)
     task = asyncio.get_running_loop().create_task(connection.run(), name=f"chat {chat.name}")
     task.add_done_callback(lambda done: _ended(chat, done))
     return task

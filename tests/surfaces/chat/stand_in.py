@@ -41,6 +41,9 @@ class Service:
         self.is_away = False
         self.loses: set[int] = set()
         """The sendings, counted from 0, whose answer is lost."""
+        self.failures: list[Exception] = []
+        """The errors of the sendings to come, before anything goes out."""
+        self.opened = 0
         self.refusal: ChatError | None = None
         self.can = CAPABILITIES
         self.news = asyncio.Condition()
@@ -76,6 +79,7 @@ class StandIn:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.service.opened += 1
         self.can = service.can
 
     async def listen(self, position: str, take: Take) -> None:
@@ -95,6 +99,8 @@ class StandIn:
         """Count a message, once by its id; or lose the answer."""
         self._check()
         service = self.service
+        if service.failures:
+            raise service.failures.pop(0)
         number, is_known = len(service.sent), message.id in service.by_id and "ids" in self.can
         if not is_known:
             service.sent.append(message)

@@ -157,9 +157,10 @@ def test_C9_fields_are_asked_one_after_another_and_what_is_wrong_is_said_at_once
     assert phone.hears("blue").startswith("Which colour: expected one of red, green, found 'blue'")
     result = phone.says("2")
     assert result is not None
-    assert result.buttons == (("f2.1", "yes"), ("f2.2", "no"))
-    assert "earlier question" in phone.hears(button="f1.1")
-    assert phone.hears(button="f2.2").startswith("For whom?")
+    assert result.buttons == ((f"f{item}.2.1", "yes"), (f"f{item}.2.2", "no"))
+    for other in (f"f{item}.1.1", f"f{item + 1}.2.2", f"f{item}.2.2@bob"):
+        assert "earlier question" in phone.hears(button=other)
+    assert phone.hears(button=f"f{item}.2.2").startswith("For whom?")
     assert phone.hears("bob").startswith("Words?")
     assert phone.hears("one\ntwo").startswith("For whom: expected the name of a person, found 'bob'")
     assert phone.hears("ben") == f"{item} is done: order"
@@ -208,3 +209,12 @@ def test_C9_claim_release_and_refuse_are_words(phone: Phone) -> None:
     vote = phone.is_asked("w.vote")
     assert phone.hears("yes", about=vote) == f"{vote.item}: you answered yes; it waits for others"
     assert phone.hears("claim", about=vote).startswith("Not taken: several people answer this")
+
+
+def test_C9_an_item_that_cannot_be_seen_keeps_nobody_from_other_words(phone: Phone) -> None:
+    phone.asked = [Asked(item=999_999)]
+    for text in ("status", "work", "remind me in 2h: x"):
+        assert phone.says(text) is None
+    assert "999999" in phone.hears("1")
+    phone.asked = [Asked(item=5), Asked(item=5, agent="bob")]
+    assert "5 is an item of several agents (the home, bob)" in phone.hears("answer 5 approve")

@@ -122,6 +122,10 @@ async def test_what_acts_outside_is_started_and_ended_after_a_yes(tmp_path: Path
         assert "nothing waits for it" in await chat.says("yes")
         assert await runs() == []
         await chat.says("start w.out")
+        assert "item" in await chat.says("", button="999.1.00000000"), "a button of work is another line too"
+        assert "nothing waits for it" in await chat.says("yes")
+        assert await runs() == []
+        await chat.says("start w.out")
         buttons = {label: data for data, label in chat.service.sent[-1].buttons}
         started = await chat.says("", button=buttons["yes"])
         assert "w.out has started" in started

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import OperatorError
+from narval.surfaces.chat import connection
 from narval.surfaces.chat.contract import ChatError
 from narval.surfaces.chat.program import alone
 from tests.daemon.at_work import in_a_loop
@@ -56,3 +57,20 @@ def test_C16_one_program_alone_holds_the_chats(tmp_path: Path) -> None:
     at_work = pytest.raises(OperatorError, match=r"at work on this home already, as program \d+")
     with alone(tmp_path), at_work, alone(tmp_path):
         pass
+
+
+@in_a_loop
+async def test_C1_a_login_that_is_refused_is_tried_again_with_the_secret_as_it_is_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.01)
+    async with chat_at_work(make_chat_home(tmp_path)) as chat:
+        assert "status" in await chat.says("help")
+        opened = chat.service.opened
+        chat.service.refusal = ChatError("wrong password", final=True)
+        await chat.service.tell()
+        async with asyncio.timeout(20):
+            while chat.service.opened == opened:
+                await asyncio.sleep(0.01)
+        chat.service.refusal = None
+        assert "status" in await chat.says("help")

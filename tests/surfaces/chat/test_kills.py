@@ -6,9 +6,14 @@ import asyncio
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from narval.core.errors import DaemonGoneError
+from narval.surfaces.chat import connection
+from narval.surfaces.chat.program import serve
+from narval.surfaces.control.async_client import AsyncClient
 from tests.daemon.at_work import in_a_loop
 from tests.surfaces.chat.at_work import chat_at_work, make_chat_home
 from tests.surfaces.chat.stand_in import SERVICES, Service
@@ -82,3 +87,57 @@ async def test_C12_one_with_an_id_is_not_sent_twice(tmp_path: Path) -> None:
         await chat.service.write("help")
         await chat.settled()
         assert len(chat.service.sent) == 1
+
+
+@in_a_loop
+async def test_C12_one_that_never_went_out_is_neither_lost_nor_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FIRST", 0.01)
+    async with chat_at_work(make_chat_home(tmp_path)) as chat:
+        chat.service.can = frozenset()
+        await chat.kill()
+        chat.begin()
+        chat.service.failures = [ConnectionError("no route"), OSError("no route"), ConnectionError("busy")]
+        assert "status" in await chat.says("help")
+        await chat.settled()
+        assert [message.is_repeated for message in chat.service.sent] == [False]
+
+
+@in_a_loop
+async def test_a_message_that_a_kind_cannot_send_keeps_no_other_from_going_out(tmp_path: Path) -> None:
+    async with chat_at_work(make_chat_home(tmp_path)) as chat:
+        chat.service.failures = [KeyError("room_id")]
+        await chat.service.write("help")
+        await chat.says("help", "ben@example.org")
+        assert len(await chat.service.answers(2)) == 2
+
+
+class Forgetful:
+    """The way to a daemon that ends once it has taken messages, before it answers."""
+
+    def __init__(self, asks: AsyncClient) -> None:
+        self._asks = asks
+        self.forgets = True
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        answer = await self._asks.ask(method, **params)
+        if method == "chat_take" and params["messages"] and self.forgets:
+            self.forgets = False
+            raise DaemonGoneError("it ended")
+        return answer
+
+
+@in_a_loop
+async def test_C12_what_was_taken_is_dealt_with_though_nobody_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FIRST", 0.01)
+    async with chat_at_work(make_chat_home(tmp_path), begin=False) as chat:
+        asks = Forgetful(AsyncClient(chat.home.known_socket))
+        program = asyncio.get_running_loop().create_task(serve(chat.home.path, asks))
+        assert "status" in await chat.says("help")
+        assert not asks.forgets
+        await chat.settled()
+        assert len(chat.service.sent) == 1
+        program.cancel()

@@ -14,7 +14,7 @@ from narval.surfaces.chat import web_api
 from narval.surfaces.chat.contract import ChatError, Outgoing
 from narval.surfaces.chat.kinds import matrix
 from narval.surfaces.chat.kinds.matrix import Matrix, open_chat
-from narval.surfaces.chat.kinds.matrix_events import KEYS
+from narval.surfaces.chat.kinds.matrix_events import KEYS, read
 from tests.surfaces.chat.listening import listening
 from tests.surfaces.chat.matrix_server import ANN, BEN, CARL, EVE, NARVAL, PASSWORDS, MatrixServer, refusal
 from tests.surfaces.chat.synapse import Synapse
@@ -425,3 +425,27 @@ def test_synapse_is_stopped_and_started(synapse: Synapse, tmp_path: Path) -> Non
         assert [sent["body"] for sent in synapse.sent(room)] == ["before", "meanwhile"]
 
     run(listen())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"msgtype": "m.image", "body": "x", "url": "mxc://a/b", "info": "x"},
+        {"msgtype": "m.text", "body": "x", "m.relates_to": {"m.in_reply_to": "x"}},
+    ],
+)
+def test_what_anybody_may_write_ends_no_chat(content: dict[str, Any]) -> None:
+    event = {"event_id": "$1", "sender": "@eve:a", "type": "m.room.message", "content": content}
+    good = {**event, "event_id": "$2", "content": {"msgtype": "m.text", "body": "hello"}}
+    member = {**event, "type": "m.room.member", "content": {}, "unsigned": "x"}
+    far = {**good, "origin_server_ts": 10**400}
+    assert [one.text for one in read([event, member, far, good])] == ["hello"]
+
+
+@pytest.mark.parametrize("size", [True, -1, 10**30, "1"])
+def test_a_size_that_is_none_is_not_known(size: object) -> None:
+    content = {"msgtype": "m.file", "body": "x", "url": "mxc://a/b", "info": {"size": size}}
+    event = {"event_id": "$1", "sender": "@eve:a", "type": "m.room.message", "content": content}
+    (made,) = read([event])
+    assert made.file is not None
+    assert made.file.size is None

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 from narval.files.outside.chats import ChatSettings
 from narval.files.people_file import read_people
+from narval.people.chat.elements import LONGEST_TEXT
 from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take
 from narval.surfaces.chat.kinds.matrix_events import KEYS, Event, entry, read
 from narval.surfaces.chat.kinds.matrix_session import MatrixSession
@@ -28,6 +29,7 @@ HELD_SECONDS = 30
 MOST_EVENTS = 100
 """The most events of a room in one answer; what lies between is asked for page by page."""
 MOST_PAGES = 100
+MOST_TAKEN = 100
 BUTTONS = "narval.buttons"
 """The field of our messages that has the data of their buttons."""
 _NOTHING = {"not_types": ["*"]}
@@ -71,9 +73,10 @@ class Matrix:
         while True:
             answer = await self._sync(since, HELD_SECONDS)
             messages = await self._messages(answer, since)
-            since = str(answer["next_batch"])
-            if messages:
-                await take(messages, since)
+            before, since = since, str(answer["next_batch"])
+            for first in range(0, len(messages), MOST_TAKEN):
+                is_last = first + MOST_TAKEN >= len(messages)
+                await take(messages[first : first + MOST_TAKEN], since if is_last else before)
             await self.rooms.heed_invitations(answer)
 
     async def send(self, message: Outgoing) -> str:
@@ -182,7 +185,7 @@ class Matrix:
             sender=event.sender,
             place=room if named else event.sender,
             room=named,
-            text=event.text,
+            text=event.text[:LONGEST_TEXT],
             name="" if named else self.rooms.display_name(room, event.sender),
             at=event.at,
             replies_to=f"{room}/{answered}" if answered else "",
@@ -226,8 +229,8 @@ class Rooms:
             try:
                 answer = await self._session.ask("POST", f"join/{quote(name, safe='')}", {})
                 self._named[str(answer["room_id"])] = name
-            except ChatError as error:
-                logger.warning("%s", f"the room {name} cannot be joined: {error.message}")
+            except (ChatError, OSError, KeyError) as error:
+                logger.warning("%s", f"the room {name} cannot be joined: {error}")
 
     async def heed_invitations(self, answer: Mapping[str, Any]) -> None:
         """Enter the rooms to which people invite whose messages are taken; others are left as they are."""
@@ -244,8 +247,8 @@ class Rooms:
                 del self._invitations[room]
                 try:
                     await self._session.ask("POST", f"rooms/{quote(room, safe='')}/join", {})
-                except ChatError as error:
-                    logger.info("%s", f"an invitation of {person} cannot be followed: {error.message}")
+                except (ChatError, OSError) as error:
+                    logger.info("%s", f"an invitation of {person} cannot be followed: {error}")
 
     def _is_known(self, person: str) -> bool:
         """True for a person of the directory, and for anybody where the messages of strangers count."""

@@ -66,7 +66,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(events: Iterable[object]) -> list[Event]:
     """The events that count of those of a server; what is of an unpublished form is left out."""
-    return [made for event in events if isinstance(event, dict) and (made := _read(event)) is not None]
+    return [made for event in events if isinstance(event, dict) and (made := _readable(event)) is not None]
 
 
 def entry(events: Sequence[Event], user: str) -> tuple[int, int]:
@@ -78,6 +78,14 @@ def entry(events: Sequence[Event], user: str) -> tuple[int, int]:
             is_invited = index > 0 and events[own[index - 1]].membership == "invite"
             return own[index], own[index - 1] if is_invited else -1
     return -1, -1
+
+
+def _readable(event: Mapping[str, Any]) -> Event | None:
+    """An event, if it can be read: anybody in a room may write what has another form."""
+    try:
+        return _read(event)
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
+        return None
 
 
 def _read(event: Mapping[str, Any]) -> Event | None:
@@ -145,7 +153,7 @@ def _file(content: Mapping[str, Any]) -> IncomingFile | None:
     return IncomingFile(
         name=str(content.get("filename") or content["body"]),
         media_type=str(about.get("mimetype") or "application/octet-stream"),
-        size=size if isinstance(size, int) else None,
+        size=size if type(size) is int and 0 <= size < 2**53 else None,
         reference=url,
     )
 

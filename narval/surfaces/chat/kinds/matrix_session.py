@@ -95,7 +95,7 @@ class MatrixSession:
         if not self._secret or not self._api.url.startswith("http") or not self.settings.server:
             message = f"{self.settings}: expected server, user, and the secret with which it logs in"
             raise ChatError(message, final=True)
-        if not self._is_password:
+        if not self._is_password and self._secret.isascii():  # no header has other characters
             headers = {"Authorization": f"Bearer {self._secret}"}
             answer = await self._patiently("GET", "account/whoami", None, headers)
             if answer.status == 200:

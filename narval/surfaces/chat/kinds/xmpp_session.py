@@ -113,7 +113,7 @@ class Session:
         """Send a message, and wait until the server has it. Raises what `Kind.send` does."""
         room = self._rooms.get(bare(message.place))
         if room is not None and not room.is_entered:
-            raise ConnectionError(f"the room {room.address} is not entered")
+            raise ChatError(f"the room {room.address} is not entered")
         outcome: asyncio.Future[Element] = self.xml_stream.loop.create_future()
         self._outcomes[message.id] = (bare(message.place), outcome)
         self._say(message_of(message, "chat" if room is None else "groupchat"))
