@@ -74,10 +74,10 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the place where peers ask this home, and callers over HTTP; `narval web` serves it."""
+    """The settings of the place where peers ask this home; `narval web` serves it."""
 
     listen: Annotated[str | None, or_none(_address)] = None
-    """The address where peers and callers ask this home; None: nowhere."""
+    """The address where peers ask this home; None: nowhere."""
     cert: Annotated[str | None, or_none(text)] = None
     """The file with the certificate, and those above it (PEM); without one there is no TLS."""
     key: Annotated[str | None, or_none(text)] = None

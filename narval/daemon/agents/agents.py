@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
-from narval.core.agent_name import agent_name, row_of_peer, stands_for_peer
+from narval.core.agent_name import agent_name, peer_of, row_of_peer, stands_for_peer
 from narval.core.errors import ElsewhereError, InternalError, NarvalError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import AgentRows, register
@@ -266,11 +266,12 @@ class Agents:
         await self.supervisor.settled(name)
         mail, asked = self.own.mail, list(self._asked_of(row))
         left = self._store.letters.messages(row.agent)
+        why = "it was removed" if peer is None else f"the link with {peer_of(name)} was removed"
 
         def leave(turn: Turn) -> None:
             turn.transaction.batch.removed_agents.append(row.agent)
             mail.calls.notify_of_gone(turn, name=name, asked=asked)
-            mail.bury(turn, left, name, Refusal("removed", "it was removed"))
+            mail.bury(turn, left, name, Refusal("removed", why))
             if self._store.leases is not None:  # what comes later is a stray of its sender
                 turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)
 

@@ -219,7 +219,7 @@ class RemoteCalls:
         if any(is_meant(rule, sender) for rule in allowed):
             return None
         here = self._identity.name
-        how = f'offers = {{"{name}" = ["{sender}"]}}'
+        how = f'offers = {{"{name}" = ["{sender}"]}} in its agent.toml, or in [agent] of etc/narval.toml'
         return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
 
     def reply(

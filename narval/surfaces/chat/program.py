@@ -37,14 +37,16 @@ PAUSE = 2.0
 
 
 @contextmanager
-def alone(home: Path) -> Iterator[None]:
-    """Hold the chats of a home meanwhile. Raises OperatorError where another program does."""
+def alone(home: Path, *, waits: bool = False) -> Iterator[None]:
+    """Hold the chats of a home meanwhile. Where another program does it waits for its end, or raises
+    OperatorError.
+    """
     path = home / LOCK
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         except OSError:
             holder = os.read(handle, 32).decode(errors="replace").strip() or "another"
             why = f"narval chat is at work on this home already, as program {holder}"

@@ -43,7 +43,7 @@ def chat(session: Session, ends_with_input: bool) -> None:
     home.prepare()
     from narval.surfaces.chat.program import alone
 
-    with alone(home.path):
+    with alone(home.path, waits=ends_with_input):
         asyncio.run(_serve(home.path, session, ends_with_input=ends_with_input))
 
 

@@ -1,4 +1,4 @@
-"""The door of links: the listener that peers ask, and callers over HTTP, each by a token that it checks.
+"""The door of links: the listener that peers ask, each by a token that it checks.
 
 A request is looked at before its body is read: its path, its token, by whose digest the peer is known, and
 what that has used in the last minute. Bodies are bounded, and so is what is under way for one peer.

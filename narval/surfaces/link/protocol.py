@@ -15,8 +15,8 @@ from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, Requ
 from narval.files.outside.peers import PeerSettings
 from narval.system.secret import secret_named
 
-EXCHANGE, ASK, CALL = "/link", "/ask", "/call/"
-"""The paths of the listener: an exchange of messages, an operation, and what a caller starts."""
+EXCHANGE, ASK = "/link", "/ask"
+"""The paths of the listener: an exchange of messages, and an operation."""
 
 OLDEST, NEWEST = 1, 1
 """The versions of this protocol that are known here."""
