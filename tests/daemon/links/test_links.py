@@ -285,6 +285,7 @@ async def test_a_peer_is_no_agent_and_its_row_goes_with_its_table(homes: TwoHome
     await homes.rest()
     [letter] = await homes.ask("home", "letters", dead=True)
     assert (letter["to"], letter["element"]) == ("shop@office", "order")
+    assert letter["reason"] == "removed: the link with office was removed"
     assert await homes.ask("home", "links") == []
     await homes.close()
 

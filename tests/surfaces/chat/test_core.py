@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,21 @@ def test_C16_one_program_alone_holds_the_chats(tmp_path: Path) -> None:
     at_work = pytest.raises(OperatorError, match=r"at work on this home already, as program \d+")
     with alone(tmp_path), at_work, alone(tmp_path):
         pass
+
+
+def test_C16_the_program_that_is_kept_waits_for_one_that_is_at_work(tmp_path: Path) -> None:
+    is_at_work = threading.Event()
+
+    def work() -> None:
+        with alone(tmp_path, waits=True):
+            is_at_work.set()
+
+    kept = threading.Thread(target=work)
+    with alone(tmp_path):
+        kept.start()
+        assert not is_at_work.wait(0.1)
+    assert is_at_work.wait(20)
+    kept.join()
 
 
 @in_a_loop

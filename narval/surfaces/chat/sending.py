@@ -1,0 +1,147 @@
+"""Sending: what a chat's outbox in the daemon has goes out, and what became of it is recorded there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from narval.core.errors import DaemonGoneError, NarvalError
+from narval.files.outside.chats import ChatSettings
+from narval.people.chat.messages import CLOSED
+from narval.surfaces.chat.contract import ChatError, Kind, Outgoing
+from narval.surfaces.chat.line import Asks
+
+log = logging.getLogger("narval.chat")
+
+LONGEST = 4_000
+"""The most characters of one message that is sent; a longer text goes in several."""
+
+FIRST, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until something that failed is tried again: twice as many each time, and at most so many."""
+
+STEP = 300.0
+"""Seconds that the daemon is asked to wait for something to be sent at a time."""
+
+NETWORK = (OSError, TimeoutError, EOFError)
+"""The errors of a connection that is lost, or cannot be made."""
+
+
+class ChatRecords:
+    """What the daemon keeps of one chat, asked for however long that is away."""
+
+    def __init__(self, chat: ChatSettings, asks: Asks) -> None:
+        self.chat, self._asks = chat, asks
+        self._fault: str | None = None
+        """The fault told last; None before anything was."""
+
+    async def tell(self, fault: str) -> None:
+        """Have the log and the daemon say how the chat is, if that is another than before; "" is well."""
+        if fault != self._fault:
+            if fault:
+                log.warning("%s: %s", self.chat, fault)
+            elif self._fault:
+                log.info("%s is connected again", self.chat)
+            self._fault = fault
+            await self.ask("chat_state", chat=self.chat.name, fault=fault)
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation, however long no daemon answers. Raises NarvalError."""
+        while True:
+            try:
+                return await self._asks.ask(method, **params)
+            except DaemonGoneError:
+                await asyncio.sleep(FIRST)
+            except NarvalError as error:
+                if method not in ("chat_sent", "chat_unsent", "chat_begun"):
+                    raise
+                log.info("%s: %s", method, error)  # it was recorded before the answer was lost
+                return None
+
+
+class Sending:
+    """Sends the messages of one chat by its kind, which may be opened anew meanwhile."""
+
+    def __init__(self, records: ChatRecords, kind: Callable[[], Kind]) -> None:
+        self._records, self._name, self._kind = records, records.chat.name, kind
+
+    async def run(self) -> None:
+        """Send what there is, and what comes; it never returns."""
+        pause = FIRST
+        while True:
+            for row in await self._records.ask("chat_outgoing", chat=self._name, wait=STEP):
+                try:
+                    await self._send_one(row)
+                    pause = FIRST
+                except NETWORK as error:
+                    await self._records.tell(str(error) or type(error).__name__)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    break
+
+    async def _send_one(self, row: Mapping[str, Any]) -> None:
+        """Send a message; its outcome is recorded. Raises OSError where it helps to try again."""
+        if row.get("purpose") == CLOSED and not (row.get("edits") and "edit" in self._kind().can):
+            await self._records.ask("chat_sent", chat=self._name, id=row["id"], message_ids=[])
+            return
+        knows_ids, begun = "ids" in self._kind().can, int(row.get("begun", 0))
+        is_repeated = bool(row["handed"]) if knows_ids else begun > 0
+        if not knows_ids:
+            if begun > 1:
+                await self._unsent(row, "it was sent twice, and no answer came", final=True)
+                return
+            await self._records.ask("chat_begun", chat=self._name, id=row["id"])
+        ids = []
+        try:
+            for message in self._messages(row, is_repeated=is_repeated):
+                ids.append(await self._kind().send(message))
+        except ChatError as error:
+            await self._unsent(row, error.message, final=error.final)
+        except NETWORK:
+            if not (knows_ids or ids):  # nothing has gone out
+                await self._records.ask("chat_begun", chat=self._name, id=row["id"], back=True)
+            raise
+        except Exception as error:  # no message keeps others from being sent
+            log.exception("%s: a message could not be sent", self._records.chat)
+            await self._unsent(row, f"{type(error).__name__}: {error}", final=False)
+        else:
+            await self._records.ask("chat_sent", chat=self._name, id=row["id"], message_ids=ids)
+            await self._records.tell("")
+
+    def _messages(self, row: Mapping[str, Any], *, is_repeated: bool) -> list[Outgoing]:
+        """The messages of the kind that one of ours is: the buttons are below the last."""
+        texts = pieces(str(row["text"]))
+        buttons = tuple((data, label) for data, label in row.get("buttons", ()))
+        return [
+            Outgoing(
+                id=row["id"] if len(texts) == 1 else f"{row['id']}-{number}",
+                place=row["place"],
+                text=text,
+                buttons=buttons if number == len(texts) and "buttons" in self._kind().can else (),
+                replies_to=row.get("replies_to", "") if number == 1 else "",
+                edits=row.get("edits", "") if number == 1 and "edit" in self._kind().can else "",
+                is_repeated=is_repeated,
+            )
+            for number, text in enumerate(texts, 1)
+        ]
+
+    async def _unsent(self, row: Mapping[str, Any], why: str, *, final: bool) -> None:
+        await self._records.ask("chat_unsent", chat=self._name, id=row["id"], why=why, final=final)
+
+
+VALUE = "| "
+"""The start of each line of a text that comes from elsewhere, so that none looks like words of ours."""
+
+
+def pieces(text: str, most: int = LONGEST) -> list[str]:
+    """A text in pieces of at most so many characters, divided at ends of lines or of words if it can."""
+    rest, parts = text, list[str]()
+    while len(rest) > most:
+        at = max(rest.rfind("\n", most // 2, most), rest.rfind(" ", most // 2, most))
+        at = at if at > 0 else most
+        line = rest[rest.rfind("\n", 0, at) + 1 : at]
+        is_in_value = line.startswith(VALUE) and rest[at] != "\n"
+        parts.append(rest[:at].rstrip())
+        rest = (VALUE if is_in_value else "") + rest[at:].lstrip("\n ")
+    return [*parts, rest] if rest or not parts else parts
