@@ -1,4 +1,4 @@
-"""Sending: what a chat's outbox in the daemon has goes out, and what became of it is recorded there."""
+"""Sending of what the outbox of a chat has; what becomes of it is recorded by the daemon."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NETWORK = (OSError, TimeoutError, EOFError)
 
 
 class ChatRecords:
-    """What the daemon keeps of one chat, asked for however long that is away."""
+    """The records that the daemon has of one chat, asked for however long it is away."""
 
     def __init__(self, chat: ChatSettings, asks: Asks) -> None:
         self.chat, self._asks = chat, asks
