@@ -136,9 +136,9 @@ class ChatConnection:
                 await asyncio.sleep(FIRST)
         if was_away:  # it may have taken them before its answer was lost
             taken = await self._records.ask("chat_inbox", chat=name)
-        known = {one.number for person in self._people.values() for one in person.waiting}
+        queued = {one.number for person in self._people.values() for one in person.waiting}
         for row in taken:
-            if row["number"] not in known:
+            if row["number"] not in queued:
                 self._wait_for_its_turn(msgspec.convert(row, Taken))
 
     def _wait_for_its_turn(self, taken: Taken) -> None:
