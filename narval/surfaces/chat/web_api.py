@@ -120,12 +120,7 @@ class WebApi:
         except FetchError as error:
             message = self.without_secrets(str(error))
             if error.kind == "forbidden":
-                place = urlsplit(self.url).netloc
-                raise ChatError(
-                    f"{self._settings}: {place} is of this machine or its networks; to allow it, write "
-                    f'allow = ["{place}"] there',
-                    final=True,
-                ) from None
+                raise not_allowed(self._settings, self.url) from None
             if error.kind == "too-large" and most != MOST_BYTES:
                 raise ChatError(message, final=True) from None
             raise self._lost(message, was_sent=error.was_sent, once=once) from None
@@ -133,6 +128,13 @@ class WebApi:
     def _lost(self, message: str, *, was_sent: bool, once: bool) -> Exception:
         text = f"{self._settings}: {message}"
         return AmbiguousError(text) if once and was_sent else ConnectionError(text)
+
+
+def not_allowed(settings: ChatSettings, url: str) -> ChatError:
+    """The error of a place within this machine or its networks that the settings of a chat do not name."""
+    place = urlsplit(url).netloc
+    why = f"{place} is of this machine or its networks; to allow it, write"
+    return ChatError(f'{settings}: {why} allow = ["{place}"] there', final=True)
 
 
 async def wait_as_asked(seconds: float, settings: ChatSettings) -> None:

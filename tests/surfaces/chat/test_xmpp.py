@@ -559,7 +559,7 @@ def test_C8_a_file_is_fetched_by_https_alone_from_where_the_settings_allow(
         await fetch(f"{link}/a")
         assert path.read_bytes() == b"x" * 50
         for url, allow, reason in (
-            (f"{link}/a", (), "a place of the public internet"),
+            (f"{link}/a", (), r"to allow it, write allow = \[\"127.0.0.1:\d+\"\] there"),
             (f"{link}/large", (server.place,), "at most 1,000 bytes"),
             (f"http://{server.place}/a", (server.place,), "by https"),
         ):

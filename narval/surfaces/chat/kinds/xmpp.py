@@ -22,11 +22,12 @@ from narval.surfaces.chat.kinds.xmpp_rooms import Room
 from narval.surfaces.chat.kinds.xmpp_session import Session
 from narval.surfaces.chat.kinds.xmpp_stanzas import bare
 from narval.surfaces.chat.kinds.xmpp_stream import Stream, silence
+from narval.surfaces.chat.web_api import not_allowed
 from narval.system.fetch import FetchError, fetched
 
 _CONNECTING_SECONDS = 20.0
 """Seconds for which a message to be sent waits for the connection."""
-_FINAL = frozenset({"forbidden", "bad-address", "bad-answer", "too-large"})
+_FINAL = frozenset({"bad-address", "bad-answer", "too-large"})
 
 
 class XmppChat:
@@ -87,6 +88,8 @@ class XmppChat:
         try:
             answer = await fetched(file.reference, allow=self._settings.allow, most=most, tls_ca=self._tls_ca)
         except FetchError as error:
+            if error.kind == "forbidden":
+                raise not_allowed(self._settings, file.reference) from None
             raise ChatError(str(error), final=error.kind in _FINAL) from None
         if not answer.url.startswith("https://"):
             raise ChatError("expected a file by https, was led to one without", final=True)
