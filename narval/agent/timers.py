@@ -253,7 +253,9 @@ class Clockwork:
         """Count as at work since `at`: what was due before is missed."""
         self.since, self._slept = at, True
 
-    def note_late(self, at: float, came: float, run: int, name: str, part: str, *, dropped: bool) -> None:
+    def note_late(
+        self, at: float, came: float, run: int, name: str, part: str = "", *, dropped: bool = False
+    ) -> None:
         """Know of a moment that came late."""
         if at >= self.since:
             why = "the daemon was busy"

@@ -290,15 +290,24 @@ def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
 
 
 def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
-    """Tell a run that its timer fired, and note that it came late."""
-    if turn.agent.clockwork.fresh >= LATE_KEPT:
+    """Tell a run that its timer fired, and note that it came late.
+
+    The note has no part where a run waits for very many moments: to look for it among all of them at each
+    one would take as long as their number squared.
+    """
+    clockwork = turn.agent.clockwork
+    if clockwork.fresh >= LATE_KEPT:
         _fire(turn, run, wake, due)
+        return
+    if len(run.wakes) > LATE_KEPT:
+        _fire(turn, run, wake, due)
+        clockwork.note_late(due, turn.at, run.eid, run.name)
         return
     part = next((wait.id for wait in _waits(run) if wait.until == due), "")
     _fire(turn, run, wake, due)
     to_come = (wait for wait in _waits(run) if wait.what == "time" and wait.id == part)
     dropped = any((wait.until or 0.0) > turn.at for wait in to_come)
-    turn.agent.clockwork.note_late(due, turn.at, run.eid, run.name, part, dropped=dropped)
+    clockwork.note_late(due, turn.at, run.eid, run.name, part, dropped=dropped)
 
 
 def _waits(run: Run) -> list[Wait]:

@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,12 @@ import narval
 from bench.conditions import Hits, arriving, flat, indexed, wanted
 from bench.market import Market
 from bench.steps import MODULE, recipe
+from bench.tasks import Desk, raised
 from narval.agent.loop import TurnBudget
 from narval.core.elements.canonical import canonical
 from narval.core.elements.changes import Added
 from narval.core.elements.element import Element
+from narval.core.engines.engine import Wait
 from narval.core.index.index import Index
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
@@ -193,3 +196,29 @@ def test_an_element_costs_no_more_where_ten_times_as_many_wait() -> None:
     few, many = calls_of_adding(2_000), calls_of_adding(20_000)
     assert many <= 60
     assert many <= 1.2 * few
+
+
+def looked_through(folder: Path, waiting: int) -> float:
+    """The waits that are looked through for each of so many windows of a task that are late and due at once."""
+    desk = Desk(folder)
+    desk.busy()
+    desk.tell(raised("later", waiting))
+    numbers = []
+    with pytest.MonkeyPatch.context() as patch:
+        engine = desk.agent.daemon.agent.runs.active[desk.server].engine
+        waiting_for = engine.waiting_for
+
+        def counted(*arguments: Any) -> list[Wait]:
+            waits = list(waiting_for(*arguments))
+            numbers.append(len(waits))
+            return waits
+
+        patch.setattr(engine, "waiting_for", counted, raising=True)
+        desk.clock.set("2026-03-02T08:00:00Z")
+        desk.agent.until_idle()
+    desk.agent.close()
+    return sum(numbers) / waiting
+
+
+def test_where_a_task_waits_for_many_windows_a_late_one_is_not_looked_for_among_all(tmp_path: Path) -> None:
+    assert looked_through(tmp_path, 500) < 2
