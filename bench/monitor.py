@@ -96,8 +96,11 @@ class Pages:
         return taken
 
     async def open(self, places: list[str]) -> None:
-        """Follow these pages of the agent, each for itself."""
-        self._open = [asyncio.create_task(self._follow(number, place)) for number, place in enumerate(places)]
+        """Follow these pages of the agent, each for itself; not so many at once that strangers are refused."""
+        self._open = []
+        for number, place in enumerate(places):
+            self._open.append(asyncio.create_task(self._follow(number, place)))
+            await asyncio.sleep(0.02)
         await asyncio.sleep(2)
 
     async def _follow(self, number: int, place: str) -> None:
