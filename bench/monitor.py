@@ -96,7 +96,7 @@ class Pages:
         return taken
 
     async def open(self, places: list[str]) -> None:
-        """Follow these pages of the agent, each for itself; not so many at once that strangers are refused."""
+        """Follow these pages of the agent, each for itself; few at once, as a browser would."""
         self._open = []
         for number, place in enumerate(places):
             self._open.append(asyncio.create_task(self._follow(number, place)))
