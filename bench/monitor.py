@@ -85,10 +85,11 @@ class Pages:
         writer.write(f"{head}Cookie: {WebPlace(self.port).cookie}={self.secret(number)}\r\n\r\n".encode())
         return reader, writer
 
-    async def first_byte(self, path: str) -> float:
-        """Seconds until an answer begins."""
+    async def first_byte(self, path: str, number: int = 0) -> float:
+        """Seconds until an answer begins, in the session of that number."""
+        self.secret(number)
         began = time.perf_counter()
-        reader, writer = await self._asked(path)
+        reader, writer = await self._asked(path, number)
         status = await reader.readline()
         taken = time.perf_counter() - began
         assert b" 200 " in status, (path, status)

@@ -133,11 +133,15 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
         ).names  # nothing can fit: it is looked at what comes near all the same
     eids = sorted(memory.named(names), reverse=True)
     own = [eid for eid in eids if memory.contexts.holds(run, eid)]
+    most = bound.most_satisfied()
     for eid in islice(own or eids, LOOKED_AT):
         element = memory.element(eid)
         if element is None or (element.addressed and not own):
             continue
-        mismatch = bound.explain(memory.tree(element))
+        tree = memory.tree(element)
+        if best is not None and best[0] >= most and not bound.test(tree):
+            continue  # none comes nearer
+        mismatch = bound.explain(tree)
         if mismatch is None:
             obstacle = obstacle_of(memory, eid, scope)
             return {"nearest": eid, "failed": obstacle[0], "value": obstacle[1]}

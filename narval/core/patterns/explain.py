@@ -130,6 +130,11 @@ class Explainer:
         """The number of steps and predicates of the whole pattern."""
         return _weight(self.tree) if self.tree is not None else 1
 
+    @property
+    def most(self) -> int:
+        """The most that a mismatch can satisfy: no element comes nearer."""
+        return _most(self.tree) if self.tree is not None else 0
+
     def mismatch(self, context: etree._Element) -> Mismatch:
         """The part of the pattern that fails, which as a whole is known not to hold."""
         try:
@@ -268,6 +273,32 @@ def _weight(node: Expression) -> int:
         case Path(steps=steps):
             return sum(1 + sum(map(_weight, step.predicates)) for step in steps) or 1
     return 1
+
+
+def _most(node: Expression) -> int:
+    """The most steps and predicates that can hold where not all do."""
+    match node:
+        case BinaryOperation(operator="and", operands=operands):
+            return _most_before_one(operands)
+        case BinaryOperation(operator=operator, operands=operands) if operator in {"or", "|", *COMPARISONS}:
+            return max(map(_most, operands))
+        case FunctionCall(name="boolean", arguments=(inner,)):
+            return _most(inner)
+        case Filter(primary=primary, predicates=predicates):
+            return _most_before_one((primary, *predicates))
+        case Path(steps=steps):
+            parts = [part for step in steps for part in (None, *step.predicates)]
+            return _most_before_one(parts)
+    return 0
+
+
+def _most_before_one(parts: Sequence[Expression | None]) -> int:
+    """The most that can hold of parts one after another, of which one does not; None is a step."""
+    most = held = 0
+    for part in parts:
+        most = max(most, held + (_most(part) if part is not None else 0))
+        held += _weight(part) if part is not None else 1
+    return most
 
 
 def _open_path(node: Expression) -> Path | None:

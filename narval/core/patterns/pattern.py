@@ -365,6 +365,15 @@ class Bound:
             held += explainer.weight
         return None
 
+    def most_satisfied(self) -> int:
+        """The most that the mismatch of an element can satisfy: no element comes nearer to the condition."""
+        most = held = 0
+        for pattern in self.patterns:
+            explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.shape.xpath3, {}))
+            most = max(most, held + explainer.most)
+            held += explainer.weight
+        return most
+
     def plain(self) -> dict[str, Any]:
         """The condition as plain data, for the store: elements by their eid, those not of memory as text."""
         return {

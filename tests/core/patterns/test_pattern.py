@@ -126,8 +126,30 @@ def test_N9_a_condition_matches_as_by_lxml_and_explains_where_it_does_not(
     found = Tree(element)
     holds = Oracle(texts, variables).holds(found)
     assert bound.test(found) == holds
-    assert (bound.explain(found) is None) == holds
+    mismatch = bound.explain(found)
+    assert (mismatch is None) == holds
+    assert mismatch is None or mismatch.satisfied <= bound.most_satisfied()
     assert any(key.tag in (None, found.root.tag) for key in bound.alternatives()) or not holds
+
+
+@pytest.mark.parametrize(
+    ("texts", "most"),
+    [
+        (["email"], 0),
+        (["email[@size]"], 1),
+        (["email[@size and @subject='Hi']"], 2),
+        (["email[@size][part[@type='image']]"], 3),
+        (["email[@size] | note[@from][@to]"], 2),
+        (["email[@size]", "email[@subject='Hi']"], 3),
+        (["count(email/part) = 3"], 0),
+        (["email[not(@size)]"], 1),
+        (["email[2]"], 1),
+    ],
+)
+def test_N11_the_most_that_an_element_can_satisfy_of_a_pattern_that_it_does_not_fit(
+    texts: list[str], most: int
+) -> None:
+    assert condition(*texts).bind({}).most_satisfied() == most
 
 
 # --- N10: XPath 3.1 and variables -----------------------------------------------------------------------
