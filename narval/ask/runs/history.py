@@ -11,7 +11,7 @@ from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
-from narval.core.engines.engine import Conceals
+from narval.core.engines.engine import concealing
 from narval.core.errors import RequestError, UnreadableError
 from narval.core.source.secrets import hide_secrets
 from narval.daemon.daemon import Daemon
@@ -57,8 +57,8 @@ async def history(
 
 def concealed(run: Run, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Lines without what their run keeps from those who look while it goes on (P27)."""
-    engine = run.engine
-    if isinstance(engine, Conceals) and run.active:
+    engine = concealing(run.engine) if run.active else None
+    if engine is not None:
         return [engine.conceal(run.definition, run.state, line) for line in lines]
     return lines
 
@@ -83,14 +83,16 @@ def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[s
 def lines_of(row: JournalRow) -> list[dict[str, Any]]:
     """An entry as lines; for one that cannot be read, a line that says so."""
     try:
-        found = codec.describe_entry(row.data, row.run, row.seq)
+        described = codec.describe_entry(row.data, row.run, row.seq)
     except UnreadableError as error:
-        found = [{"seq": row.seq, "at": row.at, "run": row.run, "what": "Unreadable", "message": str(error)}]
-    return [_line_form(line) for line in found]
+        why = {"what": "Unreadable", "message": str(error)}
+        described = [{"seq": row.seq, "at": row.at, "run": row.run, **why}]
+    at = moment(described[0]["at"])
+    return [_line_form(line, at) for line in described]
 
 
-def _line_form(line: dict[str, Any]) -> dict[str, Any]:
-    line["at"] = moment(line["at"])
+def _line_form(line: dict[str, Any], at: str | None) -> dict[str, Any]:
+    line["at"] = at
     if "agent" in line:  # that of a call; `agent` is the one whose run this is
         line["of"] = line.pop("agent")
     form: dict[str, Any] = hide_secrets(line)

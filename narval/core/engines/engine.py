@@ -258,3 +258,9 @@ def _retryable(engine: Engine) -> Retryable | None:
 def redefinable(engine: Engine) -> Redefinable | None:
     """The engine, if its runs may go on with another version; asked once."""
     return engine if isinstance(engine, Redefinable) else None
+
+
+@cache
+def concealing(engine: Engine) -> Conceals | None:
+    """The engine, if its runs keep something from those who look; asked once."""
+    return engine if isinstance(engine, Conceals) else None

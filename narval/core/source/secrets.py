@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 HIDDEN = "…"
@@ -45,6 +46,11 @@ def hide_secrets(value: Any) -> Any:
 
 def _of(key: object, value: Any) -> Any:
     """A value by its key: what a key names as a secret is one, whatever it looks like."""
-    if isinstance(value, str) and value and _NAMED.search(f"{key}=x"):
-        return HIDDEN
+    if isinstance(value, str):
+        return HIDDEN if value and _names_a_secret(str(key)) else without_secrets(value)
     return hide_secrets(value)
+
+
+@lru_cache(1000)
+def _names_a_secret(key: str) -> bool:
+    return _NAMED.search(f"{key}=x") is not None
