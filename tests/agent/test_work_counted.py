@@ -199,7 +199,7 @@ def test_an_element_costs_no_more_where_ten_times_as_many_wait() -> None:
 
 
 def looked_through(folder: Path, waiting: int) -> float:
-    """The waits that are looked through for each of so many windows of a task that are late and due at once."""
+    """The waits that are looked through for each window of a task, where so many are late at once."""
     desk = Desk(folder)
     desk.busy()
     desk.tell(raised("later", waiting))
