@@ -15,7 +15,7 @@ from narval.agent.agent import AgentState
 from narval.agent.pacing import slowed_text
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
+from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, OpenIncidents
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.lookup import (
     files_of,
@@ -27,10 +27,11 @@ from narval.ask.lookup import (
 )
 from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, of_others, size
+from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import ASKING
-from narval.daemon.agents.news import News
+from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
 from narval.system.time_slice import TimeSlice
@@ -55,8 +56,8 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     source missed person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`,
     `incident` and `element`.
     """
-    rows, host = await open_rows(daemon), daemon.host
-    tries = await host.listings.kept(RunsToTryAgain).look(host.waiters.news, daemon.rounds.clock.now())
+    rows = (await up_to_date(daemon, OpenIncidents)).rows
+    tries = (await up_to_date(daemon, RunsToTryAgain)).waits
     overdue, waiting = _work(daemon)
     wrong = [*_store(daemon), *_disk(daemon), *_loop(daemon), *_files(daemon, rows), *_incidents(rows)]
     calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
@@ -264,29 +265,24 @@ def _sources(daemon: Daemon) -> Iterator[Form]:
                 yield item("source", "middle", said, {"run": run.eid}, trouble.since)
 
 
-class RunsToTryAgain:
-    """The steps of active runs that are to be tried again; to look costs what changed since the last time."""
+class RunsToTryAgain(TurnIndex):
+    """The steps of active runs that are to be tried again."""
 
     def __init__(self, agent: AgentState) -> None:
-        self._agent, self._turn = agent, 0
-        self._waits: dict[int, tuple[Wait, ...]] = {}
+        super().__init__(agent)
+        self.waits: dict[int, tuple[Wait, ...]] = {}
+        """The tries that they wait for, by run."""
 
-    async def look(self, news: News, now: float) -> Mapping[int, tuple[Wait, ...]]:
-        """The tries that they wait for, by run, as of the last turn that is recorded."""
-        changes = news.since(self._turn, now)
-        if changes is None:
-            return self._waits
+    async def follow(self, changes: Changes) -> None:
+        """Look at the runs that changed."""
         active, time_slice = self._agent.runs.active, TimeSlice()
-        waits = {} if changes.lost else self._waits
-        for eid in list(active) if changes.lost else changes.runs:
+        for eid in {*self.waits, *active} if changes.lost else changes.runs:
             await time_slice.yield_if_due()
             run = active.get(eid)
             if run is not None and (tries := tuple(_tries(run))):
-                waits[eid] = tries
+                self.waits[eid] = tries
             else:
-                waits.pop(eid, None)
-        self._waits, self._turn = waits, changes.turn  # a run that changed meanwhile is looked at next time
-        return waits
+                self.waits.pop(eid, None)
 
 
 def _tries(run: Run) -> Iterator[Wait]:

@@ -10,12 +10,12 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.transaction import ERRORS
+from narval.ask.turn_index import TurnIndex
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.elements.failure_element import FAILURE, read_failure
 from narval.core.source.secrets import without_secrets
-from narval.daemon.agents.news import News
-from narval.daemon.daemon import Daemon
+from narval.daemon.agents.news import Changes
 from narval.system.time_slice import TimeSlice
 
 RUN, ERROR, FILE = "run", "error", "file"
@@ -59,9 +59,10 @@ class IncidentRow(msgspec.Struct):
 
 
 class IncidentRows:
-    """Incidents by rows."""
+    """Incidents of an agent by rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: AgentState) -> None:
+        self._agent = agent
         self.rows: dict[str, IncidentRow] = {}
         """The rows by identifier."""
         self._row_of: dict[int, str] = {}
@@ -71,9 +72,9 @@ class IncidentRows:
         """The elements that tell of the incidents."""
         return self._row_of
 
-    def put(self, agent: AgentState, element: Element) -> None:
+    def put(self, element: Element) -> None:
         """Know an element that tells of an incident; any other is passed over."""
-        found = incident(agent, element)
+        found = incident(self._agent, element)
         if found is None or element.eid in self._row_of:
             return
         row = self.rows.get(found.id)
@@ -92,27 +93,27 @@ class IncidentRows:
             del self.rows[id]
 
 
-class OpenIncidents(IncidentRows):
+class OpenIncidents(TurnIndex):
     """The incidents of an agent that no one has dealt with: those whose elements count still.
 
-    To look costs nothing while no element comes or goes; else what is new since the last look, and what is
-    open.
+    Where elements come or go, what is new is looked at, and all that is open.
     """
 
     def __init__(self, agent: AgentState) -> None:
-        super().__init__()
-        self._agent, self._seen, self._turn = agent, 0, 0
+        super().__init__(agent)
+        self._incidents, self._seen = IncidentRows(agent), 0
 
-    async def look(self, news: News, now: float) -> dict[str, IncidentRow]:
-        """Their rows as of the last turn that is recorded."""
-        changes = news.since(self._turn, now)
-        if changes is not None:
-            if changes.elements:
-                await self._follow()
-            self._turn = changes.turn
-        return self.rows
+    @property
+    def rows(self) -> dict[str, IncidentRow]:
+        """The rows by identifier."""
+        return self._incidents.rows
 
-    async def _follow(self) -> None:
+    async def follow(self, changes: Changes) -> None:
+        """Look at the elements, if some came or went."""
+        if changes.elements:
+            await self._follow_elements()
+
+    async def _follow_elements(self) -> None:
         memory, time_slice = self._agent.memory, TimeSlice()
         new: list[int] = []
         for eid in memory.index.newest_named(NAMES):
@@ -126,15 +127,9 @@ class OpenIncidents(IncidentRows):
             self._seen = eid
             element = memory.element(eid) if eid not in memory.outdated else None
             if element is not None:
-                self.put(self._agent, element)
-        for eid in [eid for eid in self.eids if eid in memory.outdated or eid not in memory]:
-            self.drop(eid)
-
-
-async def open_rows(daemon: Daemon) -> dict[str, IncidentRow]:
-    """The open incidents by row."""
-    host = daemon.host
-    return await host.listings.kept(OpenIncidents).look(host.waiters.news, daemon.rounds.clock.now())
+                self._incidents.put(element)
+        for eid in [eid for eid in self._incidents.eids if eid in memory.outdated or eid not in memory]:
+            self._incidents.drop(eid)
 
 
 def incident(agent: AgentState, element: Element) -> Incident | None:

@@ -26,12 +26,13 @@ from narval.ask.attention.incident_rows import (
     RUN,
     IncidentRow,
     IncidentRows,
-    open_rows,
+    OpenIncidents,
 )
 from narval.ask.lookup import command
 from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.acts import retry
+from narval.ask.turn_index import up_to_date
 from narval.core.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.core.elements.element import Origin
 from narval.core.errors import NarvalError, RequestError
@@ -62,7 +63,7 @@ async def incidents(
     """
     if limit is not None and limit < 1:
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
-    rows = await open_rows(daemon)
+    rows = (await up_to_date(daemon, OpenIncidents)).rows
     if every or (incident is not None and incident not in rows):
         rows = await _all_rows(daemon.agent)
     if incident is not None:
@@ -73,12 +74,12 @@ async def incidents(
 
 async def _all_rows(agent: AgentState) -> dict[str, IncidentRow]:
     """The rows of the newest errors and failures, whatever became of them."""
-    rows, time_slice = IncidentRows(), TimeSlice()
+    rows, time_slice = IncidentRows(agent), TimeSlice()
     for eid in list(islice(agent.memory.index.newest_named(NAMES), LOOKED_AT)):
         await time_slice.yield_if_due()
         element = agent.memory.element(eid)
         if element is not None:
-            rows.put(agent, element)
+            rows.put(element)
     return rows.rows
 
 
@@ -177,7 +178,7 @@ async def acknowledge(
 
 async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
     """An open row. Raises RequestError for one that is dealt with, or not there."""
-    rows = await open_rows(daemon)
+    rows = (await up_to_date(daemon, OpenIncidents)).rows
     if incident not in rows:
         _row(daemon, await _all_rows(daemon.agent), incident)
         raise RequestError(f"the incident {incident} is dealt with already: nothing of it is open")

@@ -29,7 +29,8 @@ from narval.ask.lookup import (
     without_effect,
 )
 from narval.ask.registry import operation
-from narval.ask.runs.waiting import waiting_runs
+from narval.ask.runs.waiting import WaitingRuns
+from narval.ask.turn_index import up_to_date
 from narval.core.definitions.remote_calls import called
 from narval.daemon.daemon import Daemon
 from narval.files.grants import ASK
@@ -67,7 +68,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "elements": len(agent.memory),
         "waiting": len(agent.watches.index),
         "waits": _waits(agent),
-        "waits_for": (await waiting_runs(daemon)).counts(),
+        "waits_for": (await up_to_date(daemon, WaitingRuns)).counts(),
         "next": json_forms.moment(due) if due is not None else None,
         "later": [json_forms.later(agent, *due) for due in agent.clockwork.timers.soonest(SHOWN)],
         "calls": [] if daemon.record_only else calls,

@@ -18,9 +18,10 @@ from narval.ask.definitions.endings import LAST, Key, key
 from narval.ask.definitions.one import find_definition
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
+from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.engines.registry import listed_kinds, run_kinds, standing_kinds
 from narval.core.errors import RequestError
-from narval.daemon.agents.news import News
+from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
@@ -43,13 +44,11 @@ class End(NamedTuple):
     took: float
 
 
-class RunEnds:
-    """The ends of an agent's runs in their order: of those that a listing has, and of each definition. To
-    look costs at first all runs that have ended, then what changed.
-    """
+class RunEnds(TurnIndex):
+    """The ends of an agent's runs in their order: of those that a listing has, and of each definition."""
 
     def __init__(self, agent: AgentState) -> None:
-        self._agent, self._turn = agent, 0
+        super().__init__(agent)
         self._listed = frozenset(listed_kinds())
         self.listed: list[End] = []
         self.of: dict[Key, list[End]] = {}
@@ -57,20 +56,15 @@ class RunEnds:
         """True if there were more runs than are looked at."""
         self._series: dict[int, tuple[End, tuple[list[End], ...]]] = {}
 
-    async def look(self, news: News, now: float) -> RunEnds:
-        """Be as of the last turn that is recorded."""
-        changes = news.since(self._turn, now)
-        if changes is None:
-            return self
+    async def follow(self, changes: Changes) -> None:
+        """Put the ends of runs that changed where they belong."""
         if changes.lost:
             await self._begin_again()
-        else:
-            time_slice = TimeSlice()
-            for eid in changes.runs:
-                await time_slice.yield_if_due()
-                self._follow(eid)
-        self._turn = changes.turn  # a run that changed meanwhile is looked at next time
-        return self
+            return
+        time_slice = TimeSlice()
+        for eid in changes.runs:
+            await time_slice.yield_if_due()
+            self._follow(eid)
 
     async def _begin_again(self) -> None:
         """Know the newest runs that have ended, and no others."""
@@ -113,12 +107,6 @@ class RunEnds:
                 insort(ends, self._series[eid][0])
 
 
-async def run_ends(daemon: Daemon) -> RunEnds:
-    """The ends of the runs of the agent that is asked."""
-    host = daemon.host
-    return await host.listings.kept(RunEnds).look(host.waiters.news, daemon.rounds.clock.now())
-
-
 @operation("read")
 async def figures(
     daemon: Daemon, name: str | None = None, kind: str | None = None, days: int = USUAL
@@ -135,7 +123,7 @@ async def figures(
         raise RequestError(f"expected days to be from 1 to {MOST_DAYS}, got {days}")
     if name is None and kind is not None:
         raise RequestError("expected the name of a definition along with kind")
-    ends = await run_ends(daemon)
+    ends = await up_to_date(daemon, RunEnds)
     of = _meant(daemon, ends, name, kind) if name is not None else None
     series = ends.of.get(of, ()) if of is not None else ends.listed
     zone = ZoneInfo(daemon.agent.clockwork.zone)

@@ -11,7 +11,8 @@ from narval.ask import json_forms
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
 from narval.ask.runs.calls import form, newest_tries
-from narval.ask.runs.figures import run_ends
+from narval.ask.runs.figures import RunEnds
+from narval.ask.turn_index import up_to_date
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
@@ -57,7 +58,7 @@ async def gantt(daemon: Daemon, minutes: int = HOUR, limit: int = USUAL) -> dict
 async def _under_way(daemon: Daemon, since: float) -> list[int]:
     """The runs that a listing has and that are under way, or were after a moment."""
     listed, agent = frozenset(listed_kinds()), daemon.agent
-    ended = (await run_ends(daemon)).listed
+    ended = (await up_to_date(daemon, RunEnds)).listed
     active = [eid for eid, run in agent.runs.active.items() if run.kind in listed]
     return [*active, *(end.run for end in ended[bisect_left(ended, (since,)) :])]
 

@@ -11,7 +11,8 @@ from narval.ask import json_forms
 from narval.ask.element_titles import title
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
-from narval.ask.runs.waiting import check_sort, waiting_runs, waits_for
+from narval.ask.runs.waiting import WaitingRuns, check_sort, waits_for
+from narval.ask.turn_index import up_to_date
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
@@ -82,7 +83,7 @@ async def runs(
 
     if waiting_for is not None:
         check_sort(waiting_for)
-        waiting = await waiting_runs(daemon)
+        waiting = await up_to_date(daemon, WaitingRuns)
         sets: Sequence[SortedInts | Span] = [SortedInts(waiting.of(waiting_for, query.kinds))]
     else:
         sets = _sets(agent, query, erred=error is not None or text is not None)

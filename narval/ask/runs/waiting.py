@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.ask.turn_index import TurnIndex
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ASKING, KINDS
-from narval.daemon.agents.news import News
-from narval.daemon.daemon import Daemon
+from narval.daemon.agents.news import Changes
 from narval.system.time_slice import TimeSlice
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
@@ -61,22 +61,17 @@ def check_sort(sort: str) -> None:
         raise RequestError(f"expected waiting_for to be one of {', '.join(SORTS)}, got {sort!r:.80}")
 
 
-class WaitingRuns:
-    """The runs under way of an agent by their kind and what they wait for; to look costs what changed since
-    the last time.
-    """
+class WaitingRuns(TurnIndex):
+    """The runs under way of an agent by their kind and what they wait for."""
 
     def __init__(self, agent: AgentState) -> None:
-        self._agent, self._turn = agent, 0
+        super().__init__(agent)
         self._listed = frozenset(listed_kinds())
         self._of: dict[int, tuple[str, str]] = {}
         self._runs: dict[tuple[str, str], dict[int, None]] = {}
 
-    async def look(self, news: News, now: float) -> WaitingRuns:
-        """Be as of the last turn that is recorded."""
-        changes = news.since(self._turn, now)
-        if changes is None:
-            return self
+    async def follow(self, changes: Changes) -> None:
+        """Put runs that changed where they belong now."""
         active, time_slice = self._agent.runs.active, TimeSlice()
         for eid in {*self._of, *active} if changes.lost else changes.runs:
             await time_slice.yield_if_due()
@@ -85,8 +80,6 @@ class WaitingRuns:
             caller = run.caller.run if run is not None and run.caller is not None else 0
             if caller in active:  # it may wait for what this one is asked
                 self._put(caller, active[caller])
-        self._turn = changes.turn  # a run that changed meanwhile is looked at next time
-        return self
 
     def _put(self, eid: int, run: Run | None) -> None:
         sort = waits_for(self._agent, run) if run is not None else None
@@ -111,9 +104,3 @@ class WaitingRuns:
             if kind in self._listed:
                 counts[sort] += len(runs)
         return counts
-
-
-async def waiting_runs(daemon: Daemon) -> WaitingRuns:
-    """The runs under way of the agent that is asked, by what they wait for."""
-    host = daemon.host
-    return await host.listings.kept(WaitingRuns).look(host.waiters.news, daemon.rounds.clock.now())

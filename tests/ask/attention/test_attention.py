@@ -100,7 +100,7 @@ def test_what_has_not_changed_is_not_worked_out_again(
         monkeypatch.setattr(owner, name, wrapper)
 
     noted(rows_told, "_tries", lambda run: run.eid)
-    noted(OpenIncidents, "_follow", lambda _: "incidents")
+    noted(OpenIncidents, "_follow_elements", lambda _: "incidents")
     noted(work_told, "_sentences", lambda _: "work")
     agent.add("<request what='a lamp'/>")
     names = ("patient", "patient", "fail", "nobody", "ask")
