@@ -31,7 +31,7 @@ from narval.core.elements.element import Element, parse
 from narval.core.elements.error_element import read_error
 from narval.core.elements.outdated_element import OUTDATED, reason_in
 from narval.core.engines.commands import SIGNAL, Call
-from narval.core.engines.engine import Wait
+from narval.core.engines.engine import Diagnoses, Wait
 from narval.core.errors import RequestError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
@@ -238,7 +238,10 @@ def explain(
     """
     engine = run.engine
     waits = list(engine.waiting_for(definition, state, run.watches)) if run.active else []
-    diagnosed = list(engine.diagnose(definition, state, identifier, agent.memory.element, agent.library.get))
+    diagnosed = list[Wait]()
+    if isinstance(engine, Diagnoses):
+        view = agent.memory.element, agent.library.get
+        diagnosed += engine.diagnose(definition, state, identifier, *view)
     answer: dict[str, Any] = {"run": run.eid, "state": run.status}
     if identifier is not None:
         reason = engine.explain(definition, state, identifier)

@@ -65,7 +65,7 @@ Find = Callable[[str, str], Any]
 class Engine(Protocol):
     """The contract that the module `engine` of each kind keeps.
 
-    Definitions and changes are the kind's own; its states derive from `RunState`. `Retryable`,
+    Definitions and changes are the kind's own; its states derive from `RunState`. `Diagnoses`, `Retryable`,
     `HasEnvironment` and `HasTokens` are for the kinds that can do that; one that is not retryable may say in
     `instead_of_retry` what to do instead.
     """
@@ -121,6 +121,11 @@ class Engine(Protocol):
 
         With no identifier, how the run as a whole came to its end; None when there is nothing to tell.
         """
+
+
+@runtime_checkable
+class Diagnoses(Protocol):
+    """An engine by whose runs elements of memory decide, beyond what they wait for now."""
 
     def diagnose(
         self, definition: Any, state: Any, identifier: str | None, element: Lookup, find: Find, /

@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.core.engines.commands import CancelCall
 from narval.core.engines.events import Failure
-from narval.core.engines.registry import engine_of
+from narval.kinds.recipe.engine import engine
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 from tests.kinds.automaton.engine.programs import Programs
 
@@ -75,9 +75,7 @@ def test_G33_an_input_that_finds_nothing_fails_the_step_and_says_so() -> None:
     error = said.error()
     assert said.state(run) == "failed"
     assert (error["type"], error["agent"]) == ("input-missing", "accounts")
-    (judged,) = engine_of("recipe").diagnose(
-        said.definitions[run], said.states[run], None, said.element, said.definition
-    )
+    (judged,) = engine.diagnose(said.definitions[run], said.states[run], None, said.element, said.definition)
     assert [bound.text for bound in judged.conditions] == ["order"]
 
 

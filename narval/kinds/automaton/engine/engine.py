@@ -25,7 +25,6 @@ from narval.kinds.automaton.engine.changes import (
     SignalTaken,
 )
 from narval.kinds.automaton.engine.decision import AutomatonDecision
-from narval.kinds.automaton.engine.explain import diagnose as diagnose
 from narval.kinds.automaton.engine.explain import explain as explain
 from narval.kinds.automaton.engine.explain import part_word as part_word
 from narval.kinds.automaton.engine.explain import parts as parts

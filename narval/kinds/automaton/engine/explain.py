@@ -10,7 +10,7 @@ from lxml import etree
 from narval.core.definitions.schedule import text_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.run_state import add_caller, finished
 from narval.core.engines.story import Fact, Story
 from narval.kinds.automaton.engine.state import TIMED, AutomatonState
@@ -155,13 +155,6 @@ def _reason_of_state(definition: Automaton, state: AutomatonState, part: State) 
     if missing:
         return f"it waits for 0 of {', '.join(missing)}"
     return "nothing has led to it yet"
-
-
-def diagnose(
-    definition: Automaton, state: AutomatonState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    """Nothing of an automaton is decided by elements of memory."""
-    return iter(())
 
 
 part_word = "state"

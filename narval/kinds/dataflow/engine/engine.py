@@ -29,7 +29,6 @@ from narval.core.errors import RequestError
 from narval.core.patterns.pattern import condition
 from narval.kinds.dataflow.engine.changes import DataflowBegan, DataflowChange, InputCompleted, SessionKept
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT, DataflowDecision, input_element
-from narval.kinds.dataflow.engine.explain import diagnose as diagnose
 from narval.kinds.dataflow.engine.explain import explain as explain
 from narval.kinds.dataflow.engine.explain import part_word as part_word
 from narval.kinds.dataflow.engine.explain import parts as parts

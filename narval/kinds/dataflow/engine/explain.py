@@ -9,7 +9,7 @@ from lxml import etree
 from msgspec.structs import asdict
 
 from narval.core.engines.commands import Watch
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.run_state import add_caller, finished
 from narval.core.engines.story import Fact, Story
 from narval.kinds.dataflow.engine.state import DataflowState, FlowSession
@@ -150,13 +150,6 @@ def _reason_of_operator(state: DataflowState, call: OperatorCall) -> str:
         return "no session with it has ended" if state.calls else "it never fired"
     was = "is" if state.calls else "was"
     return f"it {was} {counts['state']}: {counts['taken']} tuples in, {counts['given']} out"
-
-
-def diagnose(
-    definition: DataflowDefinition, state: DataflowState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    """Nothing of a dataflow is decided by elements of memory."""
-    return iter(())
 
 
 part_word = ""

@@ -25,7 +25,6 @@ from narval.kinds.task.engine.changes import (
     TaskChange,
 )
 from narval.kinds.task.engine.decision import InstanceDecision
-from narval.kinds.task.engine.explain import diagnose as diagnose
 from narval.kinds.task.engine.explain import explain as explain
 from narval.kinds.task.engine.explain import part_word as part_word
 from narval.kinds.task.engine.explain import parts as parts

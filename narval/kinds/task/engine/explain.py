@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree
 
 from narval.core.engines.commands import Watch
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.graph import clipped
 from narval.core.engines.run_state import add_caller, finished
 from narval.core.engines.story import Fact, Story
@@ -150,13 +150,6 @@ def _reason(state: InstanceState) -> str | None:
         return f"it is {last}{f': {state.why}' if state.why else ''}"
     back = "; its object went back to the queue" if state.gives_back else ""
     return f"it ended {last}{back}{f': {state.why}' if state.why else ''}"
-
-
-def diagnose(
-    definition: TaskDefinition, state: InstanceState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    """Nothing of an instance is decided by elements of memory: its server judges the conditions of rules."""
-    return iter(())
 
 
 part_word = "state"

@@ -17,7 +17,6 @@ from narval.kinds.work.engine.asking import offering
 from narval.kinds.work.engine.changes import GivenUp, Notified, WorkChange
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.explain import conceal as conceal
-from narval.kinds.work.engine.explain import diagnose as diagnose
 from narval.kinds.work.engine.explain import explain as explain
 from narval.kinds.work.engine.explain import part_word as part_word
 from narval.kinds.work.engine.explain import parts as parts

@@ -9,7 +9,7 @@ from lxml import etree
 
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.story import Fact, Story
 from narval.kinds.work.engine.eligibility import asked
 from narval.kinds.work.engine.moments import in_utc
@@ -170,13 +170,6 @@ def _reason(definition: WorkDefinition, state: WorkState) -> str | None:
         case "claimed" if state.claim is not None:
             return f"{state.claim.by} has claimed it since {in_utc(state.claim.since)}"
     return None
-
-
-def diagnose(
-    definition: WorkDefinition, state: WorkState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    """Nothing of an item is decided by elements of memory."""
-    return iter(())
 
 
 part_word = "person"

@@ -11,7 +11,7 @@ from lxml import etree
 from narval.core.engines import commands
 from narval.core.engines.commands import Command, Watch
 from narval.core.engines.decision import Decision
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.graph import Graph, GraphNode
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState
@@ -139,9 +139,3 @@ def graph(definition: Countdown, state: DeskState) -> Graph:
 
 def explain(definition: Countdown, state: DeskState, identifier: str | None) -> str | None:
     return f"the desk is {state.status}" if identifier == "desk" else None
-
-
-def diagnose(
-    definition: Countdown, state: DeskState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    return iter(())

@@ -12,7 +12,7 @@ from narval.core.definitions.library import Library
 from narval.core.engines import commands
 from narval.core.engines.commands import Command, Watch
 from narval.core.engines.decision import Decision
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.graph import Graph, GraphNode, Tone
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState
@@ -244,12 +244,6 @@ def explain(definition: Countdown, state: CountdownState, identifier: str | None
     if identifier == "tick":
         return f"tick is {state.status}: {state.left} of {definition.count} are left"
     return None
-
-
-def diagnose(
-    definition: Countdown, state: CountdownState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    return iter(())
 
 
 def unreachable(definition: Countdown, library: Library) -> list[Finding]:

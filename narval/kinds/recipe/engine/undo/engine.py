@@ -18,7 +18,7 @@ from narval.core.engines import commands
 from narval.core.engines.calls.outputs import judge
 from narval.core.engines.commands import Command, Watch
 from narval.core.engines.decision import Decision
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.events import UNDOES, Cancelled, Event, Returned, Started
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.run_state import RunBegan, RunChange, add_caller, finished
@@ -263,10 +263,3 @@ def explain(definition: Recipe, state: UndoState, identifier: str | None) -> str
             by = f" by {each.undo}" if each.undo else ""
             return f"step {each.step} of run {state.undoes} is {each.state}{by}"
     return None
-
-
-def diagnose(
-    definition: Recipe, state: UndoState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    """Nothing: it waits for no element."""
-    return iter(())

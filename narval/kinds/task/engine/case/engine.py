@@ -14,7 +14,6 @@ from narval.core.engines.view import View
 from narval.kinds.task.engine.case import compensation, routing
 from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
 from narval.kinds.task.engine.case.decision import CaseDecision
-from narval.kinds.task.engine.case.explain import diagnose as diagnose
 from narval.kinds.task.engine.case.explain import explain as explain
 from narval.kinds.task.engine.case.explain import part_word as part_word
 from narval.kinds.task.engine.case.explain import parts as parts

@@ -9,7 +9,7 @@ from lxml import etree
 
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
-from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.engine import Wait
 from narval.core.engines.run_state import add_caller, finished
 from narval.core.engines.story import Fact, Story
 from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Member, TrailStep, step_id, where
@@ -210,13 +210,6 @@ def _reason(state: CaseState) -> str | None:
         case "held":
             return f"{state.held} of its objects cannot go on by themselves"
     return None
-
-
-def diagnose(
-    definition: TaskDefinition, state: CaseState, identifier: str | None, element: Lookup, find: Find
-) -> Iterator[Wait]:
-    """Nothing of a case is decided by elements of memory."""
-    return iter(())
 
 
 part_word = "object"
