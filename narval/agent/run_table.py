@@ -220,9 +220,13 @@ class RunTable(dict[int, Run]):
         run = self.get(eid)
         if run is None or run.active:
             return False
-        while run is not None and run.eid != top:
+        return any(each.eid == top for each in self.with_callers(run))
+
+    def with_callers(self, run: Run | None) -> Iterator[Run]:
+        """A run, the one that called it, and so on, as far as they are not forgotten; none without a run."""
+        while run is not None:
+            yield run
             run = self.get(run.caller.run) if run.caller is not None else None
-        return run is not None
 
     def top(self, run: Run) -> int:
         """The top-level run that a run belongs to, or the farthest caller that is still known."""

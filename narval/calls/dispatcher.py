@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -152,14 +151,8 @@ class Dispatcher:
 
     def _turns_until_told(self, run: Run, due: set[int]) -> int:
         """The turns until a run has heard of what is due: the next one, and one more for each caller."""
-        holder: Run | None = run
-        for turns in count(1):
-            if holder is None:
-                break
-            if holder.eid in due:
-                return turns
-            holder = self._agent.runs.get(holder.caller.run) if holder.caller is not None else None
-        return 0
+        callers = enumerate(self._agent.runs.with_callers(run), 1)
+        return next((turns for turns, holder in callers if holder.eid in due), 0)
 
     def _resume_after(self, turns: int, run: Run, call: Call) -> None:
         """Perform a call again after so many turns, if its run still waits for it then."""

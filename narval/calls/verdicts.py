@@ -35,11 +35,7 @@ LONGEST_PLACE = 80
 
 def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
     """The runs that decided that a call of a run came to be: the run, and those that called it."""
-    runs = [run.eid]
-    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
-        run = above
-        runs.append(run.eid)
-    return tuple(runs)
+    return tuple([each.eid for each in agent.runs.with_callers(run)])
 
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:

@@ -121,12 +121,11 @@ def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) 
     `decays` keeps those of definitions, by digest.
     """
     moments = []
-    while run is not None:
-        if run.decays and run.digest not in decays:
+    for each in agent.runs.with_callers(run):
+        if each.decays and each.digest not in decays:
             with suppress(UnreadableError):
-                decays[run.digest] = definition_of(agent, run).decay
-        if run.decays and run.ended is not None and (decay := decays.get(run.digest)) is not None:
-            retention = agent.clockwork.kept if isinstance(run.engine, HeedsPeople) else 0.0
-            moments.append(run.ended + max(decay, retention))
-        run = agent.runs.get(run.caller.run) if run.caller is not None else None
+                decays[each.digest] = definition_of(agent, each).decay
+        if each.decays and each.ended is not None and (decay := decays.get(each.digest)) is not None:
+            retention = agent.clockwork.kept if isinstance(each.engine, HeedsPeople) else 0.0
+            moments.append(each.ended + max(decay, retention))
     return min(moments, default=None)
