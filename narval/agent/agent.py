@@ -121,7 +121,7 @@ class AgentState:
         self.clockwork = Clockwork(zone, since, forget_after, work_kept)
         self.queue = EventQueue()
         self.signals = Signals()
-        self.pacing = Pacing()
+        self.pacing = Pacing(self.memory, self.runs, self.clockwork)
         self.damage: list[Damage] = []
         """Damage of the store that concerns no run alone: to be reported."""
         self.numbers = Numbers()

@@ -4,7 +4,6 @@ stops the daemon (N34).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 
@@ -20,14 +19,8 @@ from narval.core.elements import changes
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.control_elements import ACTED, QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.elements.element import Element, Origin, children, local_name, parse
-from narval.core.engines.commands import RESTART_PAUSE
 from narval.core.engines.registry import runnable, taking
 from narval.core.errors import ElementError
-
-_MOST_PACED = 1000
-"""Of so many runs it is kept when they last started their own definition."""
-
-log = logging.getLogger("narval.turn")
 
 
 class Controls:
@@ -38,8 +31,6 @@ class Controls:
 
     def __init__(self, transaction: Transaction, schema_fault: Callable[[bytes], str | None]) -> None:
         self._transaction, self._schema_fault = transaction, schema_fault
-        self._paced: dict[int, float] = {}
-        """The beginning of the last that descends from a run and follows its definition, by that run."""
 
     def execute_all(self) -> None:
         """Execute those that have entered memory."""
@@ -93,7 +84,7 @@ class Controls:
         ancestors = _ancestors(agent.runs, origin)
         at, laps = None, 0
         if definition is not None:
-            at, laps = self._moment(definition.full_name, ancestors, origin)
+            at, laps = agent.pacing.space(definition.full_name, ancestors, origin, transaction.at)
         if at is not None and definition is not None:
             by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
             labels = agent.memory.labels.names(transaction.comes_with)
@@ -122,58 +113,6 @@ class Controls:
             return [], ("invalid", f"expected one object within a {of}, found {len(first)}")
         return first, None
 
-    def _moment(
-        self, name: str, ancestors: Mapping[str, int], giver: Origin | None
-    ) -> tuple[float | None, int]:
-        """The moment for a definition that one of the ancestors has followed (N28): of those that descend
-        from one run, one begins a second, unless what `giver` names was fed. None: now. With it the laps
-        that led to it.
-        """
-        first, now = ancestors.get(name), self._transaction.at
-        if first is None or giver is None or self._was_fed(giver.run, name, first):
-            return None, 0
-        laps = self._laps(giver.run) + 1
-        last = self._paced.get(first)
-        if last is None:
-            last = self._last_planned(name, first)
-            log.warning("run %d of %s starts its own definition again: one begins a second", first, name)
-        if len(self._paced) > _MOST_PACED:
-            self._paced = {first: at for first, at in self._paced.items() if at > now - RESTART_PAUSE}
-        self._paced[first] = max(last + RESTART_PAUSE, now)
-        begins = self._paced[first]
-        return (begins if begins > now or laps > self._transaction.agent.pacing.most else None), laps
-
-    def _laps(self, run: int) -> int:
-        """The laps that led to a run, or to one that called it."""
-        laps, runs = 0, self._transaction.agent.runs
-        maker = runs.get(run)
-        while maker is not None:
-            laps = max(laps, maker.laps)
-            maker = runs.get(maker.caller.run) if maker.caller is not None else None
-        return laps
-
-    def _was_fed(self, run: int, name: str, first: int) -> bool:
-        """True if a run has used an element that nothing of its descent made: such runs come to an end."""
-        memory, runs = self._transaction.agent.memory, self._transaction.agent.runs
-        for eid in memory.contexts.of(run):
-            element = memory.element(eid) if any(user == run for _, user in memory.used_by(eid)) else None
-            if element is not None:
-                maker = runs.get(element.origin.run) if element.origin is not None else None
-                if maker is None or first not in (maker.eid, maker.ancestors.get(name)):
-                    return True
-        return False
-
-    def _last_planned(self, name: str, first: int) -> float:
-        """The moment at which the last that descends from a run begins, or at which that began itself."""
-        agent = self._transaction.agent
-        run = agent.runs.get(first)
-        planned = (
-            at
-            for at, _, job in agent.clockwork.timers.waiting()
-            if isinstance(job, StartRun) and job.ancestors.get(name) == first
-        )
-        return max(planned, default=run.started if run is not None else self._transaction.at)
-
     def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
         """Let an element enter memory, and do what it says if it is a control element; its eid."""
         eid = self._transaction.add(xml, origin, declared)
@@ -185,11 +124,9 @@ def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
     """The runs that a start-plan descends from: that which gave it, its callers, and those that they descend
     from; of each definition the first.
     """
-    run = runs.get(origin.run) if origin is not None else None
     ancestors: dict[str, int] = {}
-    while run is not None:
-        ancestors = {**ancestors, run.name: run.eid, **run.ancestors}
-        run = runs.get(run.caller.run) if run.caller is not None else None
+    for run in runs.with_callers(runs.get(origin.run) if origin is not None else None):
+        ancestors |= {run.name: run.eid, **run.ancestors}
     return ancestors
 
 

@@ -137,7 +137,7 @@ class TurnEffects:
         )
         agent, at = self._agent, command.at
         if not command.attempt:
-            at, job = agent.pacing.pace(agent.memory, agent.runs, run, self._transaction.at, at, job)
+            at, job = agent.pacing.pace(run, self._transaction.at, at, job)
         if at is None:
             start_again(self._transaction, job)
         else:

@@ -2,13 +2,14 @@
 later. Nothing is lost: each start is a job of the store, which comes in time.
 
 A start is a *lap* if the run before it used nothing and waited for nothing, or used only what runs made that
-its definition had woken. A run that uses what comes from elsewhere ends the chain.
+its definition had woken. A run that uses what comes from elsewhere ends the chain. Where a run gives a
+start-plan of its own definition, one begins a second, and these are laps too.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -16,11 +17,15 @@ from narval.agent.jobs import StartRun
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.timers import Clockwork
+from narval.core.elements.element import Origin
 from narval.core.engines.calls.backoff import restart_wait
+from narval.core.engines.commands import RESTART_PAUSE
 from narval.core.memory.memory import Memory
 
 WITHIN = 600.0
 """Seconds: starts are counted anew after so long."""
+MOST_SPACED = 1000
+"""Of so many runs it is kept when the last that descends from them begins."""
 MOST_AT_ONCE = 100
 """Of so many runs at most it is looked at by what they were woken: more are no chain."""
 
@@ -30,26 +35,27 @@ log = logging.getLogger("narval.turn")
 class Pacing:
     """The chains of starts of one agent: how many came so quickly, and which definitions are slowed."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory, runs: RunTable, clockwork: Clockwork) -> None:
+        self._memory, self._runs, self._clockwork = memory, runs, clockwork
         self.most = 100
         """The laps after which starts come later."""
         self._recent: dict[str, tuple[float, int]] = {}
         """The starts of a definition since a moment."""
         self._slowed: set[str] = set()
         """The definitions of which the log has said so."""
+        self._spaced: dict[int, float] = {}
+        """The beginning of the last that descends from a run and follows its definition, by that run."""
 
     def limit(self, most: int) -> None:
         """Let starts come later after so many laps."""
         self.most = most
 
-    def pace(
-        self, memory: Memory, runs: RunTable, run: Run, now: float, at: float | None, job: StartRun
-    ) -> tuple[float | None, StartRun]:
+    def pace(self, run: Run, now: float, at: float | None, job: StartRun) -> tuple[float | None, StartRun]:
         """The moment of the start that follows a run (None: at once), and its job. The engine would have it
         begin `at` a moment; not at once if the run waited for nothing, or used only what its own made.
         """
         circle: tuple[str, ...] = ()
-        if at is not None and next(_used_by(memory, run), None) is None:
+        if at is not None and next(self._used_by(run.eid), None) is None:
             laps = run.laps + 1
         else:
             since, starts = self._recent.get(run.name, (now, 0))
@@ -59,7 +65,7 @@ class Pacing:
                 self._recent[run.name] = (since, starts + 1)
                 return at, job
             self._recent.pop(run.name, None)
-            length, circle = _chain(memory, runs, run, self.most)
+            length, circle = self._chain(run)
             laps = max(self.most, run.laps) + 1 if length >= self.most else 0
         if laps <= self.most:
             if not laps and run.name in self._slowed:
@@ -81,11 +87,83 @@ class Pacing:
             log.warning("%s", slowed_text(job))
         return max(moment, now + restart_wait(late - 1)), job
 
+    def space(
+        self, name: str, ancestors: Mapping[str, int], giver: Origin | None, now: float
+    ) -> tuple[float | None, int]:
+        """The moment for a definition that one of the ancestors has followed (N28): of those that descend
+        from one run, one begins a second, unless what `giver` names was fed. None: now. With it the laps
+        that led to it.
+        """
+        first = ancestors.get(name)
+        if first is None or giver is None or self._was_fed(giver.run, name, first):
+            return None, 0
+        makers = self._runs.with_callers(self._runs.get(giver.run))
+        laps = max((maker.laps for maker in makers), default=0) + 1
+        last = self._spaced.get(first)
+        if last is None:
+            last = self._last_planned(name, first, now)
+            log.warning("run %d of %s starts its own definition again: one begins a second", first, name)
+        if len(self._spaced) > MOST_SPACED:
+            self._spaced = {run: at for run, at in self._spaced.items() if at > now - RESTART_PAUSE}
+        self._spaced[first] = begins = max(last + RESTART_PAUSE, now)
+        return (begins if begins > now or laps > self.most else None), laps
+
     def recover(self, name: str, why: str) -> None:
         """Know that a definition is not slowed any more."""
         self._slowed.discard(name)
         self._recent.pop(name, None)
         log.info("%s begins as it should again: %s", name, why)
+
+    def _was_fed(self, run: int, name: str, first: int) -> bool:
+        """True if a run has used an element that nothing of its descent made: such runs come to an end."""
+        for eid in self._used_by(run):
+            element = self._memory.element(eid)
+            if element is not None:
+                maker = self._runs.get(element.origin.run) if element.origin is not None else None
+                if maker is None or first not in (maker.eid, maker.ancestors.get(name)):
+                    return True
+        return False
+
+    def _last_planned(self, name: str, first: int, now: float) -> float:
+        """The moment at which the last that descends from a run begins, or at which that began itself."""
+        run, timers = self._runs.get(first), self._clockwork.timers
+        planned = (
+            at
+            for id, job in self._clockwork.starts.items()
+            if job.ancestors.get(name) == first and (at := timers.due((0, id))) is not None
+        )
+        return max(planned, default=run.started if run is not None else now)
+
+    def _used_by(self, run: int) -> Iterator[int]:
+        """The elements that a run has used."""
+        for eid in self._memory.contexts.of(run):
+            if any(user == run for _, user in self._memory.used_by(eid)):
+                yield eid
+
+    def _chain(self, run: Run) -> tuple[int, tuple[str, ...]]:
+        """The runs of its definition that led to a run, each by what it made and the next one used, `most` of
+        them at most; and the definitions on the way from one of them to the next.
+        """
+        length, circle, newest, seen = 0, dict.fromkeys((run.name,)), {run.eid: run}, {run.eid}
+        while length < self.most and 0 < len(newest) <= MOST_AT_ONCE:
+            makers: dict[int, Run] = {}
+            for each in newest.values():
+                has_begun = True
+                for eid in self._used_by(each.eid):
+                    element = self._memory.element(eid)
+                    maker = self._runs.get(element.origin.run) if element and element.origin else None
+                    if maker is None:
+                        return length, tuple(circle)
+                    *_, maker = self._runs.with_callers(maker)
+                    if maker.eid != each.eid:  # what it made itself, on its way, did not wake it
+                        makers[maker.eid], has_begun = maker, False
+                if has_begun:
+                    return length, tuple(circle)
+            circle.update(dict.fromkeys(reversed([maker.name for maker in makers.values()])))
+            length += any(maker.name == run.name for maker in makers.values())
+            newest = {eid: maker for eid, maker in makers.items() if eid not in seen}
+            seen.update(newest)
+        return length, tuple(circle)
 
 
 def slowed_text(job: StartRun) -> str:
@@ -106,37 +184,3 @@ def slowed_in(clockwork: Clockwork) -> str:
     """The sentence of a definition that is slowed; "" if none is."""
     job = next((job for job in clockwork.starts.values() if job.slowed), None)
     return slowed_text(job) if job is not None else ""
-
-
-def _used_by(memory: Memory, run: Run) -> Iterator[int]:
-    """The elements that a run has used."""
-    for eid in memory.contexts.of(run.eid):
-        if any(user == run.eid for _, user in memory.used_by(eid)):
-            yield eid
-
-
-def _chain(memory: Memory, runs: RunTable, run: Run, most: int) -> tuple[int, tuple[str, ...]]:
-    """The runs of its definition that led to a run, each by what it made and the next one used, up to so
-    many; and the definitions on the way from one of them to the next.
-    """
-    length, circle, newest, seen = 0, dict.fromkeys((run.name,)), {run.eid: run}, {run.eid}
-    while length < most and 0 < len(newest) <= MOST_AT_ONCE:
-        makers: dict[int, Run] = {}
-        for each in newest.values():
-            has_begun = True
-            for eid in _used_by(memory, each):
-                element = memory.element(eid)
-                maker = runs.get(element.origin.run) if element is not None and element.origin else None
-                if maker is None:
-                    return length, tuple(circle)
-                while maker.caller is not None and (caller := runs.get(maker.caller.run)) is not None:
-                    maker = caller
-                if maker.eid != each.eid:  # what it made itself, on its way, did not wake it
-                    makers[maker.eid], has_begun = maker, False
-            if has_begun:
-                return length, tuple(circle)
-        circle.update(dict.fromkeys(reversed([maker.name for maker in makers.values()])))
-        length += any(maker.name == run.name for maker in makers.values())
-        newest = {eid: maker for eid, maker in makers.items() if eid not in seen}
-        seen.update(newest)
-    return length, tuple(circle)
