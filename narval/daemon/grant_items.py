@@ -26,11 +26,10 @@ from narval.core.elements.error_element import read_error
 from narval.core.elements.grant_request import GRANT_REQUEST
 from narval.core.engines.events import Cancelled, Started
 from narval.core.engines.registry import runnable
-from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING
 from narval.core.trust.grants import Grant
 from narval.files.agents.collections import AGENTS
-from narval.files.grants import GRANTS, read_grants, standings, write_grants
+from narval.files.grants import grants_of, standings, write_grants
 from narval.files.snapshot import AgentFiles, Snapshot
 
 log = logging.getLogger("narval.daemon")
@@ -110,11 +109,9 @@ def written(
 ) -> dict[str, Grant] | None:
     """The grants of a home with an answer, which is written; None if it asks for something else by now.
 
-    Raises NarvalError where the file has faults, OSError.
+    Raises RequestError where the file has faults, OSError.
     """
-    before, faults = read_grants(home)
-    if before is None:
-        raise NarvalError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    before = grants_of(home)
     for one in standings(files, snapshot, answer.name):
         is_asked = one.decision.standing == "asked" and one.decision.lacking == answer.needs
         if is_asked and one.definition.kind == answer.kind:

@@ -13,7 +13,7 @@ import msgspec
 
 from narval.core.definitions.action.needs import ServicePlace
 from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
-from narval.core.errors import DefinitionError, Fault
+from narval.core.errors import DefinitionError, Fault, RequestError
 from narval.core.source.text import Source
 from narval.core.trust.grants import (
     Decision,
@@ -57,6 +57,14 @@ def read_grants(home: Path) -> tuple[Mapping[str, Grant] | None, list[Fault]]:
     file = TomlFile.of(home / GRANTS, GRANTS)
     made = {name: Grant(**{"by": "", "at": "", **file.read(_READERS, name)}) for name in file.table}
     return (None, sorted(file.faults)) if file.faults else (made, [])
+
+
+def grants_of(home: Path) -> Mapping[str, Grant]:
+    """The grants of a home, to be altered. Raises RequestError where the file has faults."""
+    grants, faults = read_grants(home)
+    if grants is None:
+        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    return grants
 
 
 def write_grants(home: Path, grants: Mapping[str, Grant]) -> None:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.definitions.altering import altered
 from narval.ask.definitions.grants import require_granting
-from narval.ask.definitions.judging import HomeAsRead
-from narval.ask.definitions.proposing import home_of
+from narval.ask.definitions.proposing import home_as_read, home_of
 from narval.ask.registry import operation
-from narval.core.errors import RequestError, SettingsError
+from narval.core.errors import RequestError
 from narval.core.trust.grants import Grant
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import RECIPES
-from narval.files.grants import GRANTS, moment_of, read_grants, text_of_grants
+from narval.files.grants import GRANTS, grants_of, moment_of, text_of_grants
 from narval.files.home import Home
 from narval.files.memory_file import SHOWN as DECLARED
-from narval.files.proposals.altering import (
-    ONE_AT_A_TIME,
-    Alteration,
-    FileChange,
-    alter,
-    finish_altering,
-    text_at,
-)
+from narval.files.proposals.altering import Alteration, FileChange, alter, text_at
 from narval.files.proposals.declared import EMPTY, with_elements, without_elements
 from narval.files.proposals.folder import MEMORY, Form, Proposal, digest_of_texts, proposal_named
 
@@ -49,11 +42,7 @@ async def accept(
     home = home_of(daemon)
     require_granting(daemon, asker)
     by = asker.person or "a program"
-    try:
-        accepted = await asyncio.to_thread(_alone, _accept, home, name, digest, by, untried=untried)
-    except OSError as error:
-        raise RequestError(f"{error.filename or name} cannot be written: {error.strerror}") from None
-    await daemon.files.reload()
+    accepted = await altered(daemon, home, name, partial(_accept, home, name, digest, by, untried=untried))
     log.info("proposal %s was accepted by %s: %s", name, by, ", ".join(accepted["files"]))
     return accepted
 
@@ -67,23 +56,12 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
     """
     home = home_of(daemon)
     require_granting(daemon, asker)
-    try:
-        accepted = await asyncio.to_thread(_alone, _unaccept, home, name)
-    except OSError as error:
-        raise RequestError(f"{error.filename or name} cannot be written: {error.strerror}") from None
-    await daemon.files.reload()
+    accepted = await altered(daemon, home, name, partial(_unaccept, home, name))
     log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
     return accepted
 
 
-def _alone(act: Callable[..., Form], *arguments: Any, **named: Any) -> Form:
-    """Do something about proposals while nobody else of this program does."""
-    with ONE_AT_A_TIME:
-        return act(*arguments, **named)
-
-
 def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Form:
-    finish_altering(home.path)
     proposal = proposal_named(home.path, name)
     about, texts = proposal.about(), proposal.texts()
     if (earlier := proposal.accepted()) is not None:
@@ -106,10 +84,7 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
 
 def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str, str], by: str) -> Alteration:
     """All that accepting alters. Raises RequestError where the texts have faults now, or needs differ."""
-    try:
-        read = HomeAsRead(home)
-    except SettingsError as error:
-        raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+    read = home_as_read(home)
     change = about.get("change")
     judgement = read.judge(texts, proposal.wish(), change, seconds=0)
     if not judgement.is_sound:
@@ -120,9 +95,7 @@ def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str,
         raise RequestError("what it needs is not what was shown, for the home has changed; propose it again")
     at = time.time()
     loaded, definitions = read.added(texts)
-    before, faults = read_grants(home.path)
-    if before is None:
-        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    before = grants_of(home.path)
     new: dict[str, Grant] = {
         one.table: one.grant(loaded.library, by, at)
         for one in read.standings(loaded, definitions, texts)
@@ -159,14 +132,11 @@ def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str,
 
 
 def _unaccept(home: Home, name: str) -> Form:
-    finish_altering(home.path)
     proposal = proposal_named(home.path, name)
     accepted = proposal.accepted()
     if accepted is None:
         raise RequestError(f"proposal {name} was not accepted")
-    before, faults = read_grants(home.path)
-    if before is None:
-        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    before = grants_of(home.path)
     granted = msgspec.convert(accepted["grants"], dict[str, Grant])
     changes = list[FileChange]()
     for change in reversed(msgspec.convert(accepted["changes"], list[FileChange])):

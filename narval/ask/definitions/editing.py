@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
+from narval.ask.definitions.altering import altered
 from narval.ask.definitions.checking import check_texts, faults_beside
 from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.one import find_definition
@@ -36,20 +37,18 @@ from narval.files.found_files import RECIPES
 from narval.files.grants import (
     GRANTS,
     Standing,
+    grants_of,
     moment_of,
     places_of,
-    read_grants,
     table_of,
     text_of_grants,
 )
 from narval.files.home import Home
 from narval.files.proposals.altering import (
     NOTE,
-    ONE_AT_A_TIME,
     Alteration,
     FileChange,
     alter,
-    finish_altering,
     text_at,
 )
 from narval.files.proposals.edits import drop_older, new_edit, versions_before_edits
@@ -256,21 +255,15 @@ async def _saved(
     require_editing(daemon, asker)
     await daemon.files.reload()  # it is judged beside the files as they are
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
+    waiting = {one.full_name for one in withheld_in(daemon)}
 
     def save() -> dict[str, Any]:
-        with ONE_AT_A_TIME:
-            finish_altering(editing.home.path)
-            before = editing.text()
-            if digest is not None and digest != digest_of_text(before):
-                raise RequestError(f"{editing.path} was altered since it was opened; look at it again")
-            return _save(editing, before, text if version is None else _version(editing, version), by)
+        before = editing.text()
+        if digest is not None and digest != digest_of_text(before):
+            raise RequestError(f"{editing.path} was altered since it was opened; look at it again")
+        return _save(editing, before, text if version is None else _version(editing, version), by)
 
-    try:
-        answer = await asyncio.to_thread(save)
-    except OSError as error:
-        raise RequestError(f"{editing.path} cannot be written: {error.strerror}") from None
-    waiting = {one.full_name for one in withheld_in(daemon)}
-    await daemon.files.reload()
+    answer = await altered(daemon, editing.home, editing.path, save)
     asked = [one.full_name for one in withheld_in(daemon) if one.full_name not in waiting]
     log.info("%s was edited by %s; version %s is from before", editing.path, by, answer["version"])
     return {**answer, "asked": asked}
@@ -318,9 +311,7 @@ def _granted(
     """The grants of the home with exactly what the definitions of a text need, in place of what those of the
     file had, and as they were.
     """
-    before, faults = read_grants(editing.home.path)
-    if before is None:
-        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    before = grants_of(editing.home.path)
     gone = {table_of(one) for one in editing.definitions} | {one.table for one in judgement.standings}
     after = {table: grant for table, grant in before.items() if table not in gone}
     for one in judgement.standings:

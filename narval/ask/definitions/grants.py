@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
@@ -11,6 +10,7 @@ from typing import Any
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.asking_person import is_owner
+from narval.ask.definitions.altering import altered
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
 from narval.ask.registry import operation
 from narval.ask.text import article
@@ -24,8 +24,8 @@ from narval.files.grants import (
     GRANTS,
     WAITING,
     Standing,
+    grants_of,
     moment_of,
-    read_grants,
     standings,
     write_grants,
 )
@@ -156,11 +156,7 @@ async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping
     """Write other grants, and let them count."""
     assert daemon.home is not None
     path = daemon.home.path
-    before, faults = await asyncio.to_thread(read_grants, path)
-    if before is None:
-        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
-    await asyncio.to_thread(write_grants, path, change(before))
-    await daemon.files.reload()
+    await altered(daemon, daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))
 
 
 # --- forms --------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
 
     def graphs() -> list[Form]:
         texts = proposal_named(home.path, name).texts()
-        _, definitions = _as_read(home).added(texts)
+        _, definitions = home_as_read(home).added(texts)
         return [_drawn(one) for one in definitions if is_runnable(one.kind)]
 
     return await asyncio.to_thread(graphs)
@@ -153,6 +153,14 @@ def home_of(daemon: Daemon) -> Home:
     return daemon.home
 
 
+def home_as_read(home: Home) -> HomeAsRead:
+    """The files of a home, beside which proposals are judged. Raises RequestError."""
+    try:
+        return HomeAsRead(home)
+    except SettingsError as error:
+        raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+
+
 def check_proposal(home: Home, proposal: Proposal) -> Form:
     """Judge the texts of a proposal as they and the home are now, and keep that: the proposal, in the form of
     the operation `proposal`. One that changed meanwhile keeps what is known of it.
@@ -162,7 +170,7 @@ def check_proposal(home: Home, proposal: Proposal) -> Form:
     about, texts = proposal.about(), proposal.texts()
     if proposal.accepted() is not None or about.get("state") not in (READY, FAULTY):
         raise RequestError(f"only a proposal that is ready or faulty is checked, and not {proposal.name}")
-    judgement = _as_read(home).judge(texts, proposal.wish(), about.get("change"))
+    judgement = home_as_read(home).judge(texts, proposal.wish(), about.get("change"))
     if proposal.texts() == texts:
         state = READY if judgement.is_sound else FAULTY
         proposal.note({**about, "why": None, "state": state, **msgspec.to_builtins(judgement)})
@@ -192,14 +200,7 @@ async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
 
 def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
     """Texts as they are judged when they come, explored as far as that is quickly done."""
-    return _as_read(home).judge(texts, wish, seconds=QUICK)
-
-
-def _as_read(home: Home) -> HomeAsRead:
-    try:
-        return HomeAsRead(home)
-    except SettingsError as error:
-        raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+    return home_as_read(home).judge(texts, wish, seconds=QUICK)
 
 
 def _drawn(definition: Definition) -> Form:

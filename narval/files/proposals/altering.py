@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,8 +22,7 @@ log = logging.getLogger("narval.daemon")
 NOTE = "altering.json"
 """The file of a proposal in which that stands while it is under way."""
 
-
-ONE_AT_A_TIME = threading.RLock()
+_ONE_AT_A_TIME = threading.Lock()
 """Held by who looks at what is there, and alters it by that."""
 
 
@@ -49,6 +49,14 @@ def text_at(home: Path, path: str) -> str | None:
         return (home / path).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+@contextmanager
+def altering(home: Path) -> Iterator[None]:
+    """Let nobody else of this program alter files meanwhile, once what a killed program began is finished."""
+    with _ONE_AT_A_TIME:
+        finish_altering(home)
+        yield
 
 
 def alter(proposal: Proposal, alteration: Alteration) -> None:

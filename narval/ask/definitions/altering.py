@@ -1,0 +1,32 @@
+"""The way in which operations alter files of the home: one at a time, and what they wrote takes effect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.files.proposals.altering import altering
+
+Answer = TypeVar("Answer")
+
+
+async def altered(daemon: Daemon, home: Home, what: str, alter: Callable[[], Answer]) -> Answer:
+    """Alter files in a thread, for `what`, and let them take effect; the answer of `alter`.
+
+    Raises RequestError where a file cannot be written.
+    """
+
+    def alone() -> Answer:
+        with altering(home.path):
+            return alter()
+
+    try:
+        answer = await asyncio.to_thread(alone)
+    except OSError as error:
+        raise RequestError(f"{error.filename or what} cannot be written: {error.strerror}") from None
+    await daemon.files.reload()
+    return answer
