@@ -26,6 +26,7 @@ from narval.core.elements.error_element import make_error
 from narval.core.errors import ElementError, NarvalError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents
+from narval.daemon.dropped.collector import Collector
 from narval.daemon.dropped.drop_folder import (
     FOLDER,
     REFUSED,
@@ -42,7 +43,6 @@ from narval.files.agents.collections import AGENTS
 from narval.files.found_files import names_in
 from narval.files.schemas import Schemas
 from narval.store.rows import number
-from narval.system.file_events import Debounce
 from narval.system.lone_thread import LoneThread
 from narval.system.regular_file import read_regular
 from narval.system.time_slice import TimeSlice
@@ -52,7 +52,6 @@ log = logging.getLogger("narval.inbox")
 RECORDED = "inbox"
 """The fact of the store that holds the number of the last file added."""
 
-SETTLE, MOST = 0.05, 0.5
 AGAIN = 5.0
 """Seconds after which it is tried again to set a file aside."""
 
@@ -133,51 +132,32 @@ def noted_for(receiver: str) -> str:
     return f"{RECORDED} {receiver}".rstrip()
 
 
-class Inboxes:
+class Inboxes(Collector):
     """The inboxes of a home, of its agents with folders, and those within its own for agents anywhere: looked
     after one after another.
 
-    `host` is the home's own agent, which is woken when nothing is left to add. An agent is activated by a
-    file in its inbox (G5). It is tried again from time to time to set aside what could not be, and an error
-    element says so.
+    An agent is activated by a file in its inbox (G5). It is tried again from time to time to set aside what
+    could not be, and an error element says so.
     """
 
     def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
+        super().__init__(host, "narval-inbox")
         durable = files.settings.durability == "power"
         self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
-        self._home, self._host, self._files, self._agents = home, host, files, agents
-        self._settling = Debounce(SETTLE, MOST)
+        self._home, self._files, self._agents = home, files, agents
         self._stuck: dict[str, str] = {}
         """The reasons for which nothing is added at present, by the names of agents; "" is the home's own."""
         self._left_alone: set[str] = set()
-        self.is_busy = True
-        """True while there may be something to add."""
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-inbox")
 
-    async def close(self) -> None:
-        """Add nothing more; what is under way is for the next start."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    def look(self) -> None:
-        """Look soon: something may have been dropped."""
-        self.is_busy = True
-        self._settling.notice()
-
-    async def _follow(self) -> None:
-        while True:
-            try:
-                await self._add_all("", self._of_home)
-                for name in await asyncio.to_thread(self._for_agents):
-                    await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
-                folders = tuple(self._files.followers.folders)
-                for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
-                    await self._add_all(name, partial(self._of_agent, name))
-            finally:
-                self.is_busy = False
-                self._host.wake()
-            await self._settling.quiet(AGAIN if self._stuck else None)
-            self.is_busy = True
+    async def take_all(self) -> float | None:
+        """Add what lies in the inboxes."""
+        await self._add_all("", self._of_home)
+        for name in await asyncio.to_thread(self._for_agents):
+            await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
+        folders = tuple(self._files.followers.folders)
+        for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
+            await self._add_all(name, partial(self._of_agent, name))
+        return AGAIN if self._stuck else None
 
     def _with_work(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if has_work(self._home, f"{AGENTS}/{name}/")]

@@ -19,6 +19,7 @@ from narval.agent.turn import Turn
 from narval.core.definitions.people.directory import Person
 from narval.core.errors import ElementError
 from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.dropped.collector import Collector
 from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
 from narval.files.found_files import names_in
 from narval.people.acting import text_shown
@@ -40,56 +41,38 @@ from narval.people.files import (
 )
 from narval.store.rows import number
 from narval.system.clock import Clock
-from narval.system.file_events import Debounce
 
 log = logging.getLogger("narval.work")
-
-SETTLING, AT_MOST = 0.05, 0.5
 
 _OFFERED = re.compile(r"(\d{1,18})-(.+)\.xml")
 
 
-class WorkFolders:
-    """The folders of people in a home, looked after one after another; `host` is the home's own agent."""
+class WorkFolders(Collector):
+    """The folders of people in a home, looked after one after another."""
 
     def __init__(self, home: Path, host: AgentHost, clock: Clock, *, durable: bool) -> None:
-        self._home, self._host, self._clock, self._durable = home, host, clock, durable
-        self._settling = Debounce(SETTLING, AT_MOST)
+        super().__init__(host, "narval-work-folders")
+        self._home, self._clock, self._durable = home, clock, durable
         self._folders: dict[str, DropFolder] = {}
         self._told: dict[str, str] = {}
-        self.is_busy = True
-        """True while there may be something to take."""
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._follow(), name="narval-work-folders")
         self._turns: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
         """Take and offer nothing more."""
-        tasks = [task for task in (self._task, self._turns) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await super().close()
+        if self._turns is not None:
+            self._turns.cancel()
+            await asyncio.wait([self._turns])
 
-    def look(self) -> None:
-        """Look soon: something may have been moved."""
-        self.is_busy = True
-        self._settling.notice()
-
-    async def _follow(self) -> None:
-        while True:
-            try:
-                there = await asyncio.to_thread(names_in, self._home / WORK_FOLDER)
-                people = [person for person in self._people() if person.name in there]
-                for person in people:
-                    await self._serve(person)
-                if people and self._turns is None:
-                    loop = asyncio.get_running_loop()
-                    self._turns = loop.create_task(self._heed_turns(), name="narval-work-turns")
-            finally:
-                self.is_busy = False
-                self._host.wake()
-            await self._settling.quiet()
-            self.is_busy = True
+    async def take_all(self) -> None:
+        """Take the answers of people, and offer them what they are asked."""
+        there = await asyncio.to_thread(names_in, self._home / WORK_FOLDER)
+        people = [person for person in self._people() if person.name in there]
+        for person in people:
+            await self._serve(person)
+        if people and self._turns is None:
+            loop = asyncio.get_running_loop()
+            self._turns = loop.create_task(self._heed_turns(), name="narval-work-turns")
 
     async def _heed_turns(self) -> None:
         """Look again after each turn in which an item or the directory has changed."""

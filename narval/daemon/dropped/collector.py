@@ -1,0 +1,48 @@
+"""Collecting what is dropped: folders are gone through at the start, and whenever something may have come."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from narval.daemon.agents.agent_host import AgentHost
+from narval.system.file_events import Debounce
+
+SETTLE, MOST = 0.05, 0.5
+"""Seconds without anything new until they are gone through, and the most that this is put off."""
+
+
+class Collector(ABC):
+    """Takes what is dropped into some folders; `host` is the home's own agent, which is woken when nothing is
+    left to take.
+    """
+
+    def __init__(self, host: AgentHost, name: str) -> None:
+        self._host, self._settling = host, Debounce(SETTLE, MOST)
+        self.is_busy = True
+        """True while there may be something to take."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name=name)
+
+    async def close(self) -> None:
+        """Take nothing more; what is under way is for the next start."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def look(self) -> None:
+        """Look soon: something may have been dropped, or moved."""
+        self.is_busy = True
+        self._settling.notice()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                again = await self.take_all()
+            finally:
+                self.is_busy = False
+                self._host.wake()
+            await self._settling.quiet(again)
+            self.is_busy = True
+
+    @abstractmethod
+    async def take_all(self) -> float | None:
+        """Go through the folders; the seconds after which to do so again, whatever comes, or None."""
