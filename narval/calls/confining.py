@@ -24,8 +24,8 @@ from narval.core.engines.events import Failure
 from narval.core.trust.covering import ANYTHING, is_covered
 from narval.core.trust.needs import (
     Attributes,
+    NamedPlaces,
     Need,
-    Places,
     needs_of_call,
     written_in,
 )
@@ -74,7 +74,7 @@ def confined_to(call: CallContext) -> Confined:
     """The places that the worker of a call may reach, and no others."""
     target, needs = call.target, call.target.needs or Needs()
     resolved = needs_of_call(
-        needs, given_to(call.inputs.values()), Places({}, places_by_table(call.services))
+        needs, given_to(call.inputs.values()), NamedPlaces({}, places_by_table(call.services))
     )
     hosts = tuple(sorted(need.text for need in resolved if need.what == "host" and "{" not in need.value))
     secrets = [need.value for need in resolved if need.what == "secret"]
@@ -206,7 +206,7 @@ def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> It
     }
     if not any(declared.values()):
         return
-    for need in needs_of_call(Needs(**declared), given_to(inputs.values()), Places()):
+    for need in needs_of_call(Needs(**declared), given_to(inputs.values()), NamedPlaces()):
         if need.is_outside and not is_covered(need.text, granted):
             yield need.text
 

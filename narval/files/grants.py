@@ -27,7 +27,7 @@ from narval.core.trust.grants import (
     told_of,
     why_withheld,
 )
-from narval.core.trust.needs import Need, Places, needs_of, written_in
+from narval.core.trust.needs import NamedPlaces, Need, needs_of, written_in
 from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.found_files import MODULES
@@ -159,7 +159,7 @@ def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
 
 def standings(files: AgentFiles, snapshot: Snapshot, name: str | None = None) -> Iterator[Standing]:
     """The definitions that can be run of an agent's files, or the one of a name, and if each may begin."""
-    places, library = places_of(files, snapshot.settings), files.loaded.library
+    places, library = named_places(files, snapshot.settings), files.loaded.library
     for definition in library:
         if isinstance(definition, RunDefinition) and name in (None, definition.full_name):
             needs = needs_of(definition, library, places)
@@ -189,7 +189,7 @@ def limits_of_earlier(definition: Definition, grants: Mapping[str, Grant]) -> tu
 
 
 def _decided(
-    definition: RunDefinition, needs: list[Need], loaded: Loaded, places: Places, snapshot: Snapshot
+    definition: RunDefinition, needs: list[Need], loaded: Loaded, places: NamedPlaces, snapshot: Snapshot
 ) -> Decision:
     if snapshot.settings.grants != ASK:
         return Decision("trusted")
@@ -226,7 +226,7 @@ def _digest_as_shipped(path: str) -> str:
     return source.digest if isinstance(source, Source) else ""
 
 
-def _needs_as_shipped(definition: RunDefinition, library: Library, places: Places) -> list[str] | None:
+def _needs_as_shipped(definition: RunDefinition, library: Library, places: NamedPlaces) -> list[str] | None:
     """The needs of the definition that ships under a name; None where none does."""
     original = shipped_definitions().get((definition.kind, definition.full_name))
     if original is None:
@@ -254,7 +254,7 @@ def shipped_definitions() -> Mapping[tuple[str, str], Definition]:
     return definitions
 
 
-def places_of(files: AgentFiles, settings: Settings) -> Places:
+def named_places(files: AgentFiles, settings: Settings) -> NamedPlaces:
     """The places that the owner's own files name for an agent."""
     tables = places_by_table(settings.services)
     if settings.mail is not None:
@@ -263,4 +263,4 @@ def places_of(files: AgentFiles, settings: Settings) -> Places:
         tables["mail"] = (ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", "")),)
     if settings.chats:
         tables[CHATS] = tuple(ServicePlace(chat.place, secret=chat.secret) for chat in settings.chats)
-    return Places(written_in(files.declared or ()), tables)
+    return NamedPlaces(written_in(files.declared or ()), tables)

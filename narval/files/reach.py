@@ -12,8 +12,7 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
 from narval.core.memory.labels import FIXED, HOOK, SECRET
 from narval.core.patterns.pattern import condition
-from narval.core.trust.landscape import Home as KnownHome
-from narval.core.trust.landscape import WayIn
+from narval.core.trust.landscape import KnownHome, WayIn
 from narval.core.trust.prospects import prospects
 from narval.core.trust.reach import Reach
 from narval.core.trust.rules import Rules

@@ -39,7 +39,7 @@ from narval.files.grants import (
     Standing,
     grants_of,
     moment_of,
-    places_of,
+    named_places,
     table_of,
     text_of_grants,
 )
@@ -119,7 +119,7 @@ class _Editing(msgspec.Struct, frozen=True):
 
     def _standings(self, library: Library) -> Iterator[Standing]:
         """The needs of the definitions of the file that can be run."""
-        places = places_of(self.files, self.settings)
+        places = named_places(self.files, self.settings)
         for one in library:
             if isinstance(one, RunDefinition) and one.path == self.path:
                 yield Standing(one, needs_of(one, library, places), Decision("asked"))

@@ -29,7 +29,7 @@ from narval.core.trust.needs import OUTSIDE, Need, needs_of
 from narval.files.agents.collections import parse_file
 from narval.files.check import faults_of_files
 from narval.files.found_files import RECIPES
-from narval.files.grants import Standing, places_of
+from narval.files.grants import Standing, named_places
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as DECLARED
@@ -150,8 +150,8 @@ class HomeAsRead:
     ) -> Iterator[Standing]:
         """The needs of each definition of a proposal that can be run, with the elements that it declares."""
         declared = [*(self.snapshot.own.declared or ()), *_elements(texts)]
-        places = places_of(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
-        owned = places_of(self.snapshot.own, self.settings)
+        places = named_places(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
+        owned = named_places(self.snapshot.own, self.settings)
         for one in definitions:
             if isinstance(one, RunDefinition):
                 own = {need.text for need in needs_of(one, loaded.library, owned) if need.is_named}
@@ -260,8 +260,8 @@ class HomeAsRead:
         if not (elements := _elements(texts)):
             return
         declared = [*(self.snapshot.own.declared or ()), *elements]
-        places = places_of(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
-        owned = places_of(self.snapshot.own, self.settings)
+        places = named_places(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
+        owned = named_places(self.snapshot.own, self.settings)
         for one in self.loaded.library:
             if isinstance(one, RunDefinition):
                 before = {need.text for need in needs_of(one, self.loaded.library, owned)}

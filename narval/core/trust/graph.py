@@ -13,7 +13,7 @@ _DETOUR = 1_000
 """The cost of an edge that is not plain, in plain edges."""
 
 
-class Graph:
+class LabelGraph:
     """Nodes with edges between them, and the labels that begin at some. It is not altered once it is read."""
 
     def __init__(self) -> None:

@@ -29,9 +29,9 @@ from narval.core.trust.flow import (
     ThisRun,
     flow_of,
 )
-from narval.core.trust.graph import PLAIN, Graph
+from narval.core.trust.graph import PLAIN, LabelGraph
 from narval.core.trust.paths import Keep
-from narval.core.trust.places import Memory, Place, Places, Source, may_be
+from narval.core.trust.places import Place, Places, PossibleMemory, Source, may_be
 
 ERROR = "error"
 """The name of the elements that tell of errors."""
@@ -48,7 +48,7 @@ class WayIn(NamedTuple):
     """The condition that it fits; None: any element may come."""
 
 
-class Home(msgspec.Struct, frozen=True):
+class KnownHome(msgspec.Struct, frozen=True):
     """A home as it is known before it runs."""
 
     libraries: tuple[Library, ...]
@@ -97,9 +97,9 @@ class Moved(NamedTuple):
 class Landscape:
     """The places of all elements and runs of a home, and what origins mean there."""
 
-    def __init__(self, home: Home) -> None:
-        self._home, self.graph = home, Graph()
-        self.memory = Memory(self.graph, [(f"{SECRET}{name}", of) for name, of in home.secrets])
+    def __init__(self, home: KnownHome) -> None:
+        self._home, self.graph = home, LabelGraph()
+        self.memory = PossibleMemory(self.graph, [(f"{SECRET}{name}", of) for name, of in home.secrets])
         """The elements that memory can have."""
         self.owner: dict[int, tuple[Place, str]] = {}
         """The place and the path of each node that is of one place."""

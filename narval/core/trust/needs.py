@@ -79,7 +79,7 @@ class Need(msgspec.Struct, frozen=True, order=True):
         return self.what in OUTSIDE
 
 
-class Places(msgspec.Struct, frozen=True):
+class NamedPlaces(msgspec.Struct, frozen=True):
     """The places that the owner's own files name.
 
     `declared` are the attributes of the elements of `data/memory.xml`, by name; `services` are those of the
@@ -90,7 +90,7 @@ class Places(msgspec.Struct, frozen=True):
     services: Mapping[str, tuple[ServicePlace, ...]] = {}
 
 
-def needs_of(definition: Definition, library: Library, places: Places) -> list[Need]:
+def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> list[Need]:
     """All that a definition needs, by what it does itself and by all that it can call."""
     needs: dict[tuple[str, str], Need] = {}
     queue = [definition]
@@ -113,7 +113,7 @@ def written_in(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
     return _attributes(node for xml in elements for node in _with_children(parse(xml)))
 
 
-def needs_of_call(needs: Needs, inputs: Written, places: Places) -> list[Need]:
+def needs_of_call(needs: Needs, inputs: Written, places: NamedPlaces) -> list[Need]:
     """The needs of a call of code, which is given elements with these attributes, by name."""
     return list(_resolved(needs, "", "", 1, inputs, msgspec.structs.replace(places, declared={})))
 
@@ -121,7 +121,7 @@ def needs_of_call(needs: Needs, inputs: Written, places: Places) -> list[Need]:
 # --- one definition -----------------------------------------------------------------------------------------
 
 
-def _of_one(one: Definition, library: Library, places: Places, written: Written) -> Iterator[Need]:
+def _of_one(one: Definition, library: Library, places: NamedPlaces, written: Written) -> Iterator[Need]:
     """The needs of one definition, and of the code that it calls."""
     if isinstance(one, RunDefinition):
         for own in one.own_needs:
@@ -146,7 +146,7 @@ def _of_one(one: Definition, library: Library, places: Places, written: Written)
 
 
 def _of_code(
-    code: ModuleDefinition, part: str, line: int, places: Places, written: Written
+    code: ModuleDefinition, part: str, line: int, places: NamedPlaces, written: Written
 ) -> Iterator[Need]:
     needs = code.needs if isinstance(code, Action) else NOTHING if code.pure else None
     if needs is None:
@@ -205,7 +205,7 @@ def _resolved(
     part: str,
     line: int,
     written: Written,
-    places: Places,
+    places: NamedPlaces,
 ) -> Iterator[Need]:
     """The declared needs of code, with the values that a definition or the owner's files have."""
     for list_name, value in needs.all:
@@ -214,7 +214,7 @@ def _resolved(
             yield Need(what, resolved, by, part, "", line, is_named)
 
 
-def _values(what: str, value: str, written: Written, places: Places) -> Iterator[tuple[str, bool]]:
+def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Iterator[tuple[str, bool]]:
     """The values that a declared one stands for, and if the owner's own files name it."""
     table = table_of(value)
     if table == HOME:

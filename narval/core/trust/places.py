@@ -10,7 +10,7 @@ from narval.core.definitions.library import Definition
 from narval.core.patterns.contradictions import equalities, exclusive, necessary
 from narval.core.patterns.pattern import Condition, Pattern
 from narval.core.trust.flow import Literal
-from narval.core.trust.graph import CODE, PLAIN, Graph
+from narval.core.trust.graph import CODE, PLAIN, LabelGraph
 from narval.core.trust.paths import is_within
 
 
@@ -80,7 +80,7 @@ class _Joined:
     """Several sources as one, with a node of its own for each part: so edges do not multiply."""
 
     def __init__(
-        self, graph: Graph, sources: Sequence[tuple[Source, int]], labels: Iterable[str] = ()
+        self, graph: LabelGraph, sources: Sequence[tuple[Source, int]], labels: Iterable[str] = ()
     ) -> None:
         self._graph, self._sources, self._labels = graph, sources, tuple(labels)
         self._nodes: dict[str, int] = {}
@@ -125,12 +125,12 @@ class _Alike:
         return None if self.of is None else self.of.names
 
 
-class Memory:
+class PossibleMemory:
     """The elements that memory can have, by what is known of them; `secrets` are labels of what fits a
     pattern, each with it.
     """
 
-    def __init__(self, graph: Graph, secrets: Iterable[tuple[str, Pattern]]) -> None:
+    def __init__(self, graph: LabelGraph, secrets: Iterable[tuple[str, Pattern]]) -> None:
         self._graph = graph
         self._secrets = [(label, Condition((pattern,))) for label, pattern in secrets]
         self._alike: dict[object, _Alike] = {}

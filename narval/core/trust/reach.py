@@ -30,7 +30,7 @@ from narval.core.patterns.pattern import Condition, condition
 from narval.core.trust.files import gives_paths, may_read, may_write
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
 from narval.core.trust.graph import CODE, MEMORY, PLAIN
-from narval.core.trust.landscape import Followed, Home, Key, Landscape, is_run, keeps_of, key_of
+from narval.core.trust.landscape import Followed, Key, KnownHome, Landscape, is_run, keeps_of, key_of
 from narval.core.trust.parts import where_in
 from narval.core.trust.paths import SlotPath, is_within
 from narval.core.trust.places import Place, Source
@@ -100,7 +100,7 @@ _Calls = dict[Key, list[_Call]]
 class Reach:
     """The labels that can come to each part of each call that the definitions of a home can make."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: KnownHome) -> None:
         self._home, self._land = home, Landscape(home)
         self._calls: _Calls = {}
         for followed in self._land.followed.values():

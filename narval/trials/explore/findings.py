@@ -30,10 +30,10 @@ from narval.core.engines.structure import (
 from narval.core.kinds import KINDS
 from narval.core.patterns.contradictions import contradictory, demands
 from narval.core.patterns.pattern import Condition, compile_pattern
-from narval.trials.explore.outcomes import ERRS, LATE, in_vain
+from narval.trials.explore.next_events import ERRS, LATE, in_vain
 from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.trials.explore.state import RUN
-from narval.trials.explore.trace import story_of
+from narval.trials.explore.trace import trace_of
 
 STUCK = "stuck"
 """The type of the error of a run of which nothing could go on (N27)."""
@@ -204,11 +204,11 @@ class _Findings:
         return list(self.structure.parts).index((self.structure.calling, step))
 
     def _note(self, message: str, node: SearchNode) -> Finding:
-        story = tuple(story_of(node))
+        story = tuple(trace_of(node))
         return Finding(self.definition.path, self.definition.line, 1, "note", "", message, story)
 
     def _error(self, part: Part, message: str, node: SearchNode | None = None) -> Finding:
-        story = tuple(story_of(node, part.key)) if node is not None else ()
+        story = tuple(trace_of(node, part.key)) if node is not None else ()
         return Finding(self.definition.path, part.line, 1, "error", part.key[1], message, story)
 
 
@@ -225,8 +225,8 @@ def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
     if node.before is None:
         return
     yield from (part for part, word in node.before.words.items() if word == structure.in_error)
-    event = node.happening.event
-    if isinstance(event, Returned) and node.happening.outcome in ERRORS:
+    event = node.reached_by.event
+    if isinstance(event, Returned) and node.reached_by.outcome in ERRORS:
         yield structure.calling, node.before.reached.in_force.calls[event.call].step
 
 

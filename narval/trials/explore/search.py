@@ -14,7 +14,7 @@ from narval.core.engines.events import TimerFired
 from narval.core.engines.registry import engine_of
 from narval.core.engines.structure import PartKey, Structure, Walkable
 from narval.trials.explore.choices import Choices, TooManyWays, each_way
-from narval.trials.explore.outcomes import (
+from narval.trials.explore.next_events import (
     WELL,
     NextEvent,
     at_any_time,
@@ -23,7 +23,7 @@ from narval.trials.explore.outcomes import (
     next_events,
 )
 from narval.trials.explore.state import LAST_MOMENT, RUN, UNTROUBLED, ExplorationState
-from narval.trials.explore.unknown_memory import AnyMemory, Targets
+from narval.trials.explore.unknown_memory import Targets, UnknownMemory
 
 MOST_STATES = 20_000
 """So many states are looked at, unless one asks for more."""
@@ -43,7 +43,7 @@ class SearchNode(msgspec.Struct, frozen=True, eq=False):
 
     reached: ExplorationState
     words: Words
-    happening: NextEvent
+    reached_by: NextEvent
     memory: Mapping[str, bool]
     before: SearchNode | None = None
     well: bool = True
@@ -141,25 +141,25 @@ class _Walk:
 
     def _expand(self, node: SearchNode) -> None:
         reached, moved = node.reached, False
-        for happening in next_events(reached, self._targets):
+        for coming in next_events(reached, self._targets):
             moved = True
-            self._happens(reached, happening, node)
+            self._happens(reached, coming, node)
         if not moved and self.found.stuck is None:
             self.found.stuck = node
-        for happening in at_any_time(reached):
-            self._follow(reached, happening, node)
+        for coming in at_any_time(reached):
+            self._follow(reached, coming, node)
 
-    def _happens(self, reached: ExplorationState, happening: NextEvent, before: SearchNode | None) -> None:
+    def _happens(self, reached: ExplorationState, coming: NextEvent, before: SearchNode | None) -> None:
         """Something happens, now, or after the last date that comes, if that makes a difference."""
-        self._follow(reached, happening, before)
+        self._follow(reached, coming, before)
         if self._outlived and reached.now < LAST_MOMENT:
-            self._follow(reached, much_later(happening), before)
+            self._follow(reached, much_later(coming), before)
 
-    def _follow(self, reached: ExplorationState, happening: NextEvent, before: SearchNode | None) -> None:
+    def _follow(self, reached: ExplorationState, coming: NextEvent, before: SearchNode | None) -> None:
         """Every consequence of what happens."""
 
         def decide(choices: Choices) -> tuple[ExplorationState, Mapping[str, bool]]:
-            return self._advanced(reached, happening, choices)
+            return self._advanced(reached, coming, choices)
 
         for after, memory in each_way(decide):
             self._ways_left -= 1
@@ -172,28 +172,28 @@ class _Walk:
                 if identity in self._known:
                     continue
                 self._known.add(identity)
-            self._arrive(after, happening, memory, before)
+            self._arrive(after, coming, memory, before)
 
     def _advanced(
-        self, reached: ExplorationState, happening: NextEvent, choices: Choices
+        self, reached: ExplorationState, coming: NextEvent, choices: Choices
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
-        state, event = self._decode(reached.state), happening.event
-        next_eid = max(reached.next_eid, happening.next_eid)
+        state, event = self._decode(reached.state), coming.event
+        next_eid = max(reached.next_eid, coming.next_eid)
         watched = reached.counted_on() if isinstance(event, TimerFired) else frozenset[int]()
-        view = AnyMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at, watched)
+        view = UnknownMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at, watched)
         _, wished = self._engine.advance(self._definition, state, event, view)
-        return reached.after(event, state, wished, view.next_eid, happening.errors), view.answers
+        return reached.after(event, state, wished, view.next_eid, coming.errors), view.answers
 
     def _arrive(
         self,
         reached: ExplorationState,
-        happening: NextEvent,
+        coming: NextEvent,
         memory: Mapping[str, bool],
         before: SearchNode | None,
     ) -> None:
         state = self._decode(reached.state)
-        well = happening.outcome in ("", WELL) and (before is None or before.well)
-        node = SearchNode(reached, self.words(state), happening, memory, before, well)
+        well = coming.outcome in ("", WELL) and (before is None or before.well)
+        node = SearchNode(reached, self.words(state), coming, memory, before, well)
         found = self.found
         for part, word in node.words.items():
             found.seen.setdefault((part, word, well), node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narval.core.definitions.remote_calls import called
 from narval.core.engines.events import Cancelled, Matched, Produced, Returned, Signalled, Started, TimerFired
-from narval.trials.explore.outcomes import ERRS, GIVEN_UP, LATE, WELL, WRONG
+from narval.trials.explore.next_events import ERRS, GIVEN_UP, LATE, WELL, WRONG
 from narval.trials.explore.search import SearchNode
 from narval.trials.explore.state import ExplorationState
 
@@ -25,7 +25,7 @@ NOTHING = ("", "")
 """No part."""
 
 
-def story_of(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
+def trace_of(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
     """A line for each event on the way to a node; lost parts are told of one part only."""
     return [_line(node, about) for node in node.way()]
 
@@ -56,7 +56,7 @@ def _ended(reached: ExplorationState) -> list[str]:
 
 
 def _happened(node: SearchNode, before: ExplorationState | None) -> str:
-    event, outcome = node.happening.event, node.happening.outcome
+    event, outcome = node.reached_by.event, node.reached_by.outcome
     match event:
         case Started():
             return "it starts"

@@ -106,7 +106,7 @@ MISFIT = OutputElement(_UNKNOWN)
 """An element that is none of the outputs (N20)."""
 
 
-class AnyMemory:
+class UnknownMemory:
     """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
 
     `calls` are those under way, `watched` the elements that still count, for the run would have been told.

@@ -8,7 +8,7 @@ import pytest
 
 from narval.core.definitions.action.needs import Needs, ServicePlace, needs_of, read_needs, shown_needs
 from narval.core.trust.covering import is_covered
-from narval.core.trust.needs import Need, Places, written_in
+from narval.core.trust.needs import NamedPlaces, Need, written_in
 from narval.core.trust.needs import needs_of as needs_of_definition
 from narval.files.loaded import Loaded
 
@@ -24,7 +24,7 @@ def needs(text: str, name: str, declared: str = "", **tables: tuple[ServicePlace
     library = Loaded().with_definitions(text).library
     definition = library.find(name)
     assert definition is not None
-    places = Places(written_in([declared.encode()] if declared else []), tables)
+    places = NamedPlaces(written_in([declared.encode()] if declared else []), tables)
     return {need.text: need for need in needs_of_definition(definition, library, places) if need.is_outside}
 
 
@@ -91,7 +91,7 @@ def test_programs_and_code_that_declares_nothing(tmp_path: Path) -> None:
     recipe = '<recipe group="a" name="r" start_step="w" end_step="w">'
     recipe += '<step id="w" type="action" target="m.f"/></recipe>'
     library = loaded.with_definitions(recipe).library
-    found = needs_of_definition(library.of("recipe")["a.r"], library, Places())
+    found = needs_of_definition(library.of("recipe")["a.r"], library, NamedPlaces())
     assert [(need.text, need.by) for need in found if need.is_outside] == [("anything", "m.f")]
 
 

@@ -68,9 +68,9 @@ def at_any_time(reached: ExplorationState) -> Iterator[NextEvent]:
     yield NextEvent(Cancelled(identifier, now, "someone asked"))
 
 
-def much_later(happening: NextEvent) -> NextEvent:
+def much_later(coming: NextEvent) -> NextEvent:
     """The same, when all dates that will ever come have come."""
-    return msgspec.structs.replace(happening, event=msgspec.structs.replace(happening.event, at=LAST_MOMENT))
+    return msgspec.structs.replace(coming, event=msgspec.structs.replace(coming.event, at=LAST_MOMENT))
 
 
 def in_vain(watch: Watch) -> bool:
