@@ -283,6 +283,21 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     session: str = ""
     """The number of the login."""
 
+    def text(self, name: str) -> str:
+        """A text among its arguments; "" without one."""
+        value = self.arguments.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> int:
+        """A whole number among its arguments; 0 without one."""
+        value = self.arguments.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts of a list among its arguments."""
+        value = self.arguments.get(name)
+        return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
 
 class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The run, which has taken nothing yet, follows another version of its definition from now on (N31).

@@ -23,7 +23,7 @@ from narval.kinds.task.engine import changes
 from narval.kinds.task.engine.changes import ScriptAt
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.state import ScriptFrame
-from narval.kinds.task.engine.values import ScriptFault, Values, name_of
+from narval.kinds.task.engine.values import ScriptFault, Values
 from narval.kinds.task.language.calls import command_of
 from narval.kinds.task.language.definition import (
     MOST_COPIES,
@@ -34,6 +34,7 @@ from narval.kinds.task.language.definition import (
     ScriptPath,
     Statement,
     is_object,
+    name_of,
 )
 
 Position = tuple[int, ...]

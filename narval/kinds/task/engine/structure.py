@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from narval.core.definitions.library import Library
 from narval.core.engines.structure import Finding
-from narval.kinds.task.engine.values import name_of
 from narval.kinds.task.language.checks import is_moving, is_unattended, moves_on
 from narval.kinds.task.language.definition import (
     ABORT,
@@ -20,6 +19,7 @@ from narval.kinds.task.language.definition import (
     TaskDefinition,
     TaskState,
     calls_in,
+    name_of,
 )
 from narval.kinds.task.language.times import shown_times
 from narval.kinds.task.language.windows import is_empty

@@ -18,6 +18,7 @@ from narval.kinds.task.language.definition import (
     Operand,
     ScriptPath,
     ScriptValue,
+    name_of,
 )
 
 
@@ -35,11 +36,6 @@ class RefusedSignal(Exception):  # noqa: N818 - it is the answer to who asked
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind, self.message = kind, message
-
-
-def name_of(operand: Operand) -> str:
-    """The name of a type, an event or a state, written bare or as a text."""
-    return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)
 
 
 class Values:

@@ -32,6 +32,11 @@ class ScriptValue(msgspec.Struct, frozen=True, tag=True):
 Operand = ScriptPath | ScriptValue
 
 
+def name_of(operand: Operand) -> str:
+    """The name of a type, an event or a state, written bare or as a text."""
+    return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """A test: an operand alone is true if it is there and not empty, `0` or `false`; `has` asks only if it is
     there.
@@ -155,6 +160,11 @@ class TaskState(msgspec.Struct, frozen=True):
     """The line in the file."""
     column: int = 1
     """The column there."""
+
+    @property
+    def says_something(self) -> bool:
+        """True if more is written of it than its name."""
+        return bool(self.number or self.on_assert or self.on_leaving or self.rules or not self.exposed)
 
 
 class WaysOn(NamedTuple):

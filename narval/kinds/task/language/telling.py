@@ -29,6 +29,7 @@ from narval.kinds.task.language.definition import (
     TaskDefinition,
     TaskState,
     calls_in,
+    name_of,
 )
 from narval.kinds.task.language.times import shown_times, shown_weekdays
 from narval.kinds.task.language.windows import TimeSpec
@@ -61,7 +62,7 @@ def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
         return
     yield from (Sentence(text, task.line) for text in _whole(task, library))
     for state in task.states.values():
-        if state.name not in PREDEFINED or _says_something(state):
+        if state.name not in PREDEFINED or state.says_something:
             yield from _state(task, state)
     for name, script in task.routes.items():
         yield Sentence(f"When it is over in {quoted(name)}:", task.line)
@@ -125,10 +126,6 @@ def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
 
 
 # --- states and rules -------------------------------------------------------------------------------------
-
-
-def _says_something(state: TaskState) -> bool:
-    return bool(state.number or state.on_assert or state.on_leaving or state.rules or not state.exposed)
 
 
 def _state(task: TaskDefinition, state: TaskState) -> Iterator[Sentence]:
@@ -203,14 +200,14 @@ def _script(script: Script, line: int, depth: int) -> Iterator[Sentence]:
 
 def _performed(done: Perform) -> str:
     first, *others = [*done.arguments, ScriptValue("")]
-    plain, rest = _plain(first), others[:-1]
+    plain, rest = name_of(first), others[:-1]
     match done.name, len(done.arguments):
         case "route", 1:
             return f"The object goes to {quoted(plain)}."
-        case "route", 2 if _plain(rest[0]) == "*":
+        case "route", 2 if name_of(rest[0]) == "*":
             return f"All parts of the object go to {quoted(plain)}."
         case "route", 2:
-            return f"Part {_plain(rest[0])} of the object goes to {quoted(plain)}."
+            return f"Part {name_of(rest[0])} of the object goes to {quoted(plain)}."
         case "assert", 1:
             return f"It goes to the state {quoted(plain)}."
         case "split", 1:
@@ -238,10 +235,6 @@ def _test(test: Comparison) -> str:
 
 def _operand(operand: Operand) -> str:
     return quoted(operand.value) if isinstance(operand, ScriptValue) else verbatim(".".join(operand.names))
-
-
-def _plain(operand: Operand) -> str:
-    return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)
 
 
 def _started(script: Script) -> Iterator[str]:

@@ -47,14 +47,10 @@ def _lines(task: TaskDefinition) -> Iterator[str]:
     if task.final:
         yield f"  FINAL {' '.join(task.final)}"
     for state in task.states.values():
-        if state.name not in PREDEFINED or _says_something(state):
+        if state.name not in PREDEFINED or state.says_something:
             yield from _state_lines(state)
     for name, script in task.routes.items():
         yield f"ON {name}\n{shown_script(script, '  ').rstrip() or '  ' + quoted('')}"
-
-
-def _says_something(state: TaskState) -> bool:
-    return bool(state.number or state.on_assert or state.on_leaving or state.rules or not state.exposed)
 
 
 def _state_lines(state: TaskState) -> Iterator[str]:

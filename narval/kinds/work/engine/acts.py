@@ -44,7 +44,7 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     shown = event.arguments.get("shown")
     if shown and shown != state.shown:
         raise NotSoError("changed", "this is not the text that the item shows now; look at it again")
-    if any(len(_text(event, name)) > LONGEST_WORD for name in ("reason", "word")):
+    if any(len(event.text(name)) > LONGEST_WORD for name in ("reason", "word")):
         raise NotSoError("bad-field", f"a reason has at most {LONGEST_WORD:,} characters; shorten it")
     decision.check_claim()
     claim = state.claim
@@ -83,7 +83,7 @@ def _claim(decision: WorkDecision, event: Signalled) -> None:
 def _release(decision: WorkDecision, event: Signalled) -> None:
     claim = decision.state.claim
     assert claim is not None, event
-    decision.change(ClaimReleased(**by_whom(event), of=claim.by, why=_text(event, "reason")))
+    decision.change(ClaimReleased(**by_whom(event), of=claim.by, why=event.text("reason")))
     decision.answer(event, state=decision.state.status)
 
 
@@ -103,7 +103,7 @@ def _move(decision: WorkDecision, event: Signalled) -> None:
     may_answer(decision, event.by)
     if ways is None or state.caller is None:
         raise NotSoError("no-state", "no task asks this, so there is no state to move to; answer it")
-    word = _text(event, "state").lower().replace("_", "-")
+    word = event.text("state").lower().replace("_", "-")
     if word not in ways.moves:
         raise NotSoError("no-state", _no_way(ways, word))
     right = take(decision, event)
@@ -128,7 +128,7 @@ def _no_way(ways: TaskWays, word: str) -> str:
 
 
 def _delegate(decision: WorkDecision, event: Signalled) -> None:
-    state, rules, to = decision.state, decision.definition.rules, _text(event, "to")
+    state, rules, to = decision.state, decision.definition.rules, event.text("to")
     may_answer(decision, event.by)
     if rules.delegate == "no":
         raise NotSoError("not-eligible", "this may not be delegated; answer it, or release it")
@@ -149,7 +149,7 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
             "not-eligible", f"{to} may not answer: this asks {asked(decision.definition, state)}"
         )
     right = take(decision, event)
-    word, until = _text(event, "word"), lease_from(decision)
+    word, until = event.text("word"), lease_from(decision)
     decision.change(Delegated(**by_whom(event, right), to=to, word=word, until=until))
     decision.answer(event, state=state.status, to=to)
 
@@ -222,7 +222,7 @@ def _may_alter_the_home(decision: WorkDecision, event: Signalled) -> bool:
 
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
     """The outcome that is meant: the only one need not be named. Raises NotSoError."""
-    outcomes, name = decision.definition.outcomes, _text(event, "outcome")
+    outcomes, name = decision.definition.outcomes, event.text("outcome")
     found = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
     if found is None:
         names = [outcome.name for outcome in outcomes]
@@ -248,7 +248,7 @@ def _refuse(decision: WorkDecision, event: Signalled) -> None:
         raise decision.why_not(event.by)
     if event.by in state.votes:
         votes.take_back(decision, event, settled=False)
-    decision.change(Refused(**by_whom(event, right), why=_text(event, "reason")))
+    decision.change(Refused(**by_whom(event, right), why=event.text("reason")))
     if state.handed and event.by == state.handed[-1].to:
         hand_back(decision)
     if decision.definition.is_voted:
@@ -271,13 +271,8 @@ def _reassign(decision: WorkDecision, event: Signalled) -> None:
             raise NotSoError("excluded", f"{person}: {decision.excluded[person]}")
         if person in decision.state.refused:
             raise NotSoError("not-eligible", f"{person} has refused this")
-    decision.change(Reassigned(**by_whom(event), to=named, why=_text(event, "reason")))
+    decision.change(Reassigned(**by_whom(event), to=named, why=event.text("reason")))
     decision.answer(event, state=decision.state.status, to=list(named))
-
-
-def _text(event: Signalled, name: str) -> str:
-    value = event.arguments.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _values(event: Signalled) -> Mapping[str, Plain]:

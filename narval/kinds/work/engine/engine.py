@@ -141,14 +141,14 @@ def _note(decision: WorkDecision, event: Signalled) -> bool:
 
 def _notified(decision: WorkDecision, event: Signalled) -> None:
     way = event.act.way if event.act is not None else ""
-    to, message, why = (_text(event, name) for name in ("to", "message", "why"))
+    to, message, why = (event.text(name) for name in ("to", "message", "why"))
     decision.change(Notified(event.at, to, way, message, why))
     decision.answer(event, state=decision.state.status)
 
 
 def _turned_away(decision: WorkDecision, event: Signalled) -> None:
     """Note what a way in has refused before it became an act, such as a mail that is not authentic."""
-    failure = Failure(_text(event, "kind"), _text(event, "message"))
+    failure = Failure(event.text("kind"), event.text("message"))
     decision.turn_away(event, failure)
     if not decision.state.over:
         tokens.no_act(decision, event, failure)
@@ -159,11 +159,6 @@ def _review(decision: WorkDecision, event: Signalled) -> None:
     if not decision.state.over:
         decision.check_claim()
     decision.answer(event, state=decision.state.status)
-
-
-def _text(event: Signalled, name: str) -> str:
-    value = event.arguments.get(name)
-    return value if isinstance(value, str) else ""
 
 
 _NOTES: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from narval.core.engines.events import Signalled
 from narval.kinds.task.engine.server import ending
-from narval.kinds.task.engine.server.decision import ServerDecision, number
+from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.state import RaisedEvent, read_key
 
 WAITS, CIRCLE = "waits", "circle"
@@ -86,7 +86,7 @@ def _break(decision: ServerDecision, way: Way) -> None:
 def circle(decision: ServerDecision, event: Signalled) -> None:
     """End an event that another service run has found to close a circle."""
     decision.answer(event)
-    _fail(decision, number(event, "event"), str(event.arguments.get("why", "")))
+    _fail(decision, event.number("event"), str(event.arguments.get("why", "")))
 
 
 def _fail(decision: ServerDecision, event: int, why: str) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
-from narval.core.engines.events import Plain, Signalled
+from narval.core.engines.events import Plain
 from narval.kinds.task.engine.server.changes import ServerChange
 from narval.kinds.task.engine.server.state import TaskServerState
 from narval.kinds.task.language.definition import TaskDefinition
@@ -51,21 +51,3 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
     def reply(self, signal: str, **value: Any) -> None:
         """Answer an earlier signal."""
         self.ask(commands.Answer(signal, value))
-
-
-def number(event: Signalled, name: str) -> int:
-    """A number that a signal brings; 0 without one."""
-    value = event.arguments.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def text(event: Signalled, name: str) -> str:
-    """A text that a signal brings; "" without one."""
-    value = event.arguments.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def texts(event: Signalled, name: str) -> tuple[str, ...]:
-    """The texts that a signal brings in a list."""
-    value = event.arguments.get(name)
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()

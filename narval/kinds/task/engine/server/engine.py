@@ -27,7 +27,7 @@ from narval.kinds.task.engine.server.changes import (
     ServerEnded,
     ServerLoaded,
 )
-from narval.kinds.task.engine.server.decision import ServerDecision, text
+from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.explain import diagnose as diagnose
 from narval.kinds.task.engine.server.explain import explain as explain
 from narval.kinds.task.engine.server.explain import part_word as part_word
@@ -134,7 +134,7 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
 
 def _gone(decision: ServerDecision, event: Signalled) -> None:
     """Forget a signal that needs no answer any more."""
-    state, signal = decision.state, text(event, "signal")
+    state, signal = decision.state, event.text("signal")
     if signal in state.raisers:
         decision.change(RaiserGone(decision.now, state.raisers[signal]))
     elif signal in state.waits:

@@ -12,7 +12,7 @@ from narval.core.engines.events import Plain, Returned, Signalled
 from narval.core.kinds import ASKING, KINDS
 from narval.kinds.task.engine.server import changes, ending, queue, rules
 from narval.kinds.task.engine.server.changes import InstanceAt, InstanceLeft
-from narval.kinds.task.engine.server.decision import ServerDecision, number, text
+from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.engine.server.rules import back, begin, judge
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, read_key
@@ -23,25 +23,25 @@ STEP = "instance"
 
 def join(decision: ServerDecision, event: Signalled) -> None:
     """Know an instance that somebody else has begun."""
-    instance = number(event, "instance") or event.sender
+    instance = event.number("instance") or event.sender
     if instance not in decision.state.at_work:
         program = event.arguments.get("program") is True
-        user, role = text(event, "user"), text(event, "role")
+        user, role = event.text("user"), event.text("role")
         decision.change(changes.InstanceJoined(decision.now, instance, user, role, program))
     decision.answer(event)
 
 
 def at(decision: ServerDecision, event: Signalled) -> None:
     """Know in which state that has rules an instance is, and let it be judged for what waits there."""
-    instance, state = number(event, "instance") or event.sender, decision.state
+    instance, state = event.number("instance") or event.sender, decision.state
     known = state.at_work.get(instance)
     call = known.call if known is not None else _call_of(decision, instance)
     decision.answer(event)
     if known is None and not call:
         return
-    where = text(event, "state") if decision.definition.states.get(text(event, "state")) else ""
-    eid, case = number(event, "object"), number(event, "case")
-    if adopts := number(event, "adopts"):
+    where = event.text("state") if decision.definition.states.get(event.text("state")) else ""
+    eid, case = event.number("object"), event.number("case")
+    if adopts := event.number("adopts"):
         eid = _adopted(decision, instance, eid, adopts)
     had, _ = held_by(decision, instance)
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
@@ -83,8 +83,8 @@ def _call_of(decision: ServerDecision, instance: int) -> str:
 
 def down(decision: ServerDecision, event: Signalled) -> None:
     """Know an instance no more, and take back what it gives back: the object as it is now."""
-    state, instance = decision.state, number(event, "instance") or event.sender
-    eid, (had, case) = number(event, "object"), held_by(decision, instance)
+    state, instance = decision.state, event.number("instance") or event.sender
+    eid, (had, case) = event.number("object"), held_by(decision, instance)
     if instance in state.at_work:
         leave(decision, instance, "down")
     is_withdrawn = any(gone == had for _, gone in state.withdrawing.values())

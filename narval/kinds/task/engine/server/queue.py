@@ -8,12 +8,12 @@ from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
 from narval.kinds.task.engine.server import changes, ending
-from narval.kinds.task.engine.server.decision import ServerDecision, number, text
+from narval.kinds.task.engine.server.decision import ServerDecision
 
 
 def put(decision: ServerDecision, event: Signalled) -> None:
     """Have an object in the queue; a part waits until all of them are there."""
-    state, eid, case = decision.state, number(event, "object"), number(event, "case") or event.sender
+    state, eid, case = decision.state, event.number("object"), event.number("case") or event.sender
     if decision.definition.is_global:
         decision.refuse(event, "no-queue", f"{decision.definition.full_name} is an event; put it at a task")
         return
@@ -22,7 +22,7 @@ def put(decision: ServerDecision, event: Signalled) -> None:
         return
     if eid in state.carried:  # the action of the event has routed it here
         decision.change(changes.CarriedTaken(decision.now, state.carried[eid], decision.definition.full_name))
-    parent, ordinal, count = number(event, "parent"), number(event, "ordinal"), number(event, "count")
+    parent, ordinal, count = event.number("parent"), event.number("ordinal"), event.number("count")
     front = event.arguments.get("front") is True
     if decision.definition.composed_from and parent and count:
         decision.change(changes.Enqueued(decision.now, eid, case, parent, ordinal, count))
@@ -73,7 +73,7 @@ def _merge(decision: ServerDecision, parent: int) -> None:
 
 def take(decision: ServerDecision, event: Signalled) -> None:
     """Have an instance wait for an object; one that the server has called is answered at once."""
-    state, instance = decision.state, number(event, "instance") or event.sender
+    state, instance = decision.state, event.number("instance") or event.sender
     entry = state.at_work.get(instance)
     if entry is None:
         decision.refuse(event, "not-joined", f"instance {instance} has not joined this type; join first")
@@ -128,8 +128,8 @@ def tell_lost(decision: ServerDecision, eid: int, case: int, why: str) -> None:
 
 def withdraw(decision: ServerDecision, event: Signalled) -> None:
     """Take an object from wherever it is: the queue, an event, or an instance, which is told to stop."""
-    state, why = decision.state, text(event, "why")
-    eid = _known(decision, number(event, "object"))
+    state, why = decision.state, event.text("why")
+    eid = _known(decision, event.number("object"))
     holder = state.given.get(eid, "")
     if eid in state.objects:
         decision.change(changes.ObjectGone(decision.now, eid, why))

@@ -13,7 +13,7 @@ from narval.core.engines import commands
 from narval.core.engines.events import Signalled
 from narval.kinds.task.engine.server import ending, instances, rules, waiting
 from narval.kinds.task.engine.server.changes import EventRaised, ObjectGone, RuleWindows, TickSet
-from narval.kinds.task.engine.server.decision import ServerDecision, number, text, texts
+from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.moments import wake_name
 from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.windows import windows
@@ -24,9 +24,9 @@ Answering = list[tuple[str, int, Rule]]
 
 def raise_event(decision: ServerDecision, event: Signalled) -> None:
     """Register an event; who raises a synchronous one is answered at its end."""
-    name, given = text(event, "event"), texts(event, "parameters")
+    name, given = event.text("event"), event.texts("parameters")
     found = answering(decision.definition, name)
-    problem = _fault(decision, name, given, found, number(event, "object"))
+    problem = _fault(decision, name, given, found, event.number("object"))
     if problem is None:
         try:
             change = _raised(decision, event, name, given, found)
@@ -78,7 +78,7 @@ def _raised(
     decision: ServerDecision, event: Signalled, name: str, given: tuple[str, ...], found: Answering
 ) -> EventRaised:
     """The fact that an event is raised. Raises ValueError for a parameter that is no time."""
-    mode, raiser = text(event, "mode"), number(event, "raiser")
+    mode, raiser = event.text("mode"), event.number("raiser")
     sync = mode == "sync" or (mode != "async" and any(rule.mode == "sync" for _, _, rule in found))
     _check_action_times(decision, given, found)
     return EventRaised(
@@ -89,10 +89,10 @@ def _raised(
         windows_of(decision, given, found, decision.now),
         given,
         sync,
-        number(event, "object"),
-        number(event, "case"),
-        texts(event, "users"),
-        texts(event, "roles"),
+        event.number("object"),
+        event.number("case"),
+        event.texts("users"),
+        event.texts("roles"),
         raiser,
         (decision.view.name_of(raiser) or "") if raiser else "",
         event.signal if sync else "",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
-from narval.kinds.task.engine.server.decision import ServerDecision, number, text
+from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.moments import wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, StoredEvent, ended
 
@@ -16,7 +16,7 @@ WAIT = "wait"
 
 def wait(decision: ServerDecision, event: Signalled) -> None:
     """Answer an instance once the event comes, at once with one for which nobody has waited."""
-    name, instance, end = text(event, "event"), number(event, "instance"), event.arguments.get("end") is True
+    name, instance, end = event.text("event"), event.number("instance"), event.arguments.get("end") is True
     if not any(rule.event == name for rule in decision.definition.events):
         known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
         why = (
