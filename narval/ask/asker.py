@@ -34,6 +34,9 @@ CHAT = "chat"
 BY_LOGIN = (WEB, CHAT)
 """The ways of people who are known by a login or an account of their own; no one acts for them."""
 
+NOBODY = -1
+"""The number of the system's user that a program elsewhere is: none, so it is never taken for the owner."""
+
 CHAT_SESSION = f"{CHAT}:"
 """The start of a session that is no login: the name of a chat follows."""
 

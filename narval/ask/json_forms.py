@@ -27,7 +27,7 @@ from narval.core.errors import Fault
 from narval.core.memory.labels import WHETHER, endorsement
 from narval.core.memory.memory import Memory
 from narval.core.source.secrets import without_secrets
-from narval.files.agents.webhooks import ORIGIN
+from narval.files.agents.senders import HOOK_ORIGIN
 from narval.system.clock import utc
 
 Form = dict[str, Any]
@@ -335,7 +335,7 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
                 "inputs": [*origin.inputs],
                 **_person(origin),
             }
-        hook = {"hook": origin.step.removeprefix(ORIGIN)} if origin.step.startswith(ORIGIN) else {}
+        hook = {"hook": origin.step.removeprefix(HOOK_ORIGIN)} if origin.step.startswith(HOOK_ORIGIN) else {}
         file = hook or ({"file": origin.step} if origin.step else {})
         return {"run": None, "step": None, **file, **sent, **_person(origin)}
     form: Form = {"run": origin.run, "step": origin.step, "call": origin.call or None}

@@ -5,10 +5,9 @@ What is not named is refused. A file counts as it is at the client's next call.
 
 from __future__ import annotations
 
-import hashlib
 import re
-import secrets
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,8 @@ from narval.core.elements.reserved import is_reserved
 from narval.core.errors import Fault, OperatorError, PatternError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
-from narval.files.toml import InnerError, Reader, TomlFile, count, readers_of, size
+from narval.files.tokens import new_token, read_digest, token_digest
+from narval.files.toml import InnerError, Reader, TomlFile, count, readers_of, size_up_to
 from narval.system.unexpected import unexpected
 from narval.system.whole_file import write_whole
 
@@ -34,9 +34,6 @@ TOOLS = (
 
 TOOL_CALL = "tool-call"
 """The element by which somebody is asked if a recipe may be started for a client; no client can add it."""
-
-MOST_BYTES = 64 * 1024 * 1024
-"""The most that a client may be allowed to send in a minute."""
 
 CLIENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
@@ -60,12 +57,6 @@ def _listed(read: Callable[[str], str], expected: str) -> Reader:
         return tuple(dict.fromkeys(values))
 
     return reader
-
-
-def _digest(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
-        raise ValueError("the SHA-256 of a token, 64 hex digits, as `narval mcp client add` writes it")
-    return value.lower()
 
 
 def _agent(text: str) -> str:
@@ -104,19 +95,12 @@ def _recipe(text: str) -> str:
     return text
 
 
-def _bytes(value: object) -> int:
-    most = size(value)
-    if most > MOST_BYTES:
-        raise ValueError('at most "64M"')
-    return most
-
-
 class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     """A client of MCP, and all that it may do; an empty list allows nothing."""
 
     name: str
     """Its name, which its file has."""
-    sha256: Annotated[str, _digest] = ""
+    sha256: Annotated[str, partial(read_digest, made=", as `narval mcp client add` writes it")] = ""
     """The SHA-256 of its token, in hex; without one it has no way in over HTTP."""
     agents: Annotated[tuple[str, ...], _listed(_agent, "names of agents")] = ()
     """The agents that it may ask; where it names none, the first."""
@@ -130,7 +114,7 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     """The definitions that it may start; those with a `tool` are tools of their own."""
     calls: Annotated[int, count(6_000)] = 60
     """The calls that are taken in a minute."""
-    bytes: Annotated[int, _bytes] = 1024 * 1024
+    bytes: Annotated[int, size_up_to("64M")] = 1024 * 1024
     """The bytes that are taken in a minute."""
 
     @property
@@ -184,15 +168,10 @@ def make_client(home: Path, name: str, agent: str) -> str:
     path = home / CLIENTS / f"{name}.toml"
     if path.exists():
         raise OperatorError(f"there is {CLIENTS}/{name}.toml already; delete it first for a new token")
-    token = secrets.token_urlsafe(32)
+    token = new_token()
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, _NEW.format(name=name, agent=agent, digest=token_digest(token)))
     return token
-
-
-def token_digest(token: str) -> str:
-    """The digest of a token as the file of a client keeps it."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 _NEW = """\

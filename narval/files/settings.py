@@ -18,9 +18,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, SettingsError
 from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
-from narval.files.agents.callers import CALLERS, Caller, read_callers
+from narval.files.agents.senders import CALLERS, HOOKS, Caller, Webhook, read_callers, read_hooks
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
-from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.files.outside.chats import CHATS, ChatSettings, read_chats
 from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers

@@ -192,6 +192,18 @@ def size(value: object) -> int:
     return int(found[1]) << 10 * (1 + "KMG".index(found[2]))
 
 
+def size_up_to(most: str) -> Reader:
+    """Read a number of bytes, as `size` does, of `most` or less."""
+
+    def read(value: object) -> int:
+        read_size = size(value)
+        if read_size > size(most):
+            raise ValueError(f'at most "{most}"')
+        return read_size
+
+    return read
+
+
 def places(value: object) -> tuple[str, ...]:
     """Read places of this machine and its networks: hosts, addresses, networks."""
     from narval.system.fetch import Grant  # here: most homes grant nothing, and start without it

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from narval.files.tokens import read_digest
 from narval.files.toml import Reader, TomlFile, flag, or_none, readers_of, text
 
 WEB = "web"
@@ -40,12 +41,6 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _digest(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value):
-        return value
-    raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
-
-
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of what `narval web` serves beside the pages."""
 
@@ -59,7 +54,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The names by which clients may call this machine, besides the address and those of loopback."""
     edit: Annotated[bool, flag] = False
     """True if operators may edit the files of definitions in the browser."""
-    metrics_sha256: Annotated[str | None, or_none(_digest)] = None
+    metrics_sha256: Annotated[str | None, or_none(read_digest)] = None
     """The SHA-256 of the token that Prometheus shows at /metrics; None: nobody is given metrics."""
 
     @property

@@ -13,7 +13,7 @@ from lxml import etree
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.asker import Asker
+from narval.ask.asker import NOBODY, Asker
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import (
     TOOLS,
@@ -42,9 +42,6 @@ log = logging.getLogger("narval.clients")
 
 WAY = "mcp"
 """The way of who asks through a client of MCP."""
-
-NOBODY = -1
-"""The number of the system's user that a client is: none, so that it is never taken for the owner."""
 
 _LAST = 1 << 62
 """A number that no line of a journal has."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.agent.turn import Turn
-from narval.ask.asker import Asker
+from narval.ask.asker import NOBODY, Asker
 from narval.ask.clients.calling import followed_form
 from narval.ask.daemon.hooks import KeysOfSender, check_key
 from narval.ask.documents import admitted
@@ -18,13 +18,10 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element
 from narval.core.errors import ElementError, NotOfferedError, RequestError
 from narval.daemon.daemon import Daemon
-from narval.files.agents.callers import ORIGIN, Caller
+from narval.files.agents.senders import CALL_ORIGIN, Caller
 
 WAY = "http"
 """The way of who asks by HTTP."""
-
-NOBODY = -1
-"""The number of the system's user that a caller is: none, so that it is never taken for the owner."""
 
 MOST_WAIT = 60.0
 """The most seconds that are waited for the end of a run."""
@@ -63,7 +60,7 @@ async def call_offered(
     asker = Asker(who.person, NOBODY, WAY, labels=(who.person,))
 
     def work(turn: Turn) -> tuple[int, bool]:
-        keys = KeysOfSender(turn, f"{ORIGIN}{caller}")
+        keys = KeysOfSender(turn, f"{CALL_ORIGIN}{caller}")
         of_definition = f"{definition} {key}" if key else ""
         if (before := keys.eid(of_definition)) is not None:
             return before, True

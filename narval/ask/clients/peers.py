@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.ask.asker import Asker, Scope
+from narval.ask.asker import NOBODY, Asker, Scope
 from narval.ask.operations import OPERATIONS, invoke
 from narval.ask.registry import operation
 from narval.core.errors import RequestError
@@ -14,9 +14,6 @@ from narval.files.outside.peers import PEERS_FILE, PeerSettings, load_peers
 
 WAY = "peer"
 """The way of who asks from another home."""
-
-NOBODY = -1
-"""The number of the system's user that a peer is: none, so that it is never taken for the owner."""
 
 NOT_FOR_PEERS = frozenset(
     {

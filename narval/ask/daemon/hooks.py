@@ -15,7 +15,7 @@ from narval.core.elements.element import Element, Origin
 from narval.core.errors import ElementError, RequestError
 from narval.core.memory.labels import HOOK
 from narval.daemon.daemon import Daemon
-from narval.files.agents.webhooks import ORIGIN
+from narval.files.agents.senders import HOOK_ORIGIN
 
 KEYS = 1024
 """So many keys of senders are remembered of a webhook, the latest."""
@@ -42,7 +42,7 @@ async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
             "bytes": hook.bytes,
             "calls": hook.calls,
             "sha256": hook.sha256,
-            **_taken(meta.get(f"{ORIGIN}{hook.name}")),
+            **_taken(meta.get(f"{HOOK_ORIGIN}{hook.name}")),
             "refused": {str(status): refused[hook.name, status] for status in STATUSES
                         if refused[hook.name, status]},
         }
@@ -87,14 +87,14 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
         raise ElementError("invalid", f"the webhook {name} gives <{hook.element}>, not <{found:.80}>")
 
     def work(turn: Turn) -> dict[str, Any]:
-        fact = f"{ORIGIN}{name}"
+        fact = f"{HOOK_ORIGIN}{name}"
         keys = KeysOfSender(turn, fact)
         if (before := keys.eid(key)) is not None:
             return {"hook": name, "eid": before, "again": True}
         raise_if_refused(turn, [xml])
         raise_if_over_limit(turn, [xml])
         with turn.transaction.coming_with(turn.agent.memory.labels.number([f"{HOOK}{name}"])):
-            eid = turn.add(xml, Origin(step=f"{ORIGIN}{name}"))
+            eid = turn.add(xml, Origin(step=f"{HOOK_ORIGIN}{name}"))
         count = int(keys.meta.get(fact, "0").split(" ")[0])
         turn.transaction.batch.meta.append((fact, f"{count + 1} {turn.at} {eid}"))
         keys.record(key, eid)

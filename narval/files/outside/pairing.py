@@ -10,7 +10,6 @@ import base64
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,8 +21,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, OperatorError
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
-from narval.files.mcp_clients import token_digest
 from narval.files.outside.peers import PEERS_FILE, load_peers, parse_peers, peer_name, peer_url
+from narval.files.tokens import new_token, token_digest
 from narval.files.toml import Reader
 from narval.system.whole_file import write_whole
 
@@ -70,7 +69,7 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
     if file.exists():
         there = f"{peer.name} is a peer already: `narval link remove {peer.name}` first, or take another name"
         raise OperatorError(there if peer.name in load_peers(home) else f"etc/{secret} is there: remove it")
-    token = secrets.token_urlsafe(32)
+    token = new_token()
     lines = [f'url = "{url}"', f'token = "{secret}"', *([f"ca = {_quoted(peer.ca)}"] if peer.ca else [])]
     text = _with_table(home, peer.name, [*lines, *_rights(peer.agents)])
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

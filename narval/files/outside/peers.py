@@ -21,15 +21,13 @@ from narval.core.agent_name import NAME
 from narval.core.errors import Fault, SettingsError
 from narval.core.source.text import Source
 from narval.files.agents.settings import EVERYBODY
-from narval.files.toml import InnerError, Reader, TomlFile, count, or_none, readers_of, size, text
+from narval.files.tokens import read_digest, same_tokens
+from narval.files.toml import InnerError, Reader, TomlFile, count, or_none, readers_of, size_up_to, text
 from narval.files.web_settings import is_loopback
 from narval.system.unexpected import unexpected
 
 PEERS_FILE = "etc/peers.toml"
 """The file of a home that has its peers."""
-
-MOST_BYTES = 1024 * 1024 * 1024
-"""The most that a peer may be allowed to send in a minute."""
 
 PeerScope = Literal["read", "write"]
 """The right that a peer may have to ask operations: `read` leaves the home as it is, `write` alters it."""
@@ -63,12 +61,6 @@ def peer_url(value: object) -> str:
     return value.rstrip("/")
 
 
-def _digest(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
-        raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
-    return value.lower()
-
-
 def _agents(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError('a list of agents of this home, such as ["shop"], or ["*"] for all')
@@ -87,13 +79,6 @@ def _asks(value: object) -> tuple[PeerScope, ...]:
     return tuple(scope for scope in _SCOPES if scope in value)
 
 
-def _bytes(value: object) -> int:
-    most = size(value)
-    if most > MOST_BYTES:
-        raise ValueError('at most "1024M"')
-    return most
-
-
 class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A peer: another home with which this one is linked, and all that it may do here."""
 
@@ -103,7 +88,7 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The address where it is asked; empty: it is not asked, and asks us."""
     token: Annotated[str | None, or_none(text)] = None
     """The name of the secret by which this home proves itself there: a variable, or a file in `etc/`."""
-    token_sha256: Annotated[str | None, or_none(_digest)] = None
+    token_sha256: Annotated[str | None, or_none(read_digest)] = None
     """The SHA-256 of the token by which it proves itself here; empty: it cannot ask us."""
     ca: Annotated[str | None, or_none(text)] = None
     """The file of certificates (PEM) against which that of its address is checked; empty: the system's."""
@@ -113,7 +98,7 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The rights that it has to ask this home, as `narval --peer` does: read, write."""
     requests: Annotated[int, count(600_000)] = 60_000
     """The requests that are taken from it in a minute."""
-    bytes: Annotated[int, _bytes] = 256 * 1024 * 1024
+    bytes: Annotated[int, size_up_to("1024M")] = 256 * 1024 * 1024
     """The bytes that are taken from it in a minute."""
 
     def may_address(self, agent: str) -> bool:
@@ -179,7 +164,9 @@ class PeersFile:
 def _peers(file: TomlFile) -> tuple[Peers | None, list[Fault]]:
     try:
         peers = {name: peer for name in file.table if (peer := _peer(file, name)) is not None}
-        _check_digests(file, peers.values())
+        for name, other in same_tokens({name: peer.token_sha256 for name, peer in peers.items()}):
+            message = f"{name}.token_sha256: expected a token of its own, found that of {other}"
+            file.note((name, "token_sha256"), message, of_value=True)
     except Exception as error:
         return None, [unexpected(file.shown, error)]
     return (None, sorted(set(file.faults))) if file.faults else (MappingProxyType(peers), [])
@@ -203,12 +190,3 @@ def _peer(file: TomlFile, name: str) -> PeerSettings | None:
         needed = "url and token (this home asks it), or token_sha256 (it asks this home)"
         file.note((name,), f"{name}: expected {needed}; `narval link add` and `link accept` write them")
     return peer
-
-
-def _check_digests(file: TomlFile, peers: Any) -> None:
-    """Note a token that two peers would have: neither could be told from the other."""
-    names: dict[str, str] = {}
-    for peer in peers:
-        if peer.token_sha256 and (other := names.setdefault(peer.token_sha256, peer.name)) != peer.name:
-            message = f"{peer.name}.token_sha256: expected a token of its own, found that of {other}"
-            file.note((peer.name, "token_sha256"), message, of_value=True)

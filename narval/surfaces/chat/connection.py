@@ -15,9 +15,9 @@ import msgspec
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import Incoming, Taken
+from narval.surfaces.asks import Asks
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.dealing import Dealing
-from narval.surfaces.chat.line import Asks
 from narval.surfaces.chat.sending import FIRST, LONGEST_PAUSE, NETWORK, ChatRecords, Sending
 
 log = logging.getLogger("narval.chat")

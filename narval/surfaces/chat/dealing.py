@@ -19,10 +19,11 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
 from narval.people.chat.messages import Answering, Reply, Taken
+from narval.surfaces.asks import Asks
 from narval.surfaces.chat import answers, commands, confirming, model, reminders
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
-from narval.surfaces.chat.line import Asks, Dealt, Handler, Line
+from narval.surfaces.chat.line import Dealt, Handler, Line
 
 log = logging.getLogger("narval.chat")
 

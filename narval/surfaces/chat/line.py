@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -12,13 +12,7 @@ from msgspec.structs import replace
 from narval.ask.asker import CHAT_SESSION
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import Answering, Incoming, Reply, Taken
-
-
-class Asks(Protocol):
-    """The way to the daemon's operations."""
-
-    async def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises NarvalError."""
+from narval.surfaces.asks import Asks
 
 
 class Line:

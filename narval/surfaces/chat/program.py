@@ -17,9 +17,9 @@ import msgspec
 from narval.core.errors import NarvalError, OperatorError
 from narval.files.outside.chats import ChatSettings
 from narval.files.settings import read_settings
+from narval.surfaces.asks import Asks
 from narval.surfaces.chat.connection import ChatConnection
 from narval.surfaces.chat.contract import open_chat
-from narval.surfaces.chat.line import Asks
 
 log = logging.getLogger("narval.chat")
 

@@ -10,8 +10,8 @@ from typing import Any
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import CLOSED
+from narval.surfaces.asks import Asks
 from narval.surfaces.chat.contract import ChatError, Kind, Outgoing
-from narval.surfaces.chat.line import Asks
 
 log = logging.getLogger("narval.chat")
 

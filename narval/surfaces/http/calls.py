@@ -1,6 +1,5 @@
 """Calls by HTTP: a program elsewhere sends elements to /call/DEFINITION, and gets what the run gives.
 
-A caller has a token of its own, looked at before the body is; no cookie is read.
 A run that is not over in time goes on, and is asked for again at its own address, by its caller alone.
 """
 
@@ -11,22 +10,22 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from narval.core.errors import DaemonGoneError, ElementError, NarvalError, NotOfferedError
+from narval.core.errors import NarvalError
+from narval.surfaces.asks import Asks
 from narval.surfaces.http.guard import CALLS, RefusedError
 from narval.surfaces.http.hook_bodies import BodyError, elements_of_json
-from narval.surfaces.http.hooks import (
-    Asks,
-    HookAnswer,
+from narval.surfaces.http.senders import (
+    Sender,
     Senders,
     body_of,
     body_within,
-    is_token_of,
     media_type_of,
-    refusal,
-    response,
+    no_token,
+    refusal_of,
+    refused,
     token_of,
 )
 
@@ -39,7 +38,7 @@ WAIT = 25.0
 TYPES = ("application/json", "application/xml", "text/xml")
 """The media types of bodies."""
 
-Caller = dict[str, Any]
+Run = dict[str, Any]
 
 
 class Calls:
@@ -70,50 +69,30 @@ class Calls:
             Route(f"{CALLS}{{definition}}", call, methods=["POST"]),
         )
 
-    async def _respond(
-        self, request: Request, work: Callable[[Caller, Request], Awaitable[HookAnswer]]
-    ) -> Response:
+    async def _respond(self, request: Request, work: Callable[[Sender, Request], Awaitable[Run]]) -> Response:
         """The response to a request of a caller who has shown a token, within the limits of that."""
-        answer = await self._answer(request, work)
-        made = response(answer)
-        if answer.status == 202:
-            agent = request.query_params.get("agent", "")
-            made.headers["location"] = f"{RUNS}{answer.told['eid']}{f'?agent={agent}' if agent else ''}"
-        return made
-
-    async def _answer(
-        self, request: Request, work: Callable[[Caller, Request], Awaitable[HookAnswer]]
-    ) -> HookAnswer:
         try:
-            token, callers = token_of(request), await self._senders.all()
-            caller = next((one for one in callers.values() if is_token_of(one, token)), None)
+            caller = await self._senders.with_token(token_of(request.headers))
             if caller is None:
-                return refusal(401, "Expected the token of a caller: Authorization: Bearer TOKEN.")
-            if wait := self._senders.wait(caller):
-                message = f"Too many calls: this caller has {caller['calls']} a minute."
-                return HookAnswer(429, {"error": message}, wait)
-            return await work(caller, request)
-        except RefusedError as refused:
-            return refusal(refused.status, str(refused))
-        except DaemonGoneError:
-            return HookAnswer(503, {"error": "No daemon is at work; start it (narval run)."}, 10)
-        except BodyError as error:
-            return refusal(400, f"{error}.")
-        except NotOfferedError as error:
-            return refusal(403, f"{error}.")
-        except ElementError as error:
-            return refusal(422, f"{error}.")
-        except NarvalError as error:
-            return refusal(400 if request.method == "POST" else 404, f"{error}.")
+                raise no_token("of a caller")
+            self._senders.take(caller, "this caller has")
+            run = await work(caller, request)
+        except (RefusedError, BodyError, NarvalError) as error:
+            return refused(refusal_of(error, other=400 if request.method == "POST" else 404))
+        if not run["active"]:
+            return JSONResponse(run, 200 if run["phase"] == "done" else 422)
+        agent = request.query_params.get("agent", "")
+        location = f"{RUNS}{run['eid']}{f'?agent={agent}' if agent else ''}"
+        return JSONResponse(run, 202, {"location": location})
 
-    async def _call(self, caller: Caller, request: Request) -> HookAnswer:
-        """The answer of a definition. Raises NarvalError, BodyError, RefusedError."""
+    async def _call(self, caller: Sender, request: Request) -> Run:
+        """The run of a definition. Raises NarvalError, BodyError, RefusedError."""
         kind = media_type_of(request)
         if kind not in TYPES:
-            return refusal(415, f"Expected one of {', '.join(TYPES)}.")
+            raise RefusedError(415, f"Expected one of {', '.join(TYPES)}.")
         body = await body_within(body_of(request), caller["bytes"])
         elements = elements_of_json(body) if kind == TYPES[0] else [body]
-        return _outcome(
+        return dict(
             await self._writing.ask(
                 "call_offered",
                 agent=request.query_params.get("agent", ""),
@@ -125,13 +104,8 @@ class Calls:
             )
         )
 
-    async def _ask(self, caller: Caller, request: Request) -> HookAnswer:
-        """The answer of a run that goes on. Raises NarvalError."""
+    async def _ask(self, caller: Sender, request: Request) -> Run:
+        """A run that goes on. Raises NarvalError."""
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
         asked = {"caller": caller["caller"], "run": run, "wait": self._wait}
-        return _outcome(await self._reading.ask("offered_run", agent=agent, **asked))
-
-
-def _outcome(run: dict[str, Any]) -> HookAnswer:
-    """The answer that a run is: 202 while it goes on, 200 when it is done, else 422."""
-    return HookAnswer(202 if run["active"] else 200 if run["phase"] == "done" else 422, run)
+        return dict(await self._reading.ask("offered_run", agent=agent, **asked))

@@ -7,8 +7,6 @@ nothing: it says whether the daemon can work, and with which sort of trouble.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import time
 
 from starlette.requests import Request
@@ -16,8 +14,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from narval.core.errors import NarvalError
+from narval.files.tokens import is_token
+from narval.surfaces.asks import Asks
 from narval.surfaces.http.guard import ADMITTED, HEALTH, METRICS
-from narval.surfaces.http.hooks import Asks
+from narval.surfaces.http.senders import token_of
 
 WITHIN = 5.0
 """Seconds in which a daemon that is well answers."""
@@ -43,9 +43,7 @@ class Watched:
         if not self._digest:
             needs = "Metrics are given to who has a token: set web.metrics_sha256 in etc/narval.toml.\n"
             return PlainTextResponse(needs, 404)
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        digest = hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).hexdigest()
-        if kind.lower() != "bearer" or not hmac.compare_digest(digest, self._digest):
+        if not is_token(token_of(request.headers), self._digest):
             needs = "Expected the token for metrics: Authorization: Bearer TOKEN.\n"
             return PlainTextResponse(needs, 401, {"www-authenticate": "Bearer"})
         request.scope[ADMITTED] = True

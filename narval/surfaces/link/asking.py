@@ -14,10 +14,11 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from narval.core.errors import DaemonGoneError, NarvalError, SettingsError
 from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers, PeerSettings, PeersFile
+from narval.surfaces.asks import Asks
 from narval.surfaces.link.client import trusting
 from narval.surfaces.link.protocol import (
     EXCHANGE,
@@ -45,13 +46,6 @@ SILENT = 20.0
 
 LARGEST = 18 * 1024 * 1024
 """The most bytes of an answer."""
-
-
-class Asks(Protocol):
-    """The way to the daemon's operations."""
-
-    async def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises NarvalError."""
 
 
 class _LaterError(NarvalError):

@@ -7,24 +7,25 @@ what that has used in the last minute. Bodies are bounded, and so is what is und
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from narval.core.errors import DaemonGoneError, NarvalError, RequestError, SettingsError
-from narval.daemon.clients import UsedMinute
-from narval.files.mcp_clients import token_digest
 from narval.files.outside.peers import PeerSettings, PeersFile
+from narval.files.tokens import owner_of
+from narval.surfaces.asks import Asks
 from narval.surfaces.control import wire
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, Scope, Send, in_time
+from narval.surfaces.http.senders import body_of, body_within, refused, token_of
 from narval.surfaces.link.protocol import (
     ASK,
     EXCHANGE,
@@ -37,6 +38,7 @@ from narval.surfaces.link.protocol import (
     TooOldError,
     check_versions,
 )
+from narval.system.minute import UsedMinute
 
 log = logging.getLogger("narval.link")
 
@@ -59,13 +61,6 @@ _HEADERS = {
 }  # fmt: skip
 
 
-class Asks(Protocol):
-    """The way to the daemon's operations."""
-
-    async def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises NarvalError."""
-
-
 class LinkRequest(NamedTuple):
     """A request of a peer that was let in: whose it is, its headers, and its body."""
 
@@ -79,7 +74,7 @@ class LinkDoor:
 
     def __init__(self, asks: Asks, peers: PeersFile) -> None:
         self._asks, self._peers = asks, peers
-        self._used: dict[str, UsedMinute] = {}
+        self._used = UsedMinute()
         self._under_way: Counter[str] = Counter()
         self._refused = RefusedTokens()
 
@@ -92,7 +87,7 @@ class LinkDoor:
         try:
             answer = await self._answer(scope, receive)
         except RefusedError as refusal:
-            answer = refused(refusal)
+            answer = refused(refusal, _HEADERS)
         await answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
@@ -110,7 +105,7 @@ class LinkDoor:
             raise RefusedError(426, f"{error}.", upgrade="narval") from None
         with self._taking(peer):
             size = self._take(peer, headers)
-            body = await _body(in_time(receive, SENDING), size)
+            body = await body_within(body_of(Request(scope, in_time(receive, SENDING))), size)
             try:
                 asked = LinkRequest(peer, headers, body)
                 return await (self._exchanged(asked) if path == EXCHANGE else self._asked(asked, receive))
@@ -123,18 +118,14 @@ class LinkDoor:
 
     async def _admitted(self, headers: Headers, scope: Scope) -> PeerSettings:
         """The peer whose token a request has. Raises RefusedError, after a pause."""
-        kind, _, token = headers.get("authorization", "").partition(" ")
         try:
             peers = self._peers.current()
         except SettingsError:
             log.error("no peer is let in before etc/peers.toml is mended: narval check")
             raise RefusedError(503, "This home cannot read who its peers are.", retry_after="60") from None
-        digest, owner = token_digest(token.strip()), None
-        for peer in peers.values():
-            if hmac.compare_digest(peer.token_sha256 or "", digest):
-                owner = peer
-        if owner is not None and kind.lower() == "bearer":
-            return owner
+        owner = owner_of(token_of(headers), {name: peer.token_sha256 for name, peer in peers.items()})
+        if owner is not None:
+            return peers[owner]
         await self._refused.pause((scope.get("client") or ("",))[0])
         raise RefusedError(
             401,
@@ -148,21 +139,20 @@ class LinkDoor:
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdecimal() and len(length) < 12):
             raise RefusedError(411, "Expected the length of the body.", connection="close")
-        size, now = int(length), time.monotonic()
+        size = int(length)
         if size > wire.MOST + wire.HEADER:
             raise RefusedError(
                 413, f"Expected at most {wire.MOST:,} bytes, got {size:,}.", connection="close"
             )
-        used = self._used.setdefault(peer.name, UsedMinute())
-        used.forget(now)
-        if len(used) >= peer.requests:
-            why = f"Too many requests: {peer.name} may make {peer.requests:,} a minute."
-        elif len(used) and used.bytes + size > peer.bytes:
-            why = f"Too much: {peer.name} may send {peer.bytes:,} bytes a minute."
-        else:
-            used.add(now, size)
+        most = max(peer.bytes, size)  # one request is taken, however long
+        excess = self._used.take(peer.name, peer.requests, size, most)
+        if excess is None:
             return size
-        raise RefusedError(429, why, retry_after=str(used.until_next(now)), connection="close")
+        if excess.what == "calls":
+            why = f"Too many requests: {peer.name} may make {peer.requests:,} a minute."
+        else:
+            why = f"Too much: {peer.name} may send {peer.bytes:,} bytes a minute."
+        raise RefusedError(429, why, retry_after=str(excess.seconds), connection="close")
 
     @contextmanager
     def _taking(self, peer: PeerSettings) -> Iterator[None]:
@@ -242,11 +232,6 @@ class RefusedTokens:
                 self._pausing -= 1
 
 
-def refused(refusal: RefusedError) -> Response:
-    """The answer to a request that is refused."""
-    return JSONResponse({"error": str(refusal)}, refusal.status, {**_HEADERS, **refusal.headers})
-
-
 def _wait(headers: Headers) -> float:
     """The seconds that an exchange may wait."""
     try:
@@ -284,20 +269,6 @@ async def _each(frames: Iterable[bytes]) -> AsyncIterator[bytes]:
             yield frame
     except RequestError as error:
         yield wire.frame(wire.REPLY, 0, wire.error_form(error), None)
-
-
-async def _body(receive: Receive, size: int) -> bytes:
-    """A body of a size. Raises RefusedError for less, and never reads more."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RefusedError(400, "The request ended before its body did.", connection="close")
-        body += message.get("body", b"")
-        if len(body) > size:
-            raise RefusedError(413, f"Expected {size:,} bytes, got more.", connection="close")
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 async def _gone(receive: Receive) -> None:

@@ -6,29 +6,23 @@ client is known. Bodies, connections, sessions and requests under way are bounde
 
 from __future__ import annotations
 
-import asyncio
-import hmac
-import time
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 
 from narval.core.errors import DaemonGoneError, NarvalError
-from narval.files.mcp_clients import token_digest
 from narval.files.web_settings import WebSettings
+from narval.surfaces.asks import Asks
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, RequestLimits, Scope, Send, in_time
-from narval.surfaces.mcp.resources import Asks, Context
+from narval.surfaces.http.senders import Senders, no_token, refused, token_of
+from narval.surfaces.mcp.resources import Context
 from narval.surfaces.mcp.server import ToolServer
 
 PATH = "/mcp"
 """The one path that is served."""
-
-KNOWN = 1.0
-"""Seconds for which the clients of the home are known without asking again."""
 
 MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of a body."""
@@ -47,7 +41,7 @@ class McpDoor:
     """The application (ASGI) of MCP for the clients of a home."""
 
     def __init__(self, asks: Asks, settings: WebSettings) -> None:
-        self._asks, self._tools = asks, ToolServer(asks, client_of)
+        self._tools, self._clients = ToolServer(asks, client_of), Senders(asks, "mcp_clients", "client")
         hosts = [f"{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         bracketed = f"[{settings.host}]" if ":" in settings.host else settings.host
         hosts += [f"{bracketed}:{settings.port}", *settings.mcp_names]
@@ -61,10 +55,6 @@ class McpDoor:
             session_idle_timeout=IDLE,
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
-        self._clients: dict[str, str] = {}
-        """The names of clients by the digests of their tokens, as they were when asked last."""
-        self._asked = -KNOWN
-        self._asking = asyncio.Lock()
         self._under_way = 0
 
     def end(self) -> None:
@@ -112,32 +102,15 @@ class McpDoor:
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._origins:
             raise RefusedError(403, "This Origin is none of this server.")
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        client = await self._client(token.strip()) if kind.lower() == "bearer" else None
+        try:
+            client = await self._clients.with_token(token_of(headers))
+        except DaemonGoneError:
+            raise RefusedError(503, "No daemon is at work; start it: narval run.", retry_after="10") from None
+        except NarvalError as error:
+            raise RefusedError(503, f"{error}.") from None
         if client is None:
-            message = "Expected the token of a client: Authorization: Bearer TOKEN."
-            raise RefusedError(401, message, www_authenticate="Bearer")
-        return client
-
-    async def _client(self, token: str) -> str | None:
-        """The client with a token, by the files as they were a second ago at most. Raises RefusedError."""
-        async with self._asking:  # once for all who come meanwhile
-            if time.monotonic() - self._asked > KNOWN:
-                try:
-                    rows = await self._asks.ask("mcp_clients")
-                except DaemonGoneError:
-                    raise RefusedError(
-                        503, "No daemon is at work; start it: narval run.", retry_after="10"
-                    ) from None
-                except NarvalError as error:
-                    raise RefusedError(503, f"{error}.") from None
-                self._clients = {row["sha256"]: row["client"] for row in rows if row["sha256"]}
-                self._asked = time.monotonic()
-        digest, client = token_digest(token), None
-        for other, name in self._clients.items():
-            if hmac.compare_digest(other, digest):
-                client = name
-        return client
+            raise no_token("of a client")
+        return str(client["client"])
 
 
 def client_of(ctx: Context) -> str:
@@ -147,5 +120,5 @@ def client_of(ctx: Context) -> str:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: RefusedError) -> None:
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", **refusal.headers}
-    await JSONResponse({"error": str(refusal)}, refusal.status, headers)(scope, receive, send)
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    await refused(refusal, headers)(scope, receive, send)

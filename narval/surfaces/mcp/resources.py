@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import mcp_types as types
@@ -18,6 +18,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from narval.core.errors import NarvalError
+from narval.surfaces.asks import Asks
 
 MOST = 64
 """The subscriptions of a program at a time."""
@@ -29,13 +30,6 @@ PAUSE = 5.0
 """Seconds until a daemon that has gone is asked again."""
 
 Context: TypeAlias = "ServerRequestContext[Any, Any]"
-
-
-class Asks(Protocol):
-    """The way to the daemon's operations."""
-
-    async def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises NarvalError."""
 
 
 TEMPLATES = (

@@ -23,8 +23,9 @@ from mcp.shared.exceptions import MCPError
 from narval import __version__
 from narval.ask.text import json_bytes
 from narval.core.errors import NarvalError
+from narval.surfaces.asks import Asks
 from narval.surfaces.mcp.agreeing import REMEMBERED, Agreements, is_modern
-from narval.surfaces.mcp.resources import Asks, Context, Resources, ask_or_refuse
+from narval.surfaces.mcp.resources import Context, Resources, ask_or_refuse
 from narval.surfaces.mcp.tool_lists import ToolLists
 
 AT_ONCE = 64

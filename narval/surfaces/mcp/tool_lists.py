@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from narval.core.errors import NarvalError
-from narval.surfaces.mcp.resources import Asks, changes_of
+from narval.surfaces.asks import Asks
+from narval.surfaces.mcp.resources import changes_of
 
 MOST = 64
 """The lists that are followed at a time; the oldest may be of a session that has gone."""

@@ -18,7 +18,7 @@ from narval.core.elements.control_elements import CONTROLS, STARTING
 from narval.core.elements.element import Element, Origin, Tree, identity, parse
 from narval.core.engines.registry import is_beside, runnable
 from narval.core.kinds import KINDS
-from narval.files.agents.webhooks import ORIGIN as HOOK
+from narval.files.agents.senders import HOOK_ORIGIN as HOOK
 from narval.store.batch import KeptElement, MarkRow, RunRow
 from narval.trials.past.answers import Answers
 from narval.trials.past.stores import PastStores

@@ -14,9 +14,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from narval.files.agents.callers import CALLER_READERS, CALLERS, Caller
+from narval.files.agents.senders import (
+    CALLER_READERS,
+    CALLERS,
+    HOOK_READERS,
+    HOOKS,
+    Caller,
+    Webhook,
+)
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
-from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
 from narval.files.outside.chats import CHAT_READERS, CHATS, ChatSettings
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, MCP_READERS, McpServer

@@ -283,7 +283,7 @@ def test_a_body_that_is_slow_to_arrive_holds_no_place(daemon: FakeDaemon) -> Non
         answer = await hooks.take(call(whole()))
         more.set()
         await asyncio.gather(*slow)
-        return answer.status
+        return answer.status_code
 
     assert asyncio.run(asyncio.wait_for(run(), 60)) == 202
 

@@ -1,0 +1,112 @@
+"""Senders: the tables `[hooks.NAME]` and `[callers.NAME]` of the settings, each a program elsewhere that has
+a token of its own: a webhook adds elements, a caller calls by HTTP.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from narval.core.agent_name import CALLER
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.reserved import check_name
+from narval.core.errors import ElementError
+from narval.files.tokens import read_digest, same_tokens
+from narval.files.toml import Reader, TomlFile, count, readers_of, size_up_to
+
+HOOKS, CALLERS = "hooks", "callers"
+"""The tables of the settings that have them."""
+
+HOOK_ORIGIN = "hook/"
+"""The start of the origin of an element that came by a webhook, before the name of that."""
+
+CALL_ORIGIN = "call/"
+"""The start of the facts of a store about calls by HTTP, before the name of the caller."""
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", value):
+        raise ValueError("a name of a to z, digits and -, a letter first")
+    return value
+
+
+def _element(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", value):
+        raise ValueError("the name of an element, such as build")
+    try:
+        check_name(f"<{value}/>".encode())
+    except ElementError as error:
+        raise ValueError(f"the name of an element from outside ({error})") from None
+    if value in CONTROLS:
+        raise ValueError("the name of an element from outside, none that narval obeys")
+    return value
+
+
+class Sender(msgspec.Struct, frozen=True, kw_only=True):
+    """A program elsewhere that sends something here."""
+
+    name: str
+    sha256: Annotated[str, read_digest]
+    """The SHA-256 of its token, in hex."""
+    bytes: Annotated[int, size_up_to("1M")] = 64 * 1024
+    """The most bytes of a body."""
+    calls: Annotated[int, count(6_000)] = 60
+    """The calls that are taken in a minute."""
+
+
+class Webhook(Sender, frozen=True, kw_only=True):
+    """A webhook."""
+
+    element: Annotated[str, _element]
+    """The name of the elements that it gives."""
+
+
+class Caller(Sender, frozen=True, kw_only=True):
+    """A program that calls by HTTP what an agent offers to it."""
+
+    @property
+    def person(self) -> str:
+        """The name in `offers`, under which what it does is recorded, and the label of what it gives."""
+        return f"{CALLER}{self.name}"
+
+
+HOOK_READERS, CALLER_READERS = readers_of(Webhook), readers_of(Caller)
+"""The readers of a webhook, and of a caller."""
+
+Kind = TypeVar("Kind", bound=Sender)
+
+
+def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
+    """The webhooks of a file of settings; what is wrong is noted there."""
+    needed = {"sha256": "sha256 (of its token)", "element": "element"}
+    return _senders(file, HOOKS, Webhook, HOOK_READERS, "build", needed)
+
+
+def read_callers(file: TomlFile) -> Mapping[str, Caller]:
+    """The callers of a file of settings; what is wrong is noted there."""
+    callers = _senders(file, CALLERS, Caller, CALLER_READERS, "shop", {"sha256": "sha256 (of its token)"})
+    for name, _ in same_tokens({name: caller.sha256 for name, caller in callers.items()}):
+        file.note((CALLERS, name, "sha256"), f"callers.{name}.sha256: expected a token of its own")
+    return callers
+
+
+def _senders(
+    file: TomlFile,
+    table: str,
+    kind: type[Kind],
+    readers: Mapping[str, Reader],
+    example: str,
+    needed: Mapping[str, str],
+) -> Mapping[str, Kind]:
+    """The senders of a table, by name; `needed` has the words for the keys without which there is none."""
+    senders: dict[str, Kind] = {}
+    for name, values in file.named(table, readers, example, _name):
+        if needed.keys() <= values.keys():
+            senders[name] = kind(name=name, **values)
+        else:
+            file.note((table, name), f"{table}.{name}: expected {' and '.join(needed.values())}")
+    return MappingProxyType(senders)

@@ -1,0 +1,131 @@
+"""Senders: programs elsewhere that send with a token of their own, each within its limits.
+
+No cookie is read of them. The token is looked at before the body is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from narval.core.errors import DaemonGoneError, ElementError, NarvalError, NotOfferedError
+from narval.files.tokens import owner_of
+from narval.surfaces.asks import Asks
+from narval.surfaces.http.guard import ADMITTED, RefusedError
+from narval.surfaces.http.hook_bodies import BodyError
+from narval.system.minute import UsedMinute
+
+KNOWN = 1.0
+"""Seconds for which the senders of the home are known without asking again."""
+
+Sender = dict[str, Any]
+"""A sender as an operation lists it."""
+
+
+class Senders:
+    """The senders that an operation lists, each with `sha256` of its token, and its `calls` in a minute.
+
+    `key` is that of their names.
+    """
+
+    def __init__(
+        self, asks: Asks, operation: str, key: str, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._asks, self._operation, self._key, self._seconds = asks, operation, key, seconds
+        self.known: dict[str, Sender] = {}
+        """The senders that were listed last, by name."""
+        self._listed: float | None = None
+        self._used = UsedMinute(seconds)
+        self._asking = asyncio.Lock()
+
+    async def all(self) -> dict[str, Sender]:
+        """The senders by name, as they were a second ago at most. Raises NarvalError."""
+        async with self._asking:  # once for all who come meanwhile
+            now = self._seconds()
+            if self._listed is None or now - self._listed > KNOWN:
+                self.known = {one[self._key]: one for one in await self._asks.ask(self._operation)}
+                self._listed = now
+            return self.known
+
+    async def with_token(self, token: str) -> Sender | None:
+        """The sender whose token it is. Raises NarvalError."""
+        senders = await self.all()
+        name = owner_of(token, {name: one["sha256"] for name, one in senders.items()})
+        return senders[name] if name is not None else None
+
+    def take(self, sender: Sender, limit: str) -> None:
+        """Count a call. Raises RefusedError where there were as many in the last minute as `limit` says."""
+        excess = self._used.take(sender[self._key], sender["calls"])
+        if excess is not None:
+            sentence = f"Too many calls: {limit} {sender['calls']} a minute."
+            raise RefusedError(429, sentence, retry_after=str(excess.seconds))
+
+
+# --- a request ----------------------------------------------------------------------------------------------
+
+
+def token_of(headers: Mapping[str, str]) -> str:
+    """The token in the headers of a request; "" where there is none."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def media_type_of(request: Request) -> str:
+    """The media type of a body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def body_of(request: Request) -> AsyncIterator[bytes]:
+    """The body of a request that has shown a token. Raises RefusedError where it comes too late."""
+    request.scope[ADMITTED] = True
+    try:
+        async for piece in request.stream():
+            yield piece
+    except ClientDisconnect:
+        raise RefusedError(400, "The request ended before its body did.", connection="close") from None
+
+
+async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
+    """The bytes of a body. Raises RefusedError for more than `most`, of which no more is read."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > most:
+            raise RefusedError(413, f"Expected at most {most:,} bytes.", connection="close")
+    return bytes(body)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+_STATUSES: Mapping[type[Exception], int] = {BodyError: 400, NotOfferedError: 403, ElementError: 422}
+
+
+def no_token(of: str) -> RefusedError:
+    """The refusal of a request without the token that it needs."""
+    needed = f"Expected the token {of}: Authorization: Bearer TOKEN."
+    return RefusedError(401, needed, www_authenticate="Bearer")
+
+
+def refusal_of(
+    error: RefusedError | BodyError | NarvalError, *, then: str = "", other: int = 400
+) -> RefusedError:
+    """The refusal that an error is. `then` follows what is to be done without a daemon, `other` is the status
+    of what has none of its own.
+    """
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, DaemonGoneError):
+        sentence = f"No daemon is at work; start it (narval run){then}."
+        return RefusedError(503, sentence, retry_after="10")
+    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), other)
+    return RefusedError(status, f"{error}.")
+
+
+def refused(refusal: RefusedError, headers: Mapping[str, str] = {}) -> Response:
+    """The response to what is refused, with these headers and its own."""
+    return JSONResponse({"error": str(refusal)}, refusal.status, {**headers, **refusal.headers})
