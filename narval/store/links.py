@@ -25,6 +25,11 @@ RESTORED = "restored"
 the last message of each sender here, by its id, as it was there.
 """
 
+SENT = "sent"
+"""The scope of results whose keys are the ids of the latest messages that the peer has taken and has not
+answered, each with its kind and its receiver there.
+"""
+
 INCARNATION = "incarnation"
 """The fact that has the incarnation of the store once a backup was put back; before, the row's id is it."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -27,6 +26,7 @@ from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.links.frame import Frame, Message, Standing, decode, encode
 from narval.daemon.links.passing_on import PassingOn
 from narval.daemon.links.protocol import LinkFaultError, LinkState, Met
+from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import Envelope, unseal
 from narval.daemon.messages.mailbox import Mailbox
@@ -106,15 +106,14 @@ class LinkMailbox(Mailbox):
         """The reason why the peer could not be asked last; "" once it is heard of."""
         self.heard_at: float | None = None
         """The moment at which the peer was last heard of in this activation."""
-        self._passing_on = PassingOn(self.peer, row, home, outbox, office, self._has_room)
+        self._sent = SentMessages(store)
+        self._passing_on = PassingOn(self.peer, row, home, outbox, office, self._sent, self._has_room)
         self._names: dict[str, str] = {}
         """The names of the senders there, by id."""
         self._numbers: dict[str, int] = {}
         """The numbers of the agents here that have sent, by id."""
         self._last: dict[int, int] = {}
         """The number of the last message of each of them that is here, or was."""
-        self._rows: dict[str, deque[MessageRow]] = {}
-        """The messages that the peer has not taken, by the id of their sender."""
         self._changed: asyncio.Event | None = None
         self._is_closed = False
 
@@ -123,6 +122,7 @@ class LinkMailbox(Mailbox):
     def open(self) -> None:
         """Have messages from now on, and those that wait. Raises StoreError, UnreadableError."""
         self.state = self._restored()
+        self._sent.restore()
         for waiting in self._office.begin(self):
             self.put(waiting)
 
@@ -171,7 +171,7 @@ class LinkMailbox(Mailbox):
             envelope = Envelope("", ids.get(row.sender, self._row.id), to="unreadable")
             row = row._replace(kind="unreadable")
         self._numbers[envelope.sender_id] = row.sender
-        self._rows.setdefault(envelope.sender_id, deque()).append(row)
+        self._sent.put(envelope.sender_id, row, envelope.to)
         self.state.out.put(_to_send(row, envelope))
         self._ring()
         return True
@@ -183,7 +183,7 @@ class LinkMailbox(Mailbox):
     @property
     def keeps_active(self) -> bool:
         """True while messages wait that the peer has not taken."""
-        return bool(self._rows)
+        return bool(self._sent)
 
     def cannot_ask(self, why: str) -> None:
         """Note why the peer cannot be asked, until it is heard of."""
@@ -255,7 +255,7 @@ class LinkMailbox(Mailbox):
             )
         for sender_id, number in heard.dropped.items():
             turn.transaction.batch.taken.append(TakenRow(self.number, self._numbers[sender_id], number))
-            record.taken.extend(self._dropped(sender_id, number))
+            record.taken.extend(self._sent.taken(turn, sender_id, number))
         for message in heard.messages:
             if not self.state.may_take(message):
                 continue
@@ -267,14 +267,6 @@ class LinkMailbox(Mailbox):
             self._names[id] = names.get(id, "")
             results.append(ResultRow(LINK, id, turn.at, _encode((number, self._names[id]))))
         return None
-
-    def _dropped(self, sender_id: str, number: int) -> Iterable[MessageRow]:
-        """The messages of a sender up to a number, which are kept no more."""
-        rows = self._rows.get(sender_id)
-        while rows and rows[0].number <= number:
-            yield rows.popleft()
-        if rows is not None and not rows:
-            del self._rows[sender_id]
 
     def _recorded(self, record: FrameRecord, result: object, error: BaseException | None) -> None:
         """Go on once a frame is recorded."""

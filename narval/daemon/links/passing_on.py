@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -14,7 +15,8 @@ from narval.core.elements.error_element import make_error
 from narval.core.errors import UnreadableError
 from narval.daemon.links.arriving import PEER_RESTORED, arrived, fitted
 from narval.daemon.links.frame import Message
-from narval.daemon.links.protocol import Difference, LinkState
+from narval.daemon.links.protocol import Difference, LinkState, Met
+from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.contract import Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
 from narval.daemon.messages.outbox import Outbox
@@ -27,6 +29,9 @@ log = logging.getLogger("narval.links")
 
 ANSWERS = (UNDELIVERED, RECEIPT, RETURNED)
 """Kinds of messages that answer one, whose id they have."""
+
+MOST_OF_BACKUP = 2
+"""The differences of a sender as a link begins: what is lost, and what comes again."""
 
 
 class PassingOn:
@@ -42,10 +47,13 @@ class PassingOn:
         home: str,
         outbox: Outbox,
         office: PostOffice,
+        sent: SentMessages,
         freed: Callable[[str], None],
     ) -> None:
         self._peer, self._row, self._home = peer, row, home
-        self._outbox, self._office, self._freed = outbox, office, freed
+        self._outbox, self._office, self._sent, self._freed = outbox, office, sent, freed
+        self._of_backups: Counter[tuple[Met, str]] = Counter()
+        """The notices of a backup that was put back, as the link has begun, by the id of who is told."""
 
     def take(self, turn: Turn, state: LinkState, link: str, message: Message) -> bool:
         """Send a message on to its receiver here; `link` is the id that the peer has given the link.
@@ -58,7 +66,7 @@ class PassingOn:
         if message.kind in ANSWERS:
             asking = message.id.partition(".")[0]
             receiver = self._office.find_same(message.to, asking)
-            if receiver is None or not state.out.sent.get(asking):
+            if receiver is None or not self._is_expected(state, asking, message):
                 return True  # who asked is not there any more, or has never asked
         elif (refusal := self._refusal(message)) is not None:
             self._give_back(turn, message, refusal)
@@ -80,8 +88,22 @@ class PassingOn:
             free = partial(self._freed, sender_id)
             self._office.room.wait(receiver.agent, self._row.agent, f"link.{sender_id}", free)
             return False
+        if _is_of_backup(message):
+            self._of_backups[state.met, receiver.id] += 1
+        elif message.kind in (UNDELIVERED, RETURNED) and self._sent.may_be_answered(message.id):
+            self._sent.answered(turn, message.id)
         self._outbox.pass_on(turn, receiver, message.kind, message.id, envelope, data, message.until)
         return True
+
+    def _is_expected(self, state: LinkState, asking: str, message: Message) -> bool:
+        """True of an answer to an agent here, by its id, that may come. Who is told knows what it waits for;
+        that nobody takes a message it is told whether it waits or not, so that counts once for each.
+        """
+        if message.kind != UNDELIVERED:
+            return bool(state.out.sent.get(asking))
+        if _is_of_backup(message):
+            return self._of_backups[state.met, asking] < MOST_OF_BACKUP
+        return self._sent.may_be_answered(message.id)
 
     def report(self, turn: Turn, difference: Difference, name: str) -> None:
         """Tell the home's own agent, and the sender there, whose `name` it is, what a backup has lost."""
@@ -141,3 +163,9 @@ class PassingOn:
     def _there(self, name: str) -> AgentRow:
         """The row by which an agent of the peer is written to."""
         return self._row._replace(name=f"{name}{AT}{self._peer}")
+
+
+def _is_of_backup(message: Message) -> bool:
+    """True of a notice of what a backup that was put back has lost."""
+    is_told = message.kind == UNDELIVERED and not message.sender
+    return is_told and message.id.partition(".")[2].startswith(f"{PEER_RESTORED}-")

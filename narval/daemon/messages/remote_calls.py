@@ -238,7 +238,8 @@ class RemoteCalls:
     def notify_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
         """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
-        for waiting, id in asked:
+        for waiting, key in asked:
+            id = key.partition(AT)[0]
             caller = self._office.find_same(waiting, id.partition(".")[0])
             if caller is not None:
                 self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from narval.core.errors import RequestError
-from narval.daemon.links.frame import decode, encode
+from narval.daemon.links.frame import Message, decode, encode
 from narval.daemon.messages.envelope import seal, unseal
 from narval.files.check import check_home
 from narval.store.backups.backup import back_up
@@ -192,6 +193,50 @@ async def test_G40_an_error_of_another_type_tells_of_no_message(homes: TwoHomes)
 
 
 @in_a_loop
+async def test_G40_that_nobody_takes_a_message_counts_once_and_of_one_that_was_sent(homes: TwoHomes) -> None:
+    await homes.open()
+    [id] = await homes.send("home", "nobody@office", "<order/>")
+    frame, answers = await homes.frame("home"), list[Message]()
+    while not answers:
+        answer = decode(await homes.frame("office", frame))
+        answers = [replace(of, number=of.number + n, id=said) for of in answer.messages
+                   for n, said in enumerate((f"{id}0", id, f"{id}1", id))]  # fmt: skip
+        frame = await homes.frame("home", encode(replace(answer, messages=tuple(answers))))
+    assert [of.kind for of in answers] == ["undelivered"] * 4
+    assert len(await homes.memory("home", "error")) == 1
+    await homes.close()
+
+
+@in_a_loop
+async def test_G40_that_nobody_takes_a_message_is_believed_after_a_restart_too(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.ask("office", "suspend", name="shop")
+    await homes.send("home", "shop@office", "<secret/>")
+    await homes.exchange()
+    assert await homes.ask("home", "letters") == []
+    await homes.close("home")
+    await homes.open("home")
+    await homes.ask("office", "resume", name="shop")
+    await homes.exchange()
+    assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
+    await homes.close()
+
+
+@in_a_loop
+async def test_G35_a_call_ends_with_the_agent_of_the_peer_that_is_removed(homes: TwoHomes) -> None:
+    await homes.open()
+    run = (await homes.ask("home", "start", name="m.hangs"))["eid"]
+    await homes.exchange()
+    shutil.rmtree(homes.scenes["office"].home.path / "agents/shop")
+    await homes.daemons["office"].files.reload()
+    await homes.ask("office", "remove_agent", name="shop", now=True)
+    await homes.exchange()
+    shown = await homes.ask("home", "show", run=run)
+    assert (shown["state"], shown["error"]["type"]) == ("failed", "undelivered")
+    await homes.close()
+
+
+@in_a_loop
 async def test_G40_without_a_rule_nothing_comes_from_another_home(homes: TwoHomes) -> None:
     await homes.open()
     await homes.send("home", "narval@office", "<order/>")
@@ -311,6 +356,28 @@ async def test_G37_why_says_what_the_link_with_the_peer_waits_for(homes: TwoHome
     await homes.exchange()
     [wait] = (await homes.ask("home", "why", run=run))["waiting"]
     assert (wait["calls"][0]["at"]["state"], wait["calls"][0]["at"]["link"]) == ("there", "connected")
+    await homes.close()
+
+
+@in_a_loop
+async def test_links_says_when_a_peer_that_asks_this_home_has_gone(homes: TwoHomes) -> None:
+    await homes.open()
+    office, told = homes.scenes["office"].clock, "home asks this home, and has not for a minute"
+
+    async def link() -> tuple[str, bool]:
+        [row] = await homes.ask("office", "links")
+        return row["state"], (row["why"] or "").startswith(told)
+
+    assert await link() == ("idle", True)
+    await homes.exchange()
+    office.advance(60.0)
+    assert await link() == ("connected", False)
+    office.advance(1.0)
+    assert await link() == ("idle", True)
+    await homes.send("office", "narval@home", "<order/>")
+    assert await link() == ("waiting", True)
+    await homes.exchange()
+    assert await link() == ("connected", False)
     await homes.close()
 
 
