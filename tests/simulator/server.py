@@ -13,6 +13,7 @@ from threading import RLock
 from time import time
 from typing import NamedTuple
 
+from narval.core.agent_name import stands_for_peer
 from narval.core.errors import ElsewhereError, FencedError, SettingsError
 from narval.store.batch import (
     ACTIVE,
@@ -215,7 +216,7 @@ class Server:
         rows = tuple(row._replace(agents=owners.count(row.daemon)) for row in there)
         waiting = {row.agent for row in self.tables.letters.waiting()}
         mail = frozenset(number for number in waiting if self.lease(number).owner == daemon)
-        free = self._free(daemon, held, self._over(daemon))
+        free = self._free(daemon, held, over=self._over(daemon))
         unknown = sum(self.lease(row.agent).owner == daemon for row in free)
         return Beat(now, rows, mail, tuple(sorted(self.published.items())), len(free), unknown)
 
@@ -247,7 +248,7 @@ class Server:
             has_work = row.state == ACTIVE or row.agent in mail or (row.wake_at or now) < now
             return row.agent not in mine, not has_work or row.state == SUSPENDED, row.agent
 
-        free = [row for row in self._free(daemon, held) if name in (None, row.name)]
+        free = [row for row in self._free(daemon, held, name or "") if name in (None, row.name)]
         mine = {row.agent for row in free if self.lease(row.agent).owner == daemon}
         taken = [(row, self.hold(daemon, row.agent)) for row in sorted(free, key=rank)[:most]]
         return [(Taken(row, mark.epoch, row.agent in mine), mark) for row, mark in taken]
@@ -257,7 +258,9 @@ class Server:
         now = self.now()
         return [row.daemon for row in self.daemons.values() if row.until <= now and row.daemon != daemon]
 
-    def _free(self, daemon: int, held: Container[int], over: Iterable[int] = ()) -> list[AgentRow]:
+    def _free(
+        self, daemon: int, held: Container[int], name: str = "", over: Iterable[int] = ()
+    ) -> list[AgentRow]:
         """The agents that a daemon may have, which are nobody's, or of one whose time is `over`."""
         home, owners = self.daemons[daemon].home, (None, daemon, *over)
         return [
@@ -265,7 +268,7 @@ class Server:
             for row in self.tables.agents()
             if row.agent not in held
             and self.lease(row.agent).owner in owners
-            and self.lease(row.agent).home in ("", home)
+            and self.lease(row.agent).home in ("", home, *((name,) if stands_for_peer(name) else ()))
         ]
 
     def pin(self, daemon: int, agent: int, home: str) -> None:

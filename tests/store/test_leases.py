@@ -25,6 +25,7 @@ ADA, BOB, CLEO, DAN = (
     AgentRow(10 + number, f"{number:032x}", name, PASSIVE)
     for number, name in enumerate(("ada", "bob", "cleo", "dan"))
 )
+OFFICE = AgentRow(20, "f" * 32, "@office")
 
 
 def with_agents(shared: Shared, *rows: AgentRow) -> Member:
@@ -374,6 +375,18 @@ def test_an_agent_with_files_stays_with_the_home_that_has_them(shared: Shared) -
     assert {taken.row for taken in barn.leases.take()} == {ADA}
     with pytest.raises(FencedError):
         attic.leases.pin(ADA.agent, "attic")
+
+
+def test_the_row_of_a_peer_is_claimed_by_its_name_alone(shared: Shared) -> None:
+    attic, barn = with_agents(shared, OFFICE), Member(shared, "barn")
+    attic.leases.pin(OFFICE.agent, OFFICE.name)
+    assert barn.leases.claim(OFFICE.name) is None
+    attic.leases.give([OFFICE.agent])
+    assert (attic.leases.take(), barn.leases.take()) == ([], [])
+    taken = barn.leases.claim(OFFICE.name)
+    assert taken is not None
+    assert taken.row == OFFICE
+    assert OFFICE.agent in barn.leases.pinned()
 
 
 def test_the_own_agent_of_a_home_waits_for_it(shared: Shared) -> None:

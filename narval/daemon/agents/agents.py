@@ -114,13 +114,14 @@ class Agents:
 
     async def pinned(self, name: str) -> AgentRow | None:
         """An agent that has its files in this home, and may be at work at no other; None where there is none
-        of that name. Raises ElsewhereError.
+        of that name. The row of a peer may be at work where the peer is asked for. Raises ElsewhereError.
         """
         leases = self._store.leases
         if leases is not None and (found := await self._elsewhere(name)) is not None:
             raise found[1]
         if (row := self.rows.get(name)) is not None and leases is not None:
-            await asyncio.to_thread(leases.pin, row.agent, self.rows.own_name())
+            home = name if stands_for_peer(name) else self.rows.own_name()
+            await asyncio.to_thread(leases.pin, row.agent, home)
         return row
 
     async def _elsewhere(self, name: str) -> tuple[AgentRow, ElsewhereError] | None:

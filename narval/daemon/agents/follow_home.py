@@ -23,7 +23,8 @@ log = logging.getLogger("narval.links")
 class PeerRows:
     """Makes the row of a peer that comes, and removes that of one that goes, with what waits for it.
 
-    Where daemons share a store, a row stays with the home whose file names the peer.
+    Where daemons share a store, a row is at work at one of those whose file names the peer: when that is
+    gone, at the first other one that is asked to exchange something.
     """
 
     def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:

@@ -101,7 +101,7 @@ WITH taken AS (
     UPDATE leases SET owner = %(me)s, epoch = epoch + 1, given = false WHERE ctid = ANY(ARRAY(
         SELECT free.place FROM unnest(%(agents)s::bigint[]) asked (agent), LATERAL (
             SELECT l.ctid AS place FROM leases l
-                WHERE l.agent = asked.agent AND l.home IN ('', %(home)s) AND (
+                WHERE l.agent = asked.agent AND l.home IN ('', %(home)s, %(peer)s) AND (
                     l.owner IS NULL OR l.owner = %(me)s
                     OR NOT EXISTS (SELECT FROM daemons d WHERE d.daemon = l.owner))
                 FOR UPDATE OF l SKIP LOCKED) free))

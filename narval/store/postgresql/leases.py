@@ -154,7 +154,9 @@ class Leases(Protocol):
         """
 
     def claim(self, name: str) -> Taken | None:
-        """Take the agent of a name if `take` would. None where it may not, or there is none."""
+        """Take the agent of a name if `take` would, and the row of a peer that is pinned to its own name.
+        None where it may not, or there is none.
+        """
 
     def make(self, name: str, state: str) -> Taken | None:
         """Make a new agent, which it holds, in a state. None where there is one of that name."""

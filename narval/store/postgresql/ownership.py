@@ -15,6 +15,7 @@ from typing import Any
 
 from psycopg import Connection, Error
 
+from narval.core.agent_name import stands_for_peer
 from narval.core.errors import ElsewhereError, InternalError, SettingsError
 from narval.store.batch import ACTIVE, HOME_AGENT, STORE, AgentRow, new_agent
 from narval.store.postgresql import lease_statements as statements
@@ -186,7 +187,8 @@ class ServerLeases(Leases):
             rows, given = list[Any](), frozenset(self._given(connection, most))
             for agents in self._to_take(connection, most, given, name):
                 unknown = [agent for agent in agents if agent not in self.marks][: most - len(rows)]
-                asked = {"me": self.daemon, "home": self._home, "agents": unknown}
+                peer = name if name is not None and stands_for_peer(name) else ""
+                asked = {"me": self.daemon, "home": self._home, "peer": peer, "agents": unknown}
                 rows += connection.execute(statements.TAKE.encode(), asked).fetchall()
                 if len(rows) == most:
                     break
