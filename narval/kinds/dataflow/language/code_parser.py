@@ -5,25 +5,20 @@ The module has been imported already; its source gives every fault its line and 
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Literal
 
-import msgspec
 from lxml import etree
 
+from narval.core.definitions.reading.code import CodeMaker
 from narval.core.definitions.reading.python import (
     RUNS,
-    declarations,
-    definition_of,
     first_paragraph,
-    is_needed,
     misplaced_run,
     writable,
 )
-from narval.core.definitions.reading.vocabulary import identifier
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.kinds.dataflow.language.bundle import declaration_of
@@ -38,27 +33,13 @@ from narval.kinds.dataflow.language.syntax import OperatorSyntax
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[DataflowCode], list[Fault]]:
     """The code that a file of a module declares for dataflows, in its order, and all its faults."""
-    maker = _DataflowCodeMaker(source, group)
-    for variable, value, declaration in declarations(module, DATAFLOW_CODE, DataflowDeclaration):
-        maker.declared(variable, value, declaration)
-    return sorted(maker.found, key=lambda code: code.line), sorted(set(maker.faults))
+    return _DataflowCodeMaker(source, group).read(module, DATAFLOW_CODE, DataflowDeclaration)
 
 
-class _DataflowCodeMaker:
-    """Makes code of declarations, and checks what can be kept."""
-
-    def __init__(self, source: Source, group: str) -> None:
-        self._source, self._group = source, group
-        self._place = (1, 1)
-        self._word = ""
-        self.found: list[DataflowCode] = []
-        self.faults: list[Fault] = []
-
-    def declared(self, variable: str, value: Any, declaration: DataflowDeclaration) -> None:
-        """Make the code of one declaration, or note its faults."""
-        self._place, _ = definition_of(self._source, variable, value)
+class _DataflowCodeMaker(CodeMaker[DataflowCode, DataflowDeclaration]):
+    def _make(self, variable: str, value: Any, declaration: DataflowDeclaration) -> None:
         self._word = f"@{declaration.kind}"
-        before = len(self.faults)
+        before = len(self._faults)
         name = variable if declaration.name is None else declaration.name
         self._name(name, declaration)
         is_class = isinstance(value, type)
@@ -66,7 +47,7 @@ class _DataflowCodeMaker:
             self._fault(f"expected a function, found {value!r:.80}")
         operator = self._operator(name, value, declaration) if declaration.kind == "operator" else None
         attributes = self._attributes(declaration)
-        if len(self.faults) > before:
+        if len(self._faults) > before:
             return
         description = writable(first_paragraph(value))
         code = DataflowCode(
@@ -82,22 +63,14 @@ class _DataflowCodeMaker:
             path=self._source.path,
             line=self._place[0],
         )
-        xml = _render(code)
-        digest = hashlib.sha256(self._source.digest.encode() + xml).hexdigest()
-        self.found.append(msgspec.structs.replace(code, xml=xml, digest=digest))
-
-    def _fault(self, message: str) -> None:
-        self.faults.append(self._source.fault(f"{self._word}: {message}", *self._place))
+        self._keep(code, _render(code))
 
     def _name(self, name: Any, declaration: DataflowDeclaration) -> None:
-        try:
-            identifier(name)
-        except (TypeError, ValueError):
-            self._fault(f"expected a name without blanks, found {name!r:.80}")
+        if not self._is_name(name):
             return
         if declaration.kind == "operator" and (known := named(name)) is not None:
             self._fault(f"narval has the operator {known.signature}; expected another name")
-        if any((code.kind, code.name.lower()) == (declaration.kind, name.lower()) for code in self.found):
+        if any((code.kind, code.name.lower()) == (declaration.kind, name.lower()) for code in self._made):
             self._fault(f"expected a new name, found {name!r} again")
 
     def _operator(self, name: Any, value: Any, declaration: DataflowDeclaration) -> Operator | None:
@@ -127,13 +100,7 @@ class _DataflowCodeMaker:
         """Check that a class has the methods that its ports need, and is made without arguments (T57)."""
         if not isinstance(value, type):
             return
-        try:
-            parameters = list(inspect.signature(value).parameters.values())
-        except (TypeError, ValueError):
-            parameters = []
-        needed = [parameter.name for parameter in parameters if is_needed(parameter)]
-        if needed:
-            self._fault(f"expected a class that is made without arguments, but it needs {', '.join(needed)}")
+        self._check_made_alone(value)
         for port in operator.inputs:
             if port.type == STREAM and not callable(getattr(value, f"on_{port.name}", None)):
                 self._fault(f"expected a method on_{port.name}, which is given the tuples of {port.name}")

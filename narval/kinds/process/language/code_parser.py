@@ -5,25 +5,20 @@ The module has been imported already; its source gives every fault its line and 
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 from lxml import etree
-from msgspec.structs import replace
 
+from narval.core.definitions.reading.code import CodeMaker
 from narval.core.definitions.reading.python import (
     RUNS,
-    declarations,
-    definition_of,
     first_paragraph,
-    is_needed,
     misplaced_run,
     writable,
 )
-from narval.core.definitions.reading.vocabulary import identifier
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.kinds.process.language.code import (
@@ -49,42 +44,25 @@ _METHOD = {"join": "join", "listener": "notify"}
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Code], list[Fault]]:
     """The code that a file of a module declares for processes, in its order, and all its faults."""
-    maker = _CodeMaker(source, group)
-    for variable, value, declaration in declarations(module, DECLARATION, CodeDeclaration):
-        maker.declared(variable, value, declaration)
-    return sorted(maker.found, key=lambda code: code.line), sorted(set(maker.faults))
+    return _ProcessCodeMaker(source, group).read(module, DECLARATION, CodeDeclaration)
 
 
-class _CodeMaker:
-    """Makes code of declarations, and checks what can be kept."""
-
-    def __init__(self, source: Source, group: str) -> None:
-        self._source, self._group = source, group
-        self._place = (1, 1)
-        self._word = ""
-        self.found: list[Code] = []
-        self.faults: list[Fault] = []
-
-    def declared(self, variable: str, value: Any, declaration: CodeDeclaration) -> None:
-        """Make the code of one declaration, or note its faults."""
-        self._place, _ = definition_of(self._source, variable, value)
+class _ProcessCodeMaker(CodeMaker[Code, CodeDeclaration]):
+    def _make(self, variable: str, value: Any, declaration: CodeDeclaration) -> None:
         self._word = f"@{declaration.kind.replace('-', '_')}"
         name = variable if declaration.name is None else declaration.name
-        try:
-            identifier(name)
-        except (TypeError, ValueError):
-            self._fault(f"expected a name without blanks, found {name!r:.80}")
+        if not self._is_name(name):
             return
         if declaration.kind == "node-type" and name in BUILT_IN:
             self._fault(f"narval has nodes of type {name!r} itself; expected another name")
             return
-        if any((code.kind, code.name) == (declaration.kind, name) for code in self.found):
+        if any((code.kind, code.name) == (declaration.kind, name) for code in self._made):
             self._fault(f"expected a new name, found {name!r} again")
-        before = len(self.faults)
+        before = len(self._faults)
         hooks, properties = self._shape(value, declaration)
         where = self._where(value, declaration)
         mask = self._mask(declaration)
-        if len(self.faults) > before:
+        if len(self._faults) > before:
             return
         description = writable(first_paragraph(value))
         code = Code(
@@ -103,12 +81,7 @@ class _CodeMaker:
             path=self._source.path,
             line=self._place[0],
         )
-        xml = _render(code, declaration.runs)
-        digest = hashlib.sha256(self._source.digest.encode() + xml).hexdigest()
-        self.found.append(replace(code, xml=xml, digest=digest))
-
-    def _fault(self, message: str) -> None:
-        self.faults.append(self._source.fault(f"{self._word}: {message}", *self._place))
+        self._keep(code, _render(code, declaration.runs))
 
     def _shape(self, value: Any, declaration: CodeDeclaration) -> tuple[frozenset[str], Mapping[str, Any]]:
         """Check the shape that its kind needs; return the hooks and properties of a node type."""
@@ -116,7 +89,7 @@ class _CodeMaker:
             return self._node_type(value)
         method = _METHOD.get(declaration.kind)
         if isinstance(value, type) and method is not None:
-            self._is_made_alone(value)
+            self._check_made_alone(value)
             if not callable(getattr(value, method, None)):
                 self._fault(f"expected the class to have a method {method!r}")
             else:
@@ -131,7 +104,7 @@ class _CodeMaker:
         if not isinstance(value, type):
             self._fault(f"expected a class, found {value!r:.80}")
             return frozenset(), {}
-        self._is_made_alone(value)
+        self._check_made_alone(value)
         hooks = frozenset(name for name in HOOKS if callable(getattr(value, name, None)))
         for name in sorted(hooks):
             self._takes_one(getattr(value, name), f"the method {name!r}", 2)
@@ -150,15 +123,6 @@ class _CodeMaker:
                 type_name = getattr(type_, "__name__", type_)
                 self._fault(f"the property {name!r}: no text can become {type_name}; give it from_text")
         return hooks, properties
-
-    def _is_made_alone(self, value: type) -> None:
-        try:
-            parameters = inspect.signature(value).parameters.values()
-        except (TypeError, ValueError):
-            return
-        needed = [parameter.name for parameter in parameters if is_needed(parameter)]
-        if needed:
-            self._fault(f"expected a class that is made without arguments, but it needs {', '.join(needed)}")
 
     def _takes_one(self, function: Callable[..., Any], what: str, count: int) -> None:
         """Check that a function can be called with one thing (a method: itself besides)."""
