@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.asking_person import is_owner
 from narval.ask.definitions.altering import altered
+from narval.ask.definitions.telling import differences
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
 from narval.ask.registry import operation
 from narval.ask.text import article
@@ -201,8 +201,5 @@ def _needs(one: Standing, grant: Grant | None) -> Iterator[Form]:
 
 
 def _told(before: Iterable[str], now: Iterable[str]) -> Iterator[Form]:
-    old, new = list(before), list(now)
-    for tag, first, last, start, end in SequenceMatcher(None, old, new, False).get_opcodes():
-        if tag != "equal":
-            yield from ({"change": "taken away", "text": text} for text in old[first:last])
-            yield from ({"change": "added", "text": text} for text in new[start:end])
+    old, new = ([{"text": text} for text in texts] for texts in (before, now))
+    return differences(old, new, "text")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -40,16 +40,18 @@ def changes(old: Iterable[Row], new: Iterable[Row]) -> Iterator[Form]:
     """
     before, after = _by_definition(old), _by_definition(new)
     for key in dict.fromkeys((*after, *before)):
-        gone, come = before.get(key, []), after.get(key, [])
-        matcher = SequenceMatcher(None, [_same(row) for row in gone], [_same(row) for row in come], False)
-        for tag, first, last, start, end in matcher.get_opcodes():
-            if tag != "equal":
-                yield from ({"change": "taken away", **row} for row in gone[first:last])
-                yield from ({"change": "added", **row} for row in come[start:end])
+        yield from differences(before.get(key, []), after.get(key, []), "depth", "text")
 
 
-def _same(row: Row) -> tuple[int, str]:
-    return row["depth"], row["text"]
+def differences(before: Sequence[Row], after: Sequence[Row], *keys: str) -> Iterator[Form]:
+    """The rows that only one of two lists has, judged by these keys of them, each with `change`: "added" or
+    "taken away".
+    """
+    old, new = ([tuple(row[key] for key in keys) for row in rows] for rows in (before, after))
+    for tag, first, last, start, end in SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            yield from ({"change": "taken away", **row} for row in before[first:last])
+            yield from ({"change": "added", **row} for row in after[start:end])
 
 
 def _by_definition(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
