@@ -19,7 +19,7 @@ from narval.core.errors import (
     TokenCompleteError,
     TokenError,
 )
-from narval.surfaces.cli.render.svg import svg
+from narval.surfaces.cli.render.graphs import svg
 from tests.ask.processes import LINE, At, nodes, problem, standing, state
 
 # --- operations -------------------------------------------------------------------------------------------

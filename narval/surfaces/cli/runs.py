@@ -108,7 +108,7 @@ def show(
     elif as_xml:
         session.give(answer, lambda reply: click.echo(xml_text(reply["xml"]).encode("utf-8")))
     elif svg is not None:
-        from narval.surfaces.cli.render.svg import svg as drawn
+        from narval.surfaces.cli.render.graphs import svg as drawn
 
         svg.write(drawn(answer["dot"]))
     elif as_dot:
@@ -162,7 +162,7 @@ def why(
     is_drawn = as_dot or svg is not None
     answer = session.ask("origin" if origin else "uses", eid=run, drawn=is_drawn, titled=True, **bounded)
     if svg is not None:
-        from narval.surfaces.cli.render.svg import svg as drawn
+        from narval.surfaces.cli.render.graphs import svg as drawn
 
         svg.write(drawn(answer["dot"]))
     elif as_dot:

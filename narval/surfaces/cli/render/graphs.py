@@ -1,11 +1,17 @@
-"""Graphs of runs and definitions as tables: the parts in the order of flow, with what each leads to."""
+"""Graphs of runs and definitions: as tables of their parts, or drawn by Graphviz's program `dot`."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from narval.core.errors import SurroundingsError
 from narval.surfaces.cli.render.tables import Column, table
+
+LONGEST = 60.0
+"""The most seconds for a drawing."""
 
 _TONE_COLOURS = {
     "waiting": "blue", "active": "yellow", "done": "green", "failed": "red", "cancelled": "magenta",
@@ -31,3 +37,27 @@ def graph(drawn: Mapping[str, Any]) -> None:
 
 def _colour(row: Mapping[str, Any]) -> str:
     return _TONE_COLOURS[row["tone"]]
+
+
+def svg(dot: str) -> bytes:
+    """A graph as SVG. Raises SurroundingsError."""
+    program = shutil.which("dot")
+    if program is None:
+        raise SurroundingsError(
+            "expected Graphviz's program dot, which is not installed; "
+            "install it (Debian: apt install graphviz), or take the text of --dot to where it is"
+        )
+    try:
+        done = subprocess.run(
+            [program, "-Tsvg"],
+            input=dot.encode("utf-8"),
+            capture_output=True,
+            timeout=LONGEST,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SurroundingsError(f"Graphviz's program {program} did not draw the graph: {error}") from None
+    if done.returncode:
+        message = done.stderr.decode("utf-8", "replace").strip()
+        raise SurroundingsError(f"Graphviz's program {program} refused the graph: {message[:500]}")
+    return done.stdout
