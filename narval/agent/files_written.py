@@ -21,7 +21,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import Produced, Returned
 from narval.core.engines.registry import knows_inputs
 from narval.core.memory.labels import NONE
-from narval.core.trust.files import may_read, may_write
+from narval.core.trust.file_access import may_read, may_write
 from narval.store.batch import FILES, ResultRow
 
 PATH, FROM, _PATH = "path", "from", b"path"

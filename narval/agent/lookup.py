@@ -18,7 +18,7 @@ from narval.core.memory.labels import ANY_MODEL, MODEL, SECRET
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition
 from narval.core.trust.grants import Grant
-from narval.core.trust.known import KnownValues
+from narval.core.trust.known_values import KnownValues
 from narval.core.trust.rules import Rules, RuleUses
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})

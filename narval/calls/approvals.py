@@ -35,7 +35,7 @@ from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.engines.registry import is_undoing
 from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING
-from narval.core.trust.always import always
+from narval.core.trust.allowing import allowing_rules
 from narval.core.trust.parts import Part, inputs_of
 from narval.core.trust.rules import Verdict, decide
 from narval.files.trust_file import TRUST_FILE, add_rules
@@ -287,7 +287,7 @@ class Approvals:
         return Said(
             tuple(lines_about(self._agent, verdict)),
             tuple(one.part for one in verdict.judgements if one.then == "ask"),
-            always(verdict, facts, inputs),
+            allowing_rules(verdict, facts, inputs),
         )
 
 

@@ -10,7 +10,7 @@ from narval.core.definitions.library import Definition
 from narval.core.patterns.contradictions import equalities, exclusive, necessary
 from narval.core.patterns.pattern import Condition, Pattern
 from narval.core.trust.flow import Literal
-from narval.core.trust.graph import CODE, PLAIN, LabelGraph
+from narval.core.trust.label_graph import CODE, PLAIN, LabelGraph
 from narval.core.trust.paths import is_within
 
 

@@ -11,7 +11,7 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
-from narval.core.trust.always import always
+from narval.core.trust.allowing import allowing_rules
 from narval.core.trust.contents import is_free, leading_in, values_of, written
 from narval.core.trust.origins import Chosen
 from narval.core.trust.parts import Part
@@ -125,7 +125,7 @@ def test_always_allows_what_is_shown_and_no_other_value(
 ) -> None:
     part = Part("letter", path, where, tuple(labels), (1,))
     facts = Facts("m.send", "w.sends", (part,))
-    text = always(decide(ASK, facts), facts, {"letter": [letter]})
+    text = allowing_rules(decide(ASK, facts), facts, {"letter": [letter]})
     if not text:
         return
     rules, faults = parse_trust(Source.of_text("x", f"[secret]\ns = 'x'\n{text}"))
@@ -158,11 +158,11 @@ def test_always_allows_what_is_shown_and_no_other_value(
 def test_what_no_rule_can_say_has_none(given: list[bytes], path: str) -> None:
     facts = Facts("m.send", "w.sends", (Part("letter", path, True, ("mail",), (1,)),))
     letters = [Element(number, xml) for number, xml in enumerate(given, 1)]
-    assert always(decide(ASK, facts), facts, {"letter": letters}) == ""
+    assert allowing_rules(decide(ASK, facts), facts, {"letter": letters}) == ""
 
 
 def test_what_decided_needs_no_value() -> None:
     facts = Facts("m.send", "w.sends", (Part("", "", False, ("mail",), (1,)),))
-    assert always(decide(ASK, facts), facts, {}) == (
+    assert allowing_rules(decide(ASK, facts), facts, {}) == (
         '[[rule]]\nfrom = "mail"\npart = "whether"\naction = "m.send"\nrecipe = "w.sends"\nthen = "allow"\n'
     )

@@ -1,4 +1,4 @@
-"""Always: the rule that allows, of a call that asks, exactly what is shown."""
+"""The rules that allow, of a call that asks, exactly what is shown: for who answers "always"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[\w.-]+")
 _LABEL = re.compile(r"[^\s?\"\\]{1,200}")
 
 
-def always(verdict: Verdict, facts: Facts, inputs: Mapping[str, Sequence[Element]]) -> str:
+def allowing_rules(verdict: Verdict, facts: Facts, inputs: Mapping[str, Sequence[Element]]) -> str:
     """The rules, as text, that allow each part because of which a call asks, with the values that it has;
     "" where one cannot be said: of several elements, or of a value that is too long.
 

@@ -1,4 +1,4 @@
-"""Files: which actions may write them, and read what was written, as far as their authors say.
+"""Access to files: which actions may write them, and read what was written, as far as their authors say.
 
 A file that narval wrote keeps the labels of what was written into it, for whoever reads it again.
 """

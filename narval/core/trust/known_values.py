@@ -1,4 +1,4 @@
-"""Known: the values of `[known]` in etc/trust.toml, from elements that nobody outside has written."""
+"""Known values: those of `[known]` in etc/trust.toml, from elements that nobody outside has written."""
 
 from __future__ import annotations
 
