@@ -95,6 +95,11 @@ def _live(daemon: Daemon, run: Run, state: Any) -> Any:
     return state
 
 
+def no_element(daemon: Daemon, eid: int) -> str:
+    """The words for an eid that no element has or had."""
+    return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
+
+
 def no_definition(daemon: Daemon, name: str) -> RequestError:
     """The error for a name that cannot be started: the fault of its file, its kind, or the nearest name."""
     return RequestError(load_fault(daemon, name) or _unknown(daemon, name))

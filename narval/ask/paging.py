@@ -18,6 +18,12 @@ from narval.system.time_slice import TimeSlice
 T = TypeVar("T")
 
 
+def check_limit(limit: int | None) -> None:
+    """Raise RequestError for a limit below 1."""
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+
+
 def eids_of(
     limit: int | None,
     before: int | None,
@@ -28,9 +34,8 @@ def eids_of(
 
     Raises RequestError for a limit below 1.
     """
+    check_limit(limit)
     if limit is not None:
-        if limit < 1:
-            raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
         return newest_first(before)
     if before is None:
         return oldest_first()

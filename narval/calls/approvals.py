@@ -36,7 +36,7 @@ from narval.core.engines.registry import is_undoing
 from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING
 from narval.core.trust.allowing import allowing_rules
-from narval.core.trust.parts import Part, inputs_of
+from narval.core.trust.parts import Part, elements_given
 from narval.core.trust.rules import Verdict, decide
 from narval.files.trust_file import TRUST_FILE, add_rules
 from narval.system.clock import RunClock
@@ -280,10 +280,7 @@ class Approvals:
         action = self._action(run, call) if call.kind == Action.kind else None
         facts = facts_of(self._agent, rules, run, call, action)
         verdict = decide(rules, facts)
-        inputs = {
-            slot: [element for eid in eids if (element := memory.element(eid)) is not None]
-            for slot, eids in inputs_of(call)
-        }
+        inputs = elements_given(memory, call)
         return Said(
             tuple(lines_about(self._agent, verdict)),
             tuple(one.part for one in verdict.judgements if one.then == "ask"),

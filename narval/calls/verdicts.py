@@ -18,7 +18,7 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
-from narval.core.trust.parts import PROGRAMS, VALUES, Part, inputs_of, parts_of
+from narval.core.trust.parts import PROGRAMS, VALUES, Part, elements_given, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.core.trust.selection import looks_at
 from narval.files.trust_file import TRUST_FILE
@@ -44,10 +44,7 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
     """
     memory = agent.memory
     all_parts = parts_of(memory, call, None if action is None else action.says_where, deciding(agent, run))
-    inputs = {
-        slot: [element for eid in eids if (element := memory.element(eid)) is not None]
-        for slot, eids in inputs_of(call)
-    }
+    inputs = elements_given(memory, call)
     parts = tuple(part for part in all_parts if part.labels and _is_there(part, inputs))
     if call.program is not None and call.program.environment:  # of what the run has in it
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))

@@ -29,6 +29,7 @@ from narval.ask.attention.incident_rows import (
     OpenIncidents,
 )
 from narval.ask.lookup import command
+from narval.ask.paging import check_limit
 from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.acts import retry
@@ -61,8 +62,7 @@ async def incidents(
     the 10,000 newest errors. With an `incident` that row alone, whatever became of it. `newest` has the runs,
     or the elements that tell of what is no run; `days` the counts of the last 14 days.
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     if every or (incident is not None and incident not in rows):
         rows = await _all_rows(daemon.agent)

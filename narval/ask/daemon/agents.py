@@ -15,6 +15,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run_table import MOST_FAILURES
 from narval.ask import json_forms
 from narval.ask.lookup import why_elsewhere
+from narval.ask.paging import check_limit
 from narval.ask.registry import operation
 from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.suggestions import nearest
@@ -53,8 +54,7 @@ async def agents(
     `limit` and `after` a name are a page, for which those that are passive cost their rows alone: what they
     hold is null. `text` leaves those whose names have it, in any case.
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     rows, own_name = daemon.agents.rows, daemon.files.settings.name
     own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
     words = (text or "").casefold()

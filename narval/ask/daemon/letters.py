@@ -11,6 +11,7 @@ from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import elements_in
 from narval.ask.lookup import command
+from narval.ask.paging import check_limit
 from narval.ask.registry import operation
 from narval.core.agent_name import peer_of, stands_for_peer
 from narval.core.elements.element import Element
@@ -69,8 +70,7 @@ async def letters(
     All; with `limit` the newest so many, newest first, and with `before` the number of a dead letter, or the
     id of a message, those behind it in that order.
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     pending, own = daemon.store.letters, daemon.agent.store.agent
     rows: list[MessageRow] | list[KeptLetter]
     if dead:

@@ -10,7 +10,7 @@ from narval.agent.declared import LIBRARY, outdate_elements, replace_element
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
-from narval.ask.lookup import command, files_of
+from narval.ask.lookup import files_of, no_element
 from narval.ask.registry import operation
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.elements.element import Element, Origin
@@ -94,7 +94,7 @@ def outdatable(daemon: Daemon, eid: int) -> Element:
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None:
-        raise RequestError(f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are")
+        raise RequestError(no_element(daemon, eid))
     if memory.is_run(eid):
         raise RequestError(f"{eid} is a run, not an element of its own; `narval cancel {eid}` ends it")
     if memory.declared.get(eid, "").startswith(f"{LIBRARY}:"):

@@ -12,7 +12,7 @@ from narval.agent.replay import definition_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.json_forms import moment
-from narval.ask.lookup import command
+from narval.ask.lookup import command, no_element
 from narval.ask.memory.provenance import Makers, Node, back, forward
 from narval.ask.registry import operation
 from narval.core.elements.element import Element
@@ -68,7 +68,7 @@ def _there(daemon: Daemon, eid: int) -> Element:
         raise RequestError(
             f"element or run {eid} was forgotten: nothing is kept of it; `narval log` may tell of it"
         )
-    raise RequestError(f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are")
+    raise RequestError(no_element(daemon, eid))
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
-from narval.ask.lookup import command
+from narval.ask.lookup import command, no_element
 from narval.ask.memory.provenance import Makers
 from narval.ask.registry import operation
 from narval.ask.runs.dot import dot
@@ -105,7 +105,7 @@ def _absent(daemon: Daemon, eid: int) -> str:
         return f"{eid} is a run, not an element; `{command(daemon, f'why {eid}')}` tells what it waits for"
     if 0 < eid < memory.next_eid:
         return f"element {eid} was forgotten: nothing is kept of it"
-    return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
+    return no_element(daemon, eid)
 
 
 async def _found(

@@ -11,7 +11,7 @@ from narval.agent.turn import Turn
 from narval.agent.withdrawing import Consequences, consequences, withdraw_and_tell
 from narval.agent.withdrawing import confirm as confirm_in
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.lookup import command, find_run
+from narval.ask.lookup import find_run, no_element
 from narval.ask.memory.changing import outdatable
 from narval.ask.memory.origins import descent_of
 from narval.ask.registry import operation
@@ -92,7 +92,7 @@ def _reason(text: str, what: str) -> str:
 def _not_doubtful(daemon: Daemon, memory: Memory, eid: int) -> str:
     element = memory.element(eid)
     if element is None:
-        return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
+        return no_element(daemon, eid)
     if eid in memory.withdrawn:
         return f"element {eid} was withdrawn: {memory.withdrawn[eid]}; add it anew if it counts after all"
     return f"element {eid} ({element.name}) is not doubtful, so there is nothing to confirm"

@@ -23,7 +23,7 @@ from narval.calls import conversion
 from narval.calls.context import CallContext, Inputs
 from narval.calls.record import Outcome
 from narval.calls.workers.frames import Allowance
-from narval.core.elements.canonical import MAX_BYTES, parse_untrusted
+from narval.core.elements.canonical import MAX_BYTES, careful_parser, parse_untrusted
 from narval.core.elements.element import children, local_name
 from narval.core.engines.events import OutputElement
 from narval.core.errors import ActionError, ElementError
@@ -129,7 +129,7 @@ def _compile(path: str, text: bytes, resolver: _Folders) -> etree.XSLT:
     except ElementError as error:
         place = f"{path or _NAMELESS}:{error.line}:{error.column}"
         raise TransformError(f"{place}: {error}", "bad-transform") from None
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser = careful_parser()
     parser.resolvers.add(resolver)
     root = etree.fromstring(text, parser, base_url=path or None)
     for child in children(root):

@@ -27,7 +27,13 @@ MAX_TOGETHER, MAX_STARTED = 20_000, 2_000
 
 _STARTING = re.compile(rb"<(?:[\w.-]+:)?(?:start-plan|task-object)[\s/>]")
 
-_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+
+def careful_parser() -> etree.XMLParser:
+    """A parser that reads the text alone: no entities, no DTD, nothing from the network, nothing huge."""
+    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+
+
+_PARSER = careful_parser()
 _DECLARATION = re.compile(
     rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>"""
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from narval.core.elements.element import Origin
+from narval.core.elements.element import Element, Origin
 from narval.core.engines.commands import Call
 from narval.core.memory.labels import WHETHER, Labels
 from narval.core.memory.memory import Memory
@@ -23,9 +23,17 @@ STANDARD_INPUT = "standard input"
 """The name, as of an input, of what a program is given there."""
 
 
-def inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """The inputs of a call by the names that parts have: also the standard input of a program has one."""
     return tuple((slot or STANDARD_INPUT, eids) for slot, eids in call.inputs)
+
+
+def elements_given(memory: Memory, call: Call) -> dict[str, list[Element]]:
+    """The elements that a call was given, by the names of its inputs, but for those that are forgotten."""
+    return {
+        slot: [element for eid in eids if (element := memory.element(eid)) is not None]
+        for slot, eids in _inputs_of(call)
+    }
 
 
 def where_in(slot: str, says_where: Iterable[SlotPath] | None) -> list[str] | None:
@@ -79,7 +87,7 @@ def parts_of(
         return ()
     parts: list[Part] = []
     selected = _selected(call)
-    for slot, eids in inputs_of(call):
+    for slot, eids in _inputs_of(call):
         if path := selected.get(slot):
             parts.append(_part(memory, slot, path, says_where is None, eids))
             continue

@@ -18,7 +18,7 @@ from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.transform.definition import Transform
-from narval.core.elements.canonical import canonical
+from narval.core.elements.canonical import canonical, careful_parser
 from narval.core.elements.element import children, local_name
 from narval.core.kinds import XSLT
 from narval.core.source.text import Source
@@ -107,7 +107,7 @@ class _NoFiles(etree.Resolver):
 
 
 def _tree(reading: Reading, root: XmlNode) -> etree._Element | None:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser = careful_parser()
     parser.resolvers.add(_NoFiles())
     try:
         return etree.fromstring(reading.source.xml_text.encode(), parser)

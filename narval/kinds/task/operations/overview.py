@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from narval.ask.json_forms import moment
-from narval.ask.paging import gathered
+from narval.ask.paging import check_limit, gathered
 from narval.ask.registry import operation
 from narval.core.errors import RequestError
 from narval.core.memory.lineage import current
@@ -31,8 +31,7 @@ async def task_types(daemon: Daemon, limit: int | None = None, after: str | None
     `limit` and `after` a name are a page. `waiting` is None of a global event, which has no queue, and of a
     type that is not at work yet.
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     if after is not None:
         type_of(daemon, after)
     names = sorted(definition.full_name for definition in daemon.agent.library.of(KIND).values())
@@ -99,8 +98,7 @@ async def task_cases(
     With a `state` only those in it: active, held (an object of it cannot go on by itself), aborting, or
     blocked (a compensator failed).
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     if state is not None and state not in STATES:
         raise RequestError(f"expected a state of cases, one of {', '.join(STATES)}, got {state!r:.40}")
     active = daemon.agent.runs.active

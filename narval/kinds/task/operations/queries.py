@@ -12,9 +12,9 @@ from narval.agent.replay import state_of
 from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.lookup import command
-from narval.ask.paging import gathered
+from narval.ask.paging import check_limit, gathered
 from narval.ask.registry import operation
-from narval.core.errors import RequestError, TaskRefusedError
+from narval.core.errors import TaskRefusedError
 from narval.core.kinds import ASKING
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
@@ -64,8 +64,7 @@ async def tasks(
     """
     if name is not None:
         type_of(daemon, name)
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     at_work = daemon.host.listings.of(instances, TasksAtWork)
     rows = await _at_work(daemon, at_work, name, limit, before)
     while known is not None and wait > 0 and known_of(rows) == known:
@@ -141,8 +140,7 @@ async def task_queue(
     wait for others. `limit` and `after` an object are a page.
     """
     state = _server_state(daemon, type_of(daemon, name))
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     waiting = [*state.queue, *(eid for parts in state.parts.values() for eid in parts.values())]
     if after is not None:
         if after not in waiting:
@@ -187,8 +185,7 @@ async def task_events(
     numbers; with `object` only those that carry it, or that the task which has it has raised, receives, or
     may receive in the state in which it is.
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     if name is None:
         servers: Iterable[int] = daemon.agent.signals.standing.values()
     else:

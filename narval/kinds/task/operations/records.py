@@ -9,6 +9,7 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.ask.json_forms import moment
+from narval.ask.paging import check_limit
 from narval.ask.registry import operation
 from narval.core.errors import RequestError, UnreadableError
 from narval.core.memory.lineage import current
@@ -42,8 +43,7 @@ async def task_log(
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower `seq`.
     """
-    if limit is not None and limit < 1:
-        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    check_limit(limit)
     if name is not None:
         type_of(daemon, name)
     wanted = None if object is None else _Versions(daemon, object)

@@ -14,7 +14,7 @@ from typing import Any
 
 from narval.ask.text import Row, clean, counted, shortened
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.simulation import local, shown_there
+from narval.surfaces.cli.render.simulation import moment_form, shown_there
 from narval.trials.past.outcome import PastReport
 
 WIDTH = 200
@@ -147,11 +147,6 @@ def stopped(form: Row) -> str:
 
 def _moment(text: str) -> str:
     return shown_there(datetime.fromisoformat(text))
-
-
-def moment_form(at: float, zone: tzinfo | None) -> str:
-    """A moment (seconds since 1970) in the form of the command line's `--json`."""
-    return local(at, zone).isoformat(timespec="milliseconds")
 
 
 def json_form(report: PastReport, zone: tzinfo | None, most: int | None = None) -> dict[str, Any]:

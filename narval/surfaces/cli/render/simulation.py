@@ -255,11 +255,11 @@ def json_form(report: SimulationReport) -> dict[str, Any]:
         "scenario": report.scenario.name,
         "path": report.scenario.path or None,
         "memory": report.scenario.memory,
-        "from": _iso(report.start, zone),
-        "until": _iso(report.end, zone),
+        "from": moment_form(report.start, zone),
+        "until": moment_form(report.end, zone),
         "stopped": report.stopped or None,
         "happened": [
-            {**line, "at": _iso(line["at"], zone), "text": SENTENCES[line["what"]](line)[0]}
+            {**line, "at": moment_form(line["at"], zone), "text": SENTENCES[line["what"]](line)[0]}
             for line in report.lines
         ],
         "calls": [
@@ -273,7 +273,7 @@ def json_form(report: SimulationReport) -> dict[str, Any]:
                 "line": judged.expectation.line,
                 "column": judged.expectation.column,
                 "what": judged.expectation.text,
-                "at": _iso(judged.at, zone),
+                "at": moment_form(judged.at, zone),
                 "least": judged.expectation.least,
                 "most": judged.expectation.most,
                 "found": judged.count,
@@ -286,5 +286,6 @@ def json_form(report: SimulationReport) -> dict[str, Any]:
     }
 
 
-def _iso(at: float, zone: tzinfo | None) -> str:
+def moment_form(at: float, zone: tzinfo | None) -> str:
+    """A moment (seconds since 1970) in the form of the command line's `--json`."""
     return local(at, zone).isoformat(timespec="milliseconds")

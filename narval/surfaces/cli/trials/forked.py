@@ -13,7 +13,7 @@ import msgspec
 
 from narval.ask.text import Row, clean
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.simulation import SENTENCES, local
+from narval.surfaces.cli.render.simulation import SENTENCES, moment_form
 from narval.surfaces.cli.session import Session
 from narval.system import stopwatch
 from narval.trials.simulate.files import read_file
@@ -44,8 +44,8 @@ def simulated(
         trial = asyncio.run(play_migration(here, played, session.agent, runs, how))
     zone = here.zone
     return {
-        "from": _iso(trial.as_it_is.start, zone),
-        "until": _iso(min(trial.as_it_is.end, trial.migrated.end), zone),
+        "from": moment_form(trial.as_it_is.start, zone),
+        "until": moment_form(min(trial.as_it_is.end, trial.migrated.end), zone),
         "stopped": trial.as_it_is.stopped or trial.migrated.stopped or None,
         "runs": [_fate(fate, zone) for fate in trial.fates],
     }
@@ -61,7 +61,7 @@ def _fate(fate: Fate, zone: tzinfo | None) -> Row:
 def _way(way: Way, zone: tzinfo | None) -> Row:
     why = way.waits and {**way.waits, "newer": None}
     waits = [line for line in answers.why(why) if line.strip()][1:] if why else []
-    alone = [{**line, "at": _iso(line["at"], zone), "text": _sentence(line)} for line in way.alone]
+    alone = [{**line, "at": moment_form(line["at"], zone), "text": _sentence(line)} for line in way.alone]
     return {"phase": way.phase, "happens": alone, "waits": waits}
 
 
@@ -70,7 +70,3 @@ def _sentence(line: Line) -> str:
         step = f" (step {line['caller']['step']})" if line["caller"] else ""
         return f"asks {line['name']}{step}"
     return SENTENCES[line["what"]](line)[0]
-
-
-def _iso(at: float, zone: tzinfo | None) -> str:
-    return local(at, zone).isoformat(timespec="milliseconds")

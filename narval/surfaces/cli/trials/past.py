@@ -18,7 +18,8 @@ from narval.ask.text import clean, json_bytes
 from narval.core.engines.registry import runnable
 from narval.core.errors import RequestError
 from narval.surfaces.cli.documents import Progress as ProgressLine
-from narval.surfaces.cli.render.past import json_form, moment_form, told
+from narval.surfaces.cli.render.past import json_form, told
+from narval.surfaces.cli.render.simulation import moment_form
 from narval.surfaces.cli.session import Session
 from narval.system import stopwatch
 from narval.trials.past.outcome import NEWEST, PastReport
