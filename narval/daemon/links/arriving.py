@@ -44,7 +44,7 @@ _CHAT = "chat"
 _LABEL = re.compile(r"[a-z]{1,20}(:[\w.*@/-]{1,80})?", re.ASCII)
 
 
-def fitted(message: Message) -> bytes | Refusal:
+def data_for_receiver(message: Message) -> bytes | Refusal:
     """The data of a message as a receiver here may have it; the reason why it cannot be taken."""
     fit = _FITTED.get(message.kind)
     if fit is None:
@@ -59,7 +59,7 @@ def fitted(message: Message) -> bytes | Refusal:
         return Refusal("unreadable", str(error))
 
 
-def arrived(message: Message, peer: str) -> Envelope:
+def envelope_here(message: Message, peer: str) -> Envelope:
     """The envelope of a message of a peer: what it says of people, and of others, does not count.
 
     Raises UnreadableError.

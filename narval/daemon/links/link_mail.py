@@ -25,7 +25,7 @@ from narval.core.agent_name import AT, peer_of
 from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.links.frame import Frame, Message, Standing, decode, encode
 from narval.daemon.links.passing_on import PassingOn
-from narval.daemon.links.protocol import LinkFaultError, LinkState, Met
+from narval.daemon.links.protocol import LinkFaultError, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import Envelope, unseal
@@ -77,8 +77,8 @@ class LinkMail(AgentMail):
         self.mailbox = LinkMailbox(agent.store, identity, self.outbox, office, post, agents, home)
 
 
-class FrameRecord(NamedTuple):
-    """All that is recorded of a frame: rows that the peer has taken, how far its senders are."""
+class OnceRecorded(NamedTuple):
+    """The rows that the peer has taken, and how far its senders are, once a frame is recorded."""
 
     taken: list[MessageRow]
     reached: dict[str, int]
@@ -139,7 +139,7 @@ class LinkMailbox(Mailbox):
                 sent[sender.id], dropped[sender.id] = pair.sent, pair.taken
                 names[sender.id] = "" if sender.agent == self.number else sender.name
         stored = self._store.results_of(LINK, (MET,))
-        met = Met(*_decode_met(stored[0].data)) if stored else Met()
+        met = Meeting(*_decode_met(stored[0].data)) if stored else Meeting()
         reached = dict[str, int]()
         for id, number, name in senders_there(self._store):
             reached[id], self._names[id] = number, name
@@ -199,7 +199,7 @@ class LinkMailbox(Mailbox):
         if data is None:
             self.state.begin()
         else:
-            frame, record = decode(data), FrameRecord([], {})
+            frame, record = decode(data), OnceRecorded([], {})
             problem = await submit(partial(self._hear, frame, record), partial(self._recorded, record))
             if problem is not None:
                 self.fault = str(problem)
@@ -232,7 +232,7 @@ class LinkMailbox(Mailbox):
 
     # --- what is recorded -------------------------------------------------------------------------------
 
-    def _hear(self, frame: Frame, record: FrameRecord, turn: Turn) -> LinkFaultError | None:
+    def _hear(self, frame: Frame, record: OnceRecorded, turn: Turn) -> LinkFaultError | None:
         """Have a turn record what a frame says; the reason where the link cannot go on."""
         try:
             heard = self.state.hear(frame)
@@ -268,7 +268,7 @@ class LinkMailbox(Mailbox):
             results.append(ResultRow(LINK, id, turn.at, _encode((number, self._names[id]))))
         return None
 
-    def _recorded(self, record: FrameRecord, result: object, error: BaseException | None) -> None:
+    def _recorded(self, record: OnceRecorded, result: object, error: BaseException | None) -> None:
         """Go on once a frame is recorded."""
         if error is None:
             self._office.taken(record.taken)

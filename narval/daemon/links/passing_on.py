@@ -13,9 +13,9 @@ from narval.agent.turn import Turn
 from narval.core.agent_name import AT
 from narval.core.elements.error_element import make_error
 from narval.core.errors import UnreadableError
-from narval.daemon.links.arriving import PEER_RESTORED, arrived, fitted
+from narval.daemon.links.arriving import PEER_RESTORED, data_for_receiver, envelope_here
 from narval.daemon.links.frame import Message
-from narval.daemon.links.protocol import Difference, LinkState, Met
+from narval.daemon.links.protocol import Difference, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.contract import Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
@@ -52,7 +52,7 @@ class PassingOn:
     ) -> None:
         self._peer, self._row, self._home = peer, row, home
         self._outbox, self._office, self._sent, self._freed = outbox, office, sent, freed
-        self._of_backups: Counter[tuple[Met, str]] = Counter()
+        self._of_backups: Counter[tuple[Meeting, str]] = Counter()
         """The notices of a backup that was put back, as the link has begun, by the id of who is told."""
 
     def take(self, turn: Turn, state: LinkState, link: str, message: Message) -> bool:
@@ -74,7 +74,7 @@ class PassingOn:
         else:
             receiver = self._office.find(message.to)
         try:
-            data, envelope = fitted(message), arrived(message, self._peer)
+            data, envelope = data_for_receiver(message), envelope_here(message, self._peer)
         except UnreadableError as error:
             data, envelope = Refusal("unreadable", str(error)), Envelope("", "")
         if isinstance(data, Refusal) or receiver is None:
@@ -149,7 +149,7 @@ class PassingOn:
         if message.kind not in (ELEMENT, CALL) or not message.sender:
             return
         try:
-            of = arrived(message, self._peer)
+            of = envelope_here(message, self._peer)
         except UnreadableError:
             of = Envelope("", message.sender_id)
         row = MessageRow(

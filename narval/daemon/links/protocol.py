@@ -52,7 +52,7 @@ class Difference(NamedTuple):
     what: Literal["lost", "again"]
 
 
-class Met(NamedTuple):
+class Meeting(NamedTuple):
     """The other side as the link began last: its id of the link, its incarnation; and the own one then."""
 
     link: str = ""
@@ -66,7 +66,7 @@ class Heard(NamedTuple):
     messages, some of which may be taken.
     """
 
-    met: Met | None = None
+    met: Meeting | None = None
     former: tuple[str, str] | None = None
     differences: tuple[Difference, ...] = ()
     corrected: Mapping[str, int] = {}
@@ -160,7 +160,7 @@ class LinkState:
         link: str,
         incarnation: str,
         run: str,
-        met: Met = Met(),  # noqa: B008 - nothing can alter it
+        met: Meeting = Meeting(),  # noqa: B008 - nothing can alter it
         former: Iterable[tuple[str, str]] = (),
         reached: Mapping[str, int] = {},
         own: Standing = Standing(),  # noqa: B008 - nothing can alter it
@@ -316,7 +316,7 @@ class LinkState:
         """The differences that there are as a link begins. Raises LinkFaultError."""
         before = self.met
         is_known = frame.meets == f"{self.link}.{self.incarnation}"  # else what it says may be from before
-        met = Met(frame.link, frame.incarnation, self.incarnation if is_known else before.own)
+        met = Meeting(frame.link, frame.incarnation, self.incarnation if is_known else before.own)
         reached, differences = dict(self.reached), list[Difference]()
         is_another = bool(before.link) and before[:2] != met[:2]
         if is_another:
@@ -345,7 +345,7 @@ class LinkState:
         return Heard(met if before != met else None, former, tuple(differences), corrected)
 
 
-def _later(before: Met, frame: Frame, standing: Standing) -> list[Mapping[str, int]]:
+def _later(before: Meeting, frame: Frame, standing: Standing) -> list[Mapping[str, int]]:
     """The numbers that were sent as each backup was put back since the link began last; none of another."""
     if before.link != frame.link:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.daemon.links.frame import Frame, Message, Standing
-from narval.daemon.links.protocol import Difference, Heard, LinkFaultError, LinkState, Met
+from narval.daemon.links.protocol import Difference, Heard, LinkFaultError, LinkState, Meeting
 
 SHOP = "5" * 32
 HERE, THERE = "a" * 32, "b" * 32
@@ -23,7 +23,7 @@ class Side:
         self.sent = self.dropped = 0
         self.rows: list[int] = []
         self.restored: dict[str, dict[str, int]] = {}
-        self.met, self.former, self.reached = Met(), set[tuple[str, str]](), dict[str, int]()
+        self.met, self.former, self.reached = Meeting(), set[tuple[str, str]](), dict[str, int]()
         self.got: list[int] = []
         self.told: list[Difference] = []
         self.start()
