@@ -153,19 +153,14 @@ def test_G70_a_scheduler_that_is_lost_is_told_and_its_calls_are_made_again(
     assert len(noted(tmp_path)) == 2
 
 
-def test_a_local_cluster_that_starts_is_no_warning(
+def test_G65_a_local_cluster_that_starts_is_no_warning_and_ends_when_nobody_needs_it(
     daemon: Daemon, text: Module, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "narval.cluster")
-    assert daemon(ClusterSettings(address=LOCAL, workers=1)).ask(text).problem is None
-    known = [record.levelname for record in caplog.records if record.name == "narval.cluster"]
-    assert set(known) == {"INFO"}
-
-
-def test_G65_a_local_cluster_ends_when_nobody_needs_it(daemon: Daemon, text: Module) -> None:
     calls = daemon(ClusterSettings(address=LOCAL, workers=1), worker_idle=0.01)
     assert local_clusters() == []
     assert calls.ask(text).problem is None
+    assert {record.levelname for record in caplog.records if record.name == "narval.cluster"} == {"INFO"}
     calls.until(lambda: local_clusters() == [])
     assert calls.book.executor.cluster.shown() == {
         "threads": 0,
