@@ -13,6 +13,7 @@ import narval
 from narval.ask.asker import WEB
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError, RequestError
+from narval.files import grants
 from narval.files.proposals import altering, edits
 from narval.files.proposals.altering import finish_altering
 from narval.surfaces.python.agent import Agent
@@ -224,6 +225,27 @@ def test_a_save_that_cannot_be_written_changes_nothing_and_one_that_is_cut_off_i
         for text in (ELSE, QUIET):
             save(agent, text)
         assert [row["version"] for row in agent.ask("edit", name="post.send")["versions"]] == ["e3", "e2"]
+
+
+def test_a_grant_is_written_alone_as_an_edit_is_and_says_if_it_cannot_be(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, is_alone = grants.write_whole, list[bool]()
+    troubles = [OSError(28, "No space left on device")]
+
+    def troubled(path: Path, content: str) -> None:
+        is_alone.append(altering.ONE_AT_A_TIME.locked())
+        if troubles:
+            raise troubles.pop()
+        write(path, content)
+
+    (home / FILE).write_text(SENDS)
+    with narval.open(home) as agent:
+        monkeypatch.setattr(grants, "write_whole", troubled)
+        with pytest.raises(RequestError, match=r"etc/grants\.toml cannot be written: No space left"):
+            agent.ask("grant", name="post.send")
+        assert agent.ask("grant", name="post.send") == ["post.send"]
+    assert (is_alone, len(granted(home))) == ([True, True], 1)
 
 
 def test_the_grants_of_what_leaves_the_file_leave_with_it(home: Path) -> None:

@@ -22,7 +22,7 @@ log = logging.getLogger("narval.daemon")
 NOTE = "altering.json"
 """The file of a proposal in which that stands while it is under way."""
 
-_ONE_AT_A_TIME = threading.Lock()
+ONE_AT_A_TIME = threading.Lock()
 """Held by who looks at what is there, and alters it by that."""
 
 
@@ -54,7 +54,7 @@ def text_at(home: Path, path: str) -> str | None:
 @contextmanager
 def altering(home: Path) -> Iterator[None]:
     """Let nobody else of this program alter files meanwhile, once what a killed program began is finished."""
-    with _ONE_AT_A_TIME:
+    with ONE_AT_A_TIME:
         finish_altering(home)
         yield
 
