@@ -206,12 +206,14 @@ def _logins(daemon: Daemon) -> Iterator[Form]:
 
 
 def _chats(daemon: Daemon) -> Iterator[Form]:
-    """The chats that are not connected."""
+    """The chats that are not connected, or not as they should be."""
     for chat in daemon.files.settings.chats:
         box = daemon.agents.own.chats.box(chat.name)
         if box.fault:
             text = f"the chat {chat.name} is not connected: {box.fault}"
             yield item("chat", "middle", text, {"page": "status"}, box.since)
+        elif box.warning:
+            yield item("chat", "low", f"the chat {chat.name}: {box.warning}", {"page": "status"}, box.since)
 
 
 def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:

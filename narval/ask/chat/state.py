@@ -18,9 +18,9 @@ async def chats(daemon: Daemon) -> list[dict[str, Any]]:
     """The chats of `etc/narval.toml`: kind, server and account, whether it is connected, and how many
     messages wait.
 
-    `state` is `connected`, `broken` (`fault` says why) or `unknown`, while no program has told; `since` is
-    the moment of that. `inbox` are messages that are not dealt with, `owed` those whose answer is not given
-    yet, `outbox` those that are to be sent.
+    `state` is `connected` (`warning` says what is wrong all the same), `broken` (`fault` says why) or
+    `unknown`, while no program has told; `since` is the moment of that. `inbox` are messages that are not
+    dealt with, `owed` those whose answer is not given yet, `outbox` those that are to be sent.
     """
     return [
         _row(daemon, chat.name, chat.kind, chat.server, chat.user) for chat in daemon.files.settings.chats
@@ -37,6 +37,7 @@ def _row(daemon: Daemon, name: str, kind: str, server: str, user: str) -> dict[s
         "user": user,
         "state": state,
         "fault": box.fault,
+        "warning": box.warning,
         "since": json_forms.moment(box.since) if box.since else None,
         "position": box.position,
         "inbox": len(box.inbox),
@@ -46,8 +47,9 @@ def _row(daemon: Daemon, name: str, kind: str, server: str, user: str) -> dict[s
 
 
 @operation("write")
-async def chat_state(daemon: Daemon, chat: str, fault: str = "") -> dict[str, Any]:
-    """Note that a chat is connected, or the fault that keeps it from that."""
-    box, fault = chat_box(daemon, chat), " ".join(fault.split())[:MOST_OF_A_FAULT]
-    box.is_told(fault, daemon.rounds.clock.now())
-    return {"chat": chat, "fault": fault}
+async def chat_state(daemon: Daemon, chat: str, fault: str = "", warning: str = "") -> dict[str, Any]:
+    """Note that a chat is connected, or the fault that keeps it from that, and what else is wrong."""
+    box = chat_box(daemon, chat)
+    fault, warning = (" ".join(words.split())[:MOST_OF_A_FAULT] for words in (fault, warning))
+    box.is_told(fault, daemon.rounds.clock.now(), warning)
+    return {"chat": chat, "fault": fault, "warning": warning}

@@ -119,17 +119,19 @@ class ChatBox:
         """By person."""
         self.handed: set[str] = set()
         """The ids of messages that somebody may have begun to send: all that were due at the start."""
-        self.fault, self.since = "", 0.0
-        """The fault told last, "" while it is connected, and the moment of that (0: nobody has told)."""
+        self.fault, self.since, self.warning = "", 0.0, ""
+        """The fault told last, "" while it is connected, the moment of that (0: nobody has told), and what
+        else is wrong.
+        """
         self.strangers = Strangers()
         self.news = asyncio.Event()
         """Set when something comes into the outbox, or leaves it."""
 
-    def is_told(self, fault: str, at: float) -> None:
-        """Note that it is connected, or the fault that keeps it from that."""
+    def is_told(self, fault: str, at: float, warning: str = "") -> None:
+        """Note that it is connected, or the fault that keeps it from that, and what else is wrong."""
         if not self.since or bool(fault) != bool(self.fault):
             self.since = at
-        self.fault = fault
+        self.fault, self.warning = fault, warning
 
     def scope(self, part: str) -> str:
         """The scope of the results that a part has."""

@@ -28,9 +28,6 @@ LINES, MINUTE = 30, 60.0
 CALM = 30.0
 """Seconds after which a connection that breaks is made again as if it had never broken."""
 
-CONNECTED = 1.0
-"""Seconds after which a connection that has not broken is taken for made."""
-
 
 class PersonsLines:
     """The messages of one person that wait here, and the moments at which the last ones were dealt with."""
@@ -71,7 +68,8 @@ class ChatConnection:
                     await self._work()
                 except* Exception as errors:
                     log.exception("%s begins again in %g s", self.chat, LONGEST_PAUSE)
-                    await self._records.tell(f"{type(errors.exceptions[0]).__name__}: {errors.exceptions[0]}")
+                    why = f"{type(errors.exceptions[0]).__name__}: {errors.exceptions[0]}"
+                    await self._records.broken(why)
                 await asyncio.sleep(LONGEST_PAUSE)
         finally:
             await self.kind.close()
@@ -91,20 +89,17 @@ class ChatConnection:
     async def _listen(self) -> None:
         pause = FIRST
         while True:
-            began, telling = time.monotonic(), asyncio.create_task(self._tell_connected())
-            is_final = False
+            began, is_final = time.monotonic(), False
             try:
                 position = await self._position()
-                await self.kind.listen(position, self._take)
+                await self.kind.listen(position, self._take, self._records.connected)
                 why = "the connection was closed"
             except ChatError as error:
                 why, is_final = error.message, error.final
                 pause = LONGEST_PAUSE if is_final else pause
             except (NarvalError, *NETWORK) as error:  # what the daemon refuses ends no chat
                 why = str(error) or type(error).__name__
-            finally:
-                telling.cancel()
-            await self._records.tell(why)
+            await self._records.broken(why)
             pause = FIRST if time.monotonic() - began > CALM else pause
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 # so that not all come at once
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -115,7 +110,7 @@ class ChatConnection:
         try:
             kind = self._opened()
         except NarvalError as error:
-            await self._records.tell(str(error))
+            await self._records.broken(str(error))
             return
         await self.kind.close()
         self.kind = self._dealing.kind = kind
@@ -169,9 +164,3 @@ class ChatConnection:
         """A message as the daemon has it now; None where it is dealt with."""
         rows = await self._records.ask("chat_inbox", chat=self.chat.name)
         return next((msgspec.convert(row, Taken) for row in rows if row["number"] == taken.number), None)
-
-    # --- how it goes ------------------------------------------------------------------------------------
-
-    async def _tell_connected(self) -> None:
-        await asyncio.sleep(CONNECTED)
-        await self._records.tell("")

@@ -65,6 +65,12 @@ messages need not come again; without messages the position alone is recorded.
 """
 
 
+Tell = Callable[[str], Awaitable[None]]
+"""Tells that the service has accepted the session, and what is wrong all the same, "" for nothing. It may be
+told as often as one likes.
+"""
+
+
 class Kind(Protocol):
     """A chat that is open.
 
@@ -75,11 +81,11 @@ class Kind(Protocol):
     can: frozenset[str]
     """Its abilities, of CAPABILITIES."""
 
-    async def listen(self, position: str, take: Take) -> None:
+    async def listen(self, position: str, take: Take, tell: Tell) -> None:
         """Connect, and give every message after a position in order; "" is from now on.
 
-        It never returns. It raises ChatError (final) for a wrong login, ConnectionError when the connection
-        is lost.
+        It tells when the service has accepted the session, and never returns. It raises ChatError (final)
+        for a wrong login, ConnectionError when the connection is lost.
         """
 
     async def send(self, message: Outgoing) -> str:

@@ -34,17 +34,44 @@ class ChatRecords:
     def __init__(self, chat: ChatSettings, asks: Asks) -> None:
         self.chat, self._asks = chat, asks
         self._fault: str | None = None
-        """The fault told last; None before anything was."""
+        """The fault that keeps it from being connected, "" for none; None before anything is known."""
+        self._warning = self._unsent = ""
+        """The warning of the kind, and the reason why the last message that was tried has not gone out."""
+        self._told: tuple[str, str] | None = None
+        """The fault and the warning that the daemon was told; None while it knows nothing."""
 
-    async def tell(self, fault: str) -> None:
-        """Have the log and the daemon say how the chat is, if that is another than before; "" is well."""
-        if fault != self._fault:
-            if fault:
-                log.warning("%s: %s", self.chat, fault)
-            elif self._fault:
-                log.info("%s is connected again", self.chat)
-            self._fault = fault
-            await self.ask("chat_state", chat=self.chat.name, fault=fault)
+    async def broken(self, why: str) -> None:
+        """Note that the chat is not connected."""
+        if why != self._fault:
+            log.warning("%s: %s", self.chat, why)
+        self._fault = why
+        await self.tell()
+
+    async def connected(self, warning: str = "") -> None:
+        """Note that the service has accepted the session, and what is wrong all the same."""
+        if self._fault:
+            log.info("%s is connected again", self.chat)
+        if self._fault != "":
+            self._unsent = ""  # it may not have gone out for want of a connection
+        if warning and warning != self._warning:
+            log.warning("%s: %s", self.chat, warning)
+        self._fault, self._warning = "", warning
+        await self.tell()
+
+    async def sent(self, why_not: str = "") -> None:
+        """Note that a message has gone out, or why it has not, and is tried again."""
+        if why_not and why_not != self._unsent:
+            log.warning("%s: a message could not be sent: %s", self.chat, why_not)
+        self._unsent = why_not
+        await self.tell()
+
+    async def tell(self) -> None:
+        """Have the daemon know how the chat is, unless it does."""
+        unsent = f"a message could not be sent: {self._unsent}" if self._unsent else ""
+        state = self._fault or "", "; ".join(filter(None, (self._warning, unsent)))
+        if self._fault is not None and state != self._told:
+            self._told = state
+            await self.ask("chat_state", chat=self.chat.name, fault=state[0], warning=state[1])
 
     async def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation, however long no daemon answers. Raises NarvalError."""
@@ -52,6 +79,7 @@ class ChatRecords:
             try:
                 return await self._asks.ask(method, **params)
             except DaemonGoneError:
+                self._told = None  # the next one knows nothing of it
                 await asyncio.sleep(FIRST)
             except NarvalError as error:
                 if method not in ("chat_sent", "chat_unsent", "chat_begun"):
@@ -70,12 +98,14 @@ class Sending:
         """Send what there is, and what comes; it never returns."""
         pause = FIRST
         while True:
-            for row in await self._records.ask("chat_outgoing", chat=self._name, wait=STEP):
+            rows = await self._records.ask("chat_outgoing", chat=self._name, wait=STEP)
+            await self._records.tell()
+            for row in rows:
                 try:
                     await self._send_one(row)
                     pause = FIRST
                 except NETWORK as error:
-                    await self._records.tell(str(error) or type(error).__name__)
+                    await self._records.sent(str(error) or type(error).__name__)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
                     break
@@ -107,7 +137,7 @@ class Sending:
             await self._unsent(row, f"{type(error).__name__}: {error}", final=False)
         else:
             await self._records.ask("chat_sent", chat=self._name, id=row["id"], message_ids=ids)
-            await self._records.tell("")
+            await self._records.sent()
 
     def _messages(self, row: Mapping[str, Any], *, is_repeated: bool) -> list[Outgoing]:
         """The messages of the kind that one of ours is: the buttons are below the last."""

@@ -147,7 +147,8 @@ chat.add_command(unlink)
 
 
 def _state(row: Row) -> str:
-    return f"{row['state']}: {row['fault']}" if row["fault"] else str(row["state"])
+    why = row["fault"] or row["warning"]
+    return f"{row['state']}: {why}" if why else str(row["state"])
 
 
 _CHATS = (

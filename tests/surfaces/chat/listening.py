@@ -16,6 +16,8 @@ class Heard:
         self.position = position
         self.messages: list[Incoming] = []
         self.lost: list[str] = []
+        self.warnings: list[str] = []
+        """What was told each time that the session was said to be accepted."""
         self.is_listening = asyncio.Event()
         self.fails_once = False
         self._news = asyncio.Condition()
@@ -29,6 +31,9 @@ class Heard:
             self.position = position
             self._news.notify_all()
         self.is_listening.set()
+
+    async def told(self, warning: str) -> None:
+        self.warnings.append(warning)
 
     async def until(self, number: int) -> list[Incoming]:
         """The messages, once there are so many."""
@@ -50,7 +55,7 @@ async def listening(kind: Kind, position: str = "") -> AsyncIterator[Heard]:
     async def listen() -> None:
         while True:
             try:
-                await kind.listen(heard.position, heard.take)
+                await kind.listen(heard.position, heard.take, heard.told)
             except OSError as error:
                 heard.lost.append(str(error))
                 await asyncio.sleep(0.02)

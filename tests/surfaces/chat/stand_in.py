@@ -21,6 +21,7 @@ from narval.surfaces.chat.contract import (
     IncomingFile,
     Outgoing,
     Take,
+    Tell,
 )
 
 STAND_IN = "xmpp"
@@ -39,6 +40,10 @@ class Service:
         self.by_id: dict[str, Outgoing] = {}
         self.files: dict[str, bytes] = {}
         self.is_away = False
+        self.accepts = asyncio.Event()
+        """Set while it accepts sessions."""
+        self.accepts.set()
+        self.warning = ""
         self.loses: set[int] = set()
         """The sendings, counted from 0, whose answer is lost."""
         self.failures: list[Exception] = []
@@ -82,11 +87,13 @@ class StandIn:
         self.service.opened += 1
         self.can = service.can
 
-    async def listen(self, position: str, take: Take) -> None:
+    async def listen(self, position: str, take: Take, tell: Tell) -> None:
         """Give every message after a position, and what comes."""
         at = int(position or 0)
         while True:
             self._check()
+            await self.service.accepts.wait()
+            await tell(self.service.warning)
             new: Iterable[Incoming] = self.service.messages[at:]
             if not new:
                 async with self.service.news:

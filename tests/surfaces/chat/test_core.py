@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from narval.core.errors import OperatorError
-from narval.surfaces.chat import connection
+from narval.core.errors import DaemonGoneError, OperatorError
+from narval.files.outside.chats import ChatSettings
+from narval.surfaces.chat import connection, sending
 from narval.surfaces.chat.contract import ChatError
 from narval.surfaces.chat.program import alone
 from tests.daemon.at_work import in_a_loop
@@ -52,6 +54,65 @@ async def test_C16_a_chat_that_is_broken_is_told(tmp_path: Path) -> None:
         assert row["fault"] == "the login is refused"
         (told,) = [one for one in await chat.ask("attention") if one["what"] == "chat"]
         assert told["text"] == "the chat phone is not connected: the login is refused"
+
+
+@in_a_loop
+async def test_C16_a_chat_is_connected_once_the_service_has_accepted_the_session(tmp_path: Path) -> None:
+    async with chat_at_work(make_chat_home(tmp_path), begin=False) as chat:
+        chat.service.accepts.clear()
+        chat.service.warning = "the room team cannot be joined"
+        chat.begin()
+        message = {"id": "m1", "position": "1", "sender": "ann@example.org", "place": "ann@example.org"}
+        (taken,) = await chat.ask("chat_take", chat="phone", messages=[message], position="1")
+        await chat.ask("chat_reply", chat="phone", message=taken["number"], replies=[{"text": "hello"}])
+        await chat.service.answers()
+        while (await chat.ask("chats"))[0]["outbox"]:
+            await asyncio.sleep(0.01)
+        assert [row["state"] for row in await chat.ask("chats")] == ["unknown"], "to send is not to listen"
+        assert chat.service.opened == 1
+        chat.service.accepts.set()
+        while (row := (await chat.ask("chats"))[0])["state"] != "connected":
+            await asyncio.sleep(0.01)
+        assert row["warning"] == "the room team cannot be joined"
+        (told,) = [one for one in await chat.ask("attention") if one["what"] == "chat"]
+        assert told["text"] == "the chat phone: the room team cannot be joined"
+
+
+class Daemon:
+    """A daemon that is away at the next questions, so many, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.away = 0
+        self.told: list[tuple[str, str]] = []
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        if self.away:
+            self.away -= 1
+            raise DaemonGoneError("away")
+        if method == "chat_state":
+            self.told.append((params["fault"], params["warning"]))
+
+
+@in_a_loop
+async def test_C16_a_daemon_is_told_how_a_chat_is_when_that_changes_and_when_it_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sending, "FIRST", 0.0)
+    daemon = Daemon()
+    records = sending.ChatRecords(ChatSettings(name="phone", kind="xmpp"), daemon)
+    await records.sent("no connection")
+    assert daemon.told == [], "nobody knows yet how it is"
+    for _ in range(2):
+        await records.connected()
+    await records.sent("the server is full")
+    assert daemon.told == [("", ""), ("", "a message could not be sent: the server is full")]
+    await records.sent()
+    await records.broken("cut")
+    assert daemon.told[2:] == [("", ""), ("cut", "")]
+    daemon.away = 1
+    await records.ask("chat_outgoing")
+    await records.tell()
+    assert daemon.told[4:] == [("cut", "")]
 
 
 def test_C16_one_program_alone_holds_the_chats(tmp_path: Path) -> None:

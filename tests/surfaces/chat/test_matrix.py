@@ -123,6 +123,7 @@ def test_rooms_where_others_are_count_where_the_settings_name_them(either: Homes
             either.write(EVE, team, "narval: status")
             (message,) = await heard.until(1)
             assert (message.sender, message.room, message.place) == (EVE, "#team:example.org", team)
+            assert heard.warnings[0].startswith("the room #gone:example.org cannot be joined: ")
             await chat.send(out("to the team", "#team:example.org"))
             await chat.send(out("to the team, again", team, id="2"))
             with pytest.raises(ChatError, match="no room of"):

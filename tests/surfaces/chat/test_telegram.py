@@ -83,6 +83,18 @@ def test_a_command_has_no_slash(server: TelegramServer, written: str, text: str)
     assert heard(server, lambda: server.write(ANN, written), 1)[0].text == text
 
 
+def test_a_session_is_accepted_once_telegram_gives_updates(server: TelegramServer) -> None:
+    server.faults["getUpdates"] = [refusal(500, "Internal Server Error")]
+
+    async def listen() -> None:
+        async with listening(opened(server), "1") as heard, asyncio.timeout(20):
+            while not heard.warnings:
+                await asyncio.sleep(0.01)
+            assert len(heard.lost) == 1, "it has told of no session before"
+
+    run(listen())
+
+
 def test_edits_forwards_replies_and_rooms_are_told_apart(server: TelegramServer) -> None:
     async def listen() -> None:
         chat = opened(server, called="narval")

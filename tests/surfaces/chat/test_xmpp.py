@@ -34,12 +34,16 @@ class Home:
         self.settings, self.folder = ChatSettings(**values), folder
         self.taken: list[Incoming] = []
         self.position = ""
+        self.warnings: list[str] = []
         self.chat: XmppChat
         self.listening: asyncio.Future[None]
 
     async def take(self, messages: Sequence[Incoming], position: str) -> None:
         self.taken += messages
         self.position = position
+
+    async def tell(self, warning: str) -> None:
+        self.warnings.append(warning)
 
     @property
     def texts(self) -> list[str]:
@@ -50,7 +54,8 @@ class Home:
         """The chat from the position on, in a program of its own: it remembers nothing."""
         chat = open_chat(self.settings, self.folder, secret)
         assert isinstance(chat, XmppChat)
-        self.chat, self.listening = chat, asyncio.ensure_future(chat.listen(self.position, self.take))
+        self.chat = chat
+        self.listening = asyncio.ensure_future(chat.listen(self.position, self.take, self.tell))
         try:
             ready = asyncio.ensure_future(chat.is_ready.wait())
             await asyncio.wait((ready, self.listening), timeout=20, return_when=asyncio.FIRST_COMPLETED)
@@ -95,6 +100,7 @@ def test_C12_each_message_is_taken_once_in_its_order_also_what_came_while_nobody
         assert (message.sender, message.place, message.room) == (ANN, ANN, "")
         assert message.at is not None
         assert len({message.id for message in home.taken}) == 5
+        assert set(home.warnings) == {""}, "the session was accepted, and nothing is wrong"
 
     run(main)
 
@@ -382,6 +388,8 @@ def test_C17_in_a_room_that_shows_no_addresses_nobody_is_known(prosody: Prosody,
                 await ann.until(lambda: "end" in home.texts)
                 assert home.texts == ["end"]
                 # what is shown from now on counts, and no longer than that
+                hidden = f"room {room} shows no addresses, so nobody is known there"
+                await ann.until(lambda: home.warnings[-1] == hidden)
                 await ann.configure(room, "muc#roomconfig_whois", "anyone")
                 await ann.enter(room, "ann-2")
                 ann.write("narval: runs", to=room, kind="groupchat")
@@ -437,12 +445,17 @@ def test_C17_before_tls_nothing_is_believed(tmp_path: Path, said: str, reason: s
         port = server.sockets[0].getsockname()[1]
         settings = ChatSettings(name="phone", kind="xmpp", user=NARVAL, server=f"127.0.0.1:{port}")
         taken: list[Incoming] = []
+        warnings: list[str] = []
 
         async def take(messages: Sequence[Incoming], _: str) -> None:
             taken.extend(messages)
 
+        async def tell(warning: str) -> None:
+            warnings.append(warning)
+
         with pytest.raises(ConnectionError, match=reason):
-            await open_chat(settings, tmp_path, PASSWORD).listen("", take)
+            await open_chat(settings, tmp_path, PASSWORD).listen("", take, tell)
+        assert not warnings, "no session was accepted"
         assert not taken
         assert b"auth" not in b"".join(heard)
         server.close()

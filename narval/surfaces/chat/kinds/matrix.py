@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from narval.files.outside.chats import ChatSettings
 from narval.files.people_file import read_people
 from narval.people.chat.elements import LONGEST_TEXT
-from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take
+from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take, Tell
 from narval.surfaces.chat.kinds.matrix_events import KEYS, Event, entry, read
 from narval.surfaces.chat.kinds.matrix_session import MatrixSession
 
@@ -62,7 +62,7 @@ class Matrix:
         self._session = session
         self.rooms = Rooms(session, home)
 
-    async def listen(self, position: str, take: Take) -> None:
+    async def listen(self, position: str, take: Take, tell: Tell) -> None:
         """Give what is written after a token of `sync`; see the contract."""
         await self.rooms.enter_those_of_the_settings()
         answer = await self._sync("", 0, _INVITATIONS)  # those of before are not told again
@@ -71,6 +71,7 @@ class Matrix:
             await take((), since)
         await self.rooms.heed_invitations(answer)
         while True:
+            await tell("; ".join(self.rooms.closed.values()))
             answer = await self._sync(since, HELD_SECONDS)
             messages = await self._messages(answer, since)
             before, since = since, str(answer["next_batch"])
@@ -220,17 +221,19 @@ class Rooms:
         self._is_encrypted: dict[str, bool] = {}
         self._used: dict[str, str] = {}  # by a person, the room of two where they wrote last
         self._invitations: dict[str, str] = {}  # by a room, who invited us
+        self.closed: dict[str, str] = {}  # by the name of the settings, why a room cannot be joined
 
     async def enter_those_of_the_settings(self) -> None:
-        """Join the rooms that the settings name; one that cannot be joined is told in the log."""
+        """Join the rooms that the settings name; `closed` has those that cannot be joined."""
         for name in self._session.settings.rooms:
             if name in self._named.values():
                 continue
             try:
                 answer = await self._session.ask("POST", f"join/{quote(name, safe='')}", {})
                 self._named[str(answer["room_id"])] = name
+                self.closed.pop(name, None)
             except (ChatError, OSError, KeyError) as error:
-                logger.warning("%s", f"the room {name} cannot be joined: {error}")
+                self.closed[name] = f"the room {name} cannot be joined: {error}"
 
     async def heed_invitations(self, answer: Mapping[str, Any]) -> None:
         """Enter the rooms to which people invite whose messages are taken; others are left as they are."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.files.outside.chats import ChatSettings
-from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take
+from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take, Tell
 from narval.surfaces.chat.web_api import ApiAnswer, WebApi, wait_as_asked
 
 SERVER = "https://api.telegram.org"
@@ -55,7 +55,7 @@ class Telegram:
         self._api = WebApi(settings, home, token, SERVER)
         self._bot = ""
 
-    async def listen(self, position: str, take: Take) -> None:
+    async def listen(self, position: str, take: Take, tell: Tell) -> None:
         """Give what is written to the bot after an update; see the contract."""
         if not _TOKEN.fullmatch(self._token):
             raise ChatError(
@@ -67,8 +67,10 @@ class Telegram:
         offset = int(position) if position.isdecimal() else await self._end()
         if not position:
             await take((), str(offset))
+        held = 0  # at first, so that it is known whether Telegram gives updates at all
         while True:
-            updates = await self._updates(offset, HELD_SECONDS)
+            updates, held = await self._updates(offset, held), HELD_SECONDS
+            await tell("")
             messages = [message for update in updates for message in self._read(update)]
             if not updates:
                 continue

@@ -17,7 +17,7 @@ from slixmpp import JID, InvalidJID
 from narval.core.errors import OperatorError
 from narval.files.outside.chats import ChatSettings
 from narval.files.people_file import read_people
-from narval.surfaces.chat.contract import ChatError, IncomingFile, Kind, Outgoing, Take
+from narval.surfaces.chat.contract import ChatError, IncomingFile, Kind, Outgoing, Take, Tell
 from narval.surfaces.chat.kinds.xmpp_rooms import Room
 from narval.surfaces.chat.kinds.xmpp_session import Session
 from narval.surfaces.chat.kinds.xmpp_stanzas import bare
@@ -47,7 +47,7 @@ class XmppChat:
         """The session of now; None while there is no connection."""
         self.is_ready = asyncio.Event()
 
-    async def listen(self, position: str, take: Take) -> None:
+    async def listen(self, position: str, take: Take, tell: Tell) -> None:
         """Connect, take what came since a position, and then what comes; see `Kind`."""
         stream = Stream(self._user, self._secret, self._tls)
         rooms = {bare(room): Room(room, self._name) for room in self._settings.rooms}
@@ -57,7 +57,7 @@ class XmppChat:
             await session.start(take)
             self.session = session
             self.is_ready.set()
-            await session.follow(take)
+            await session.follow(take, tell)
         finally:
             self.is_ready.clear()
             self.session = None

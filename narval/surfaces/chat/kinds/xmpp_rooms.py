@@ -42,6 +42,16 @@ class Room:
         """Our lines: the id that the room gave to each, and ours."""
         self._addresses: dict[str, str] = {}
 
+    @property
+    def trouble(self) -> str:
+        """The words for what keeps its lines from being heeded; "" where nothing does."""
+        if not self.is_entered:
+            why = self.fault.message if self.fault is not None else "it was left"
+            return f"room {self.address} is not entered: {why}"
+        if not self.shows_addresses:
+            return f"room {self.address} shows no addresses, so nobody is known there"
+        return ""
+
     def enter(self) -> None:
         """Begin to enter: nothing is known of who is there."""
         self.is_entered = self.shows_addresses = False

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
-from narval.surfaces.chat.contract import AmbiguousError, ChatError, Incoming, Outgoing, Take
+from narval.surfaces.chat.contract import AmbiguousError, ChatError, Incoming, Outgoing, Take, Tell
 from narval.surfaces.chat.kinds.xmpp_archive import PAGE, Archives, remember
 from narval.surfaces.chat.kinds.xmpp_reading import Reading
 from narval.surfaces.chat.kinds.xmpp_rooms import Room
@@ -33,8 +32,6 @@ _QUIET_SECONDS = 60.0
 _LATE_SECONDS = 1.0
 _PING = "{urn:xmpp:ping}ping"
 _INFO = "http://jabber.org/protocol/disco#info"
-
-log = logging.getLogger(__name__)
 
 
 class Session:
@@ -94,9 +91,10 @@ class Session:
         await self._catch_up(take)
         await take((), self._archives.position)
 
-    async def follow(self, take: Take) -> None:
-        """Take what comes, until the connection is lost."""
+    async def follow(self, take: Take, tell: Tell) -> None:
+        """Take what comes, until the connection is lost, and tell how it is with the rooms."""
         while True:
+            await tell("; ".join(filter(None, (room.trouble for room in self._rooms.values()))))
             if not self._waiting and not self._reading.is_behind:
                 await self._pause()
             batch: list[Incoming] = []
@@ -174,7 +172,7 @@ class Session:
         return {feature.get("var", "") for feature in answer.iterfind(f"{{{_INFO}}}query/{{{_INFO}}}feature")}
 
     async def _enter(self, room: Room) -> None:
-        """Enter a room, under another nick where somebody has ours; what is wrong is logged."""
+        """Enter a room, under another nick where somebody has ours."""
         for nick in (room.name, f"{room.name}-2"):
             room.enter()
             presence = element(f"{CLIENT}presence", to=f"{room.address}/{nick}")
@@ -189,12 +187,7 @@ class Session:
                 room.refuse(ChatError("it does not answer"))
             if room.fault is None or room.fault.message != "conflict":
                 break
-        if room.fault is not None:
-            log.warning("room %s is not entered: %s", room.address, room.fault.message)
-            return
-        if not room.shows_addresses:
-            log.warning("room %s shows no addresses, so nobody is known there", room.address)
-        if ARCHIVE in await self._features(room.address):
+        if room.fault is None and ARCHIVE in await self._features(room.address):
             await self._archives.open(room.address, f"{room.address}/{room.nick}")
 
     async def _pause(self) -> None:
