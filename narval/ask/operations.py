@@ -42,7 +42,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.changed": ("changed",),
     "chat.state": ("chats", "chat_state"),
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element"),
-    "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent", "chat_message"),
+    "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent"),
     "chat.linking": ("chat_link", "chat_linked"),
     "chat.answering": ("chat_asked",),
     "clients.resources": ("client_resource",),

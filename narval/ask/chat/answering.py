@@ -17,7 +17,8 @@ async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
     """The questions that a message in the inbox of a chat may answer.
 
     `about` is the item of our message that it replies to or whose button was pressed; `asked` are the items
-    that its person was asked about there and that wait; `form` is the answer that they have begun to give.
+    that its person was asked about there and that wait; `form` is the answer that they have begun to give,
+    `question` the command that they were asked back about.
     """
     box = chat_box(daemon, chat)
     taken = box.inbox.get(message) or box.owed.get(message)
@@ -29,4 +30,5 @@ async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
         "about": msgspec.to_builtins(asked_by(sent)) if sent is not None and is_theirs else None,
         "asked": msgspec.to_builtins(asked_in(box, taken.person, daemon.rounds.clock.now())),
         "form": msgspec.to_builtins(box.forms.get(taken.person)),
+        "question": msgspec.to_builtins(box.questions.get(taken.person)),
     }

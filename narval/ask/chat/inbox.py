@@ -20,10 +20,10 @@ from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.labels import CHAT as CHAT_LABEL
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.answering import settle_answering
+from narval.people.chat.answering import settle_answering, settle_question
 from narval.people.chat.boxes import IN, MOST_WAITING, OWED, ChatBox
 from narval.people.chat.elements import chat_message, without_name
-from narval.people.chat.messages import Answering, Incoming, Reply, Taken
+from narval.people.chat.messages import Answering, AskedBack, Incoming, Reply, Taken
 
 MOST_OF_A_STRANGER = 30
 """The messages of a stranger that become elements within a minute."""
@@ -164,18 +164,22 @@ async def chat_reply(
     message: int,
     replies: list[dict[str, Any]],
     answering: dict[str, Any] | None = None,
+    question: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Deal with a message: it leaves the inbox, and its replies are to be sent, in one turn.
 
     A reply has a `text`, and may have `place` or `to` (a person), without which it goes where the message
     came from, `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`.
     `answering` says which answer to work its person has begun to give (`form`; without it none), and which
-    item they have just dealt with (`done`).
+    item they have just dealt with (`done`). `question` is the command that they are asked back about; without
+    it they are asked nothing any more.
     """
     also = None
     if answering is not None:
         also = partial(settle_answering, daemon.agents.own.chats, _as(answering, Answering, "answering"))
-    return await _deal(daemon, chat_box(daemon, chat), message, _replies(replies), None, also=also)
+    asked = None if question is None else _as(question, AskedBack, "question")
+    box = chat_box(daemon, chat)
+    return await _deal(daemon, box, message, _replies(replies), None, also=also, question=asked)
 
 
 @operation("write")
@@ -217,6 +221,7 @@ async def _deal(
     *,
     unless_taken: bool = False,
     also: Also | None = None,
+    question: AskedBack | None = None,
 ) -> dict[str, Any]:
     """Deal with a message in one turn, in which `also` something is done because of it.
 
@@ -240,6 +245,7 @@ async def _deal(
             box.send(turn, _addressed(reply, taken))
         if also is not None:
             also(turn, box, taken)
+        settle_question(turn, box, taken, question)
         return {"eid": eid, "taken": is_taken}
 
     return dict(await daemon.agents.own.submit(work))

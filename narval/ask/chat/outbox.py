@@ -187,13 +187,3 @@ def _give_up(turn: Turn, box: ChatBox, outbound: Outbound, why: str) -> None:
     box.drop(turn, OUT, outbound.id)
     to = outbound.place or outbound.to
     log.warning("a message to %.100s by %s is given up: %.500s", to, box.name, why)
-
-
-@operation("read")
-async def chat_message(daemon: Daemon, chat: str, id: str) -> dict[str, Any] | None:
-    """A message that was sent, by its id at the service: the person and the item it was for; None of another.
-
-    The last 2,000 of a chat are remembered.
-    """
-    sent = chat_box(daemon, chat).sent.get(id)
-    return {"item": 0, "shown": "", "to": "", **msgspec.to_builtins(sent)} if sent is not None else None

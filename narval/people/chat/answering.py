@@ -5,8 +5,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from narval.agent.turn import Turn
-from narval.people.chat.boxes import FORM, OUT, SENT, ChatBox, ChatBoxes, outbox_in, sent_in
-from narval.people.chat.messages import ASKED, CLOSED, ENDED, Answering, Asked, Outbound, Reply, Sent, Taken
+from narval.people.chat.boxes import FORM, OUT, QUESTION, SENT, ChatBox, ChatBoxes, outbox_in, sent_in
+from narval.people.chat.messages import (
+    ASKED,
+    CLOSED,
+    ENDED,
+    Answering,
+    Asked,
+    AskedBack,
+    Outbound,
+    Reply,
+    Sent,
+    Taken,
+)
 
 
 def asked_in(box: ChatBox, person: str, at: float) -> list[Asked]:
@@ -41,6 +52,14 @@ def settle_answering(boxes: ChatBoxes, answering: Answering, turn: Turn, box: Ch
         about = Reply(text=answering.said, to=taken.person, item=done.item, agent=done.agent, purpose=CLOSED)
         for number, each in enumerate(boxes.all()):
             end_of_item(turn, each, f"{box.name}.{taken.number}.{number}", about)
+
+
+def settle_question(turn: Turn, box: ChatBox, taken: Taken, question: AskedBack | None) -> None:
+    """Record what the writer of a message is asked back: whatever they write takes an earlier one back."""
+    if question is not None:
+        box.put(turn, QUESTION, taken.person, question)
+    elif taken.person in box.questions:
+        box.drop(turn, QUESTION, taken.person)
 
 
 def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:

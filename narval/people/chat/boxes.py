@@ -16,7 +16,16 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.turn import Turn
-from narval.people.chat.messages import Incoming, OpenForm, Outbound, Reply, Sent, Taken, Whereabouts
+from narval.people.chat.messages import (
+    AskedBack,
+    Incoming,
+    OpenForm,
+    Outbound,
+    Reply,
+    Sent,
+    Taken,
+    Whereabouts,
+)
 from narval.store.batch import Batch, ResultRow
 from narval.system.clock import Clock
 
@@ -24,9 +33,10 @@ PREFIX = "chat "
 """The start of the scopes of results and of the facts that chats have; the name of the chat follows."""
 
 IN, OWED, OUT, SENT, SEEN, WROTE, FORM = "in", "owed", "out", "sent", "seen", "wrote", "form"
+QUESTION = "question"
 """The parts of a chat, which end their scopes: what waits to be dealt with, what was done and is not
-answered, what is to be sent, what was sent, which messages came, from where people wrote last, and which
-answers they have begun to give.
+answered, what is to be sent, what was sent, which messages came, from where people wrote last, which answers
+they have begun to give, and what they were asked back last.
 """
 
 MOST_SENT = 2_000
@@ -116,6 +126,8 @@ class ChatBox:
         self.wrote: dict[str, Whereabouts] = {}
         """By person."""
         self.forms: dict[str, OpenForm] = {}
+        """By person."""
+        self.questions: dict[str, AskedBack] = {}
         """By person."""
         self.handed: set[str] = set()
         """The ids of messages that somebody may have begun to send: all that were due at the start."""
@@ -231,6 +243,8 @@ class ChatBox:
                 self.wrote[row.key] = msgspec.json.decode(row.data, type=Whereabouts)
             case "form":
                 self.forms[row.key] = msgspec.json.decode(row.data, type=OpenForm)
+            case "question":
+                self.questions[row.key] = msgspec.json.decode(row.data, type=AskedBack)
 
     def lose(self, part: str, key: str) -> None:
         """Know that a row is gone."""
@@ -249,6 +263,8 @@ class ChatBox:
                 self.seen.pop(key, None)
             case "form":
                 self.forms.pop(key, None)
+            case "question":
+                self.questions.pop(key, None)
 
     def waiting_of(self, person: str) -> int:
         """The number of messages of a person that wait to be dealt with."""

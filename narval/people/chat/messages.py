@@ -186,6 +186,17 @@ class OpenForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The moment at which it was asked, in seconds since 1970."""
 
 
+class AskedBack(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that a person was asked back about at a chat, and that is done if they say yes next."""
+
+    number: int
+    """The number of the message because of which they were asked: the data of the buttons name it."""
+    command: str
+    """The command, as they would write it."""
+    at: float
+    """The moment at which they were asked, in seconds since 1970."""
+
+
 class Answering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The items that a person answers at a chat, as far as a message has altered that."""
 

@@ -1,4 +1,4 @@
-"""Commands of a chat: operations, in short forms for a telephone.
+"""Commands of a chat, and reminders: operations, in short forms for a telephone.
 
 A line is a command if it begins with its word and goes on as its row says; any other is about something else.
 What a person may not do is refused by the operation, in its words. `start` and `cancel` of what acts outside
@@ -12,9 +12,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from narval.core.definitions.reminder import may_be_reminder
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.chat import short_forms
-from narval.surfaces.chat.confirming import Question, ask_back
+from narval.surfaces.chat.confirming import ask_back
 from narval.surfaces.chat.line import Dealt, Line
 from narval.surfaces.chat.short_forms import Clock
 from narval.system.zone import machine_zone
@@ -26,6 +27,12 @@ EVERYBODY = READERS | WORKERS
 
 NUMBER = r"(?P<number>[0-9]{1,18})"
 NAME = r"(?P<name>[\w.:-]+)"
+
+
+class Question(NamedTuple):
+    """A question that a command asks back, before it is done."""
+
+    text: str
 
 
 class ChatCommand(NamedTuple):
@@ -101,28 +108,20 @@ async def _add(line: Line, said: re.Match[str]) -> str:
 
 async def _start(line: Line, said: re.Match[str]) -> str | Question:
     name = said["name"]
-
-    async def start(answer: Line) -> str:
-        run = await answer.once("start", name=name)
-        return f"{run['eid']} {run['name']} has started; `show {run['eid']}` tells more"
-
-    if may(line, OPERATORS) and await _acts_outside(line, name):
-        return Question(f"{name} acts outside the home. Start it?", start)
-    return await start(line)
+    if not line.is_confirmed and may(line, OPERATORS) and await _acts_outside(line, name):
+        return Question(f"{name} acts outside the home. Start it?")
+    run = await line.once("start", name=name)
+    return f"{run['eid']} {run['name']} has started; `show {run['eid']}` tells more"
 
 
 async def _cancel(line: Line, said: re.Match[str]) -> str | Question:
     number = int(said["number"])
-
-    async def cancel(answer: Line) -> str:
-        run = await answer.once("cancel", run=number)
-        return f"{run['eid']} {run['name']} is {run['state']}"
-
-    if may(line, OPERATORS):
+    if not line.is_confirmed and may(line, OPERATORS):
         run = await line.ask("show", run=number)
         if run["phase"] == "active" and await _acts_outside(line, run["name"]):
-            return Question(f"{number} {run['name']} acts outside the home. End it?", cancel)
-    return await cancel(line)
+            return Question(f"{number} {run['name']} acts outside the home. End it?")
+    run = await line.once("cancel", run=number)
+    return f"{run['eid']} {run['name']} is {run['state']}"
 
 
 async def _propose(line: Line, said: re.Match[str]) -> str:
@@ -194,12 +193,7 @@ _LINE = re.compile(r"(?P<word>[A-Za-z]+)[^\S\n]*(?P<rest>.*)", re.DOTALL)
 
 async def handle(line: Line) -> Dealt | None:
     """Do what a command says; None of a line that is none. Raises NarvalError."""
-    return await command(line, line.text)
-
-
-async def command(line: Line, text: str) -> Dealt | None:
-    """Do what a text says as a command of who wrote a line; None where it is none. Raises NarvalError."""
-    read = _LINE.fullmatch(text.strip())
+    read = _LINE.fullmatch(line.text.strip())
     row = _BY_WORD.get(read["word"].lower()) if read is not None else None
     if read is None or row is None or row.act is None:
         return None
@@ -212,8 +206,22 @@ async def command(line: Line, text: str) -> Dealt | None:
         return None
     answer = await row.act(line, said)
     if isinstance(answer, Question):
-        return ask_back(line, answer, private_to=private_to)
+        return ask_back(line, answer.text, line.text, private_to=private_to)
     return Dealt.saying(answer, private_to=private_to)
+
+
+async def remind(line: Line) -> Dealt | None:
+    """Set the reminder that a line asks for, told where it was written; None of a line about something else.
+
+    Raises NarvalError.
+    """
+    if not may_be_reminder(line.text):
+        return None
+    row = await line.once("remind", text=line.text, chat=line.chat.name, maybe=True)
+    if not row:
+        return None
+    text = f"reminder {short_forms.reminder(row)}"
+    return Dealt.saying(text, private_to=line.name if line.is_in_room else "")
 
 
 def may(line: Line, roles: frozenset[str]) -> bool:

@@ -18,9 +18,9 @@ from narval.core.definitions.people.directory import chat_key
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
-from narval.people.chat.messages import Answering, Reply, Taken
+from narval.people.chat.messages import Answering, AskedBack, Reply, Taken
 from narval.surfaces.asks import Asks
-from narval.surfaces.chat import answers, commands, confirming, model, reminders
+from narval.surfaces.chat import answers, commands, confirming, model
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Dealt, Handler, Line
@@ -28,9 +28,10 @@ from narval.surfaces.chat.line import Dealt, Handler, Line
 log = logging.getLogger("narval.chat")
 
 
+_COMMANDS: Sequence[Handler] = (answers.handle, commands.handle, commands.remind)
+
 HANDLERS: Sequence[Handler] = (
-    confirming.handle, answers.handle, commands.handle, reminders.handle, answers.handle_rest,
-    model.handle,
+    confirming.doing(_COMMANDS), *_COMMANDS, answers.handle_rest, model.handle,
 )  # fmt: skip
 """The handlers, in the order in which a line is tried: what was asked back, an answer to what was asked, a
 command, a reminder, what a model proposes for it.
@@ -54,7 +55,6 @@ class Dealing:
     def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
         self._chat, self.kind, self._asks, self._home = chat, kind, asks, home
         self._called = chat.called or own
-        self._asked_back: dict[str, Any] = {}
         self._told_unreadable: set[str] = set()
         """The places that were told that what is encrypted cannot be read."""
 
@@ -93,7 +93,7 @@ class Dealing:
         text = taken.message.text
         if taken.message.room:
             text = without_name(text, self._called) or ""
-        line = Line(self._chat, taken, person, text.strip(), self._asks, self._home, self._asked_back)
+        line = Line(self._chat, taken, person, text.strip(), self._asks, self._home)
         for handle in HANDLERS:
             try:
                 dealt = await handle(line)
@@ -105,7 +105,7 @@ class Dealing:
                 else:
                     dealt = Dealt.saying(str(error), private_to=line.name if line.is_in_room else "")
             if dealt is not None:
-                await self._reply(taken, *dealt.replies, answering=dealt.answering)
+                await self._reply(taken, *dealt.replies, answering=dealt.answering, question=dealt.question)
                 return
         await self._element(taken)
 
@@ -149,6 +149,7 @@ class Dealing:
         taken: Taken,
         *replies: Reply | str,
         answering: Answering | None = None,
+        question: AskedBack | None = None,
     ) -> None:
         forms = [msgspec.to_builtins(Reply(text=one) if isinstance(one, str) else one) for one in replies]
         await self._asks.ask(
@@ -157,6 +158,7 @@ class Dealing:
             message=taken.number,
             replies=forms,
             answering=msgspec.to_builtins(answering),
+            question=msgspec.to_builtins(question),
         )
 
 

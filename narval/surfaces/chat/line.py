@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from narval.ask.asker import CHAT_SESSION
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.messages import Answering, Incoming, Reply, Taken
+from narval.people.chat.messages import Answering, AskedBack, Incoming, Reply, Taken
 from narval.surfaces.asks import Asks
 
 
@@ -26,28 +26,27 @@ class Line:
         text: str,
         asks: Asks,
         home: Path,
-        asked_back: dict[str, Any],
-        done_once: set[str] | None = None,
+        confirms: Line | None = None,
     ) -> None:
+        """Read a text that a message says, or that `confirms` with its yes."""
         self.chat, self.taken, self.person, self.text = chat, taken, person, text
         self._asks, self.home = asks, home
-        self.asked_back = asked_back
-        """The question that each person was asked back last, by name (confirming.py)."""
-        self._done_once = set[str]() if done_once is None else done_once
+        self.is_confirmed = confirms is not None
+        """True of a command that its person has said yes to."""
+        self._done_once: set[str] = set() if confirms is None else confirms._done_once
         """The operations that were asked to be done once for this message."""
+        self._asked: Mapping[str, Any] | None = None
 
     @property
     def asked_once(self) -> bool:
         """True once an operation was asked that is done once for this message."""
         return bool(self._done_once)
 
-    def rewritten(self, text: str) -> Line:
-        """The same message with another text, as if that had been written by itself."""
-        message = replace(self.message, text=text, button="", replies_to="")
+    def confirmed(self, command: str) -> Line:
+        """The command to which this line says yes, as if that had been written by itself."""
+        message = replace(self.message, text=command, button="", replies_to="")
         taken = replace(self.taken, message=message)
-        return Line(
-            self.chat, taken, self.person, text, self._asks, self.home, self.asked_back, self._done_once
-        )
+        return Line(self.chat, taken, self.person, command, self._asks, self.home, confirms=self)
 
     @property
     def message(self) -> Incoming:
@@ -76,21 +75,11 @@ class Line:
             method, acting_as=self.name, session=self._session, once=message, **params
         )
 
-    async def sent(self) -> Mapping[str, Any] | None:
-        """Our message that this one answers, or whose button was pressed; None where there is none."""
-        if not self.message.replies_to:
-            return None
-        row: Mapping[str, Any] | None = await self._asks.ask(
-            "chat_message", chat=self.chat.name, id=self.message.replies_to
-        )
-        return row
-
     async def asked(self) -> Mapping[str, Any]:
         """The questions that this line may answer, as the operation `chat_asked` tells them."""
-        row: Mapping[str, Any] = await self._asks.ask(
-            "chat_asked", chat=self.chat.name, message=self.taken.number
-        )
-        return row
+        if self._asked is None:
+            self._asked = await self._asks.ask("chat_asked", chat=self.chat.name, message=self.taken.number)
+        return self._asked
 
     @property
     def _session(self) -> str:
@@ -98,10 +87,13 @@ class Line:
 
 
 class Dealt(msgspec.Struct, frozen=True):
-    """The outcome of a line: replies, and the answer to work that its person is giving."""
+    """The outcome of a line: replies, the answer to work that its person is giving, and what they are asked
+    back.
+    """
 
     replies: tuple[Reply, ...] = ()
     answering: Answering | None = None
+    question: AskedBack | None = None
 
     @classmethod
     def saying(cls, text: str, *, private_to: str = "") -> Dealt:

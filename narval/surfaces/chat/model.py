@@ -17,9 +17,9 @@ from narval.calls.models.chat import ask_model
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel, service_named
 from narval.files.settings import read_settings
-from narval.surfaces.chat import answers, commands, reminders
-from narval.surfaces.chat.confirming import Question, ask_back
-from narval.surfaces.chat.line import Dealt, Handler, Line
+from narval.surfaces.chat import commands
+from narval.surfaces.chat.confirming import ask_back
+from narval.surfaces.chat.line import Dealt, Line
 
 log = logging.getLogger("narval.chat")
 
@@ -32,8 +32,6 @@ LONGEST = 500
 
 NOT_PROPOSED = frozenset({"add", "propose", "help"})
 """The commands that are not in the table of a model: what it writes would be kept, or costs another."""
-
-_HANDLERS: tuple[Handler, ...] = (answers.handle, commands.handle, reminders.handle)
 
 _SYSTEM = """\
 A person wrote a line to an assistant that knows the commands below and nothing else. Answer with JSON,
@@ -64,12 +62,8 @@ async def handle(line: Line) -> Dealt | None:
     row = _row(line, proposed)
     if row is None:
         return None
-
-    async def do(answer: Line) -> str | Dealt:
-        return await _done(answer, proposed)
-
     private_to = line.name if row.is_private and line.is_in_room else ""
-    return ask_back(line, Question(f"Do you mean: {proposed}", do), private_to=private_to)
+    return ask_back(line, f"Do you mean: {proposed}", proposed, private_to=private_to)
 
 
 def _row(line: Line, proposed: str) -> commands.ChatCommand | None:
@@ -85,18 +79,6 @@ def _row(line: Line, proposed: str) -> commands.ChatCommand | None:
 def _table(line: Line) -> list[commands.ChatCommand]:
     """The commands that a model may propose to a person."""
     return [row for row in commands.TABLE if row.word not in NOT_PROPOSED and commands.may(line, row.roles)]
-
-
-async def _done(answer: Line, proposed: str) -> str | Dealt:
-    """Do a command that was proposed, by the line that says yes. Raises NarvalError."""
-    line = answer.rewritten(proposed)
-    for one in _HANDLERS:
-        if (dealt := await one(line)) is not None:
-            break
-    else:
-        return f"that is no command: {proposed}"
-    again = answer.asked_back.pop(answer.name, None)  # the yes was to this very command
-    return dealt if again is None else await again.question.do(answer)
 
 
 async def _proposed(line: Line, name: str) -> str:

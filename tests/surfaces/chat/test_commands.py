@@ -127,6 +127,9 @@ async def test_what_acts_outside_is_started_and_ended_after_a_yes(tmp_path: Path
         assert await runs() == []
         await chat.says("start w.out")
         buttons = {label: data for data, label in chat.service.sent[-1].buttons}
+        await chat.settled()
+        await chat.kill()
+        chat.begin()
         started = await chat.says("", button=buttons["yes"])
         assert "w.out has started" in started
         assert await runs() == ["running"]

@@ -96,7 +96,6 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
         "chat_begun",
         "chat_sent",
         "chat_unsent",
-        "chat_message",
         "chat_asked",
     }  # narval chat does
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does
