@@ -8,8 +8,9 @@ Buttons = tuple[tuple[str, str], ...]
 """The data and the label of each button."""
 
 ASKED, ENDED, CLOSED, SENT, REMINDER = "asked", "ended", "closed", "send", "reminder"
-"""Reasons for messages: they ask about work, say that it asks no more, alter the message that did (and are
-nothing where a chat cannot), are the text of an action, or a reminder.
+"""Reasons for messages: they ask about work, say that it asks no more, take the buttons from the message that
+did (and are nothing in a chat without: an answer would be read twice), are the text of an action, or a
+reminder.
 """
 
 

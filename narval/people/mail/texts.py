@@ -9,6 +9,9 @@ from narval.core.elements.error_element import xml_safe
 
 MAX_VALUE = 1_000
 
+VALUE = "| "
+"""The start of each line of a text that comes from elsewhere, so that none looks like words of ours."""
+
 
 def one_line(text: str, most: int = MAX_VALUE) -> str:
     """A text in one line of so many characters at most, which XML can hold: blanks and line breaks are one
@@ -34,7 +37,7 @@ def flowed(text: str) -> str:
     lines = []
     for line in text.split("\n"):
         words = line.rstrip(" ")
-        while len(words) > _LONGEST and not line.startswith("| ") and (at := _break(words)):
+        while len(words) > _LONGEST and not line.startswith(VALUE) and (at := _break(words)):
             lines.append(_stuffed(words[:at]))
             words = words[at:]
         lines.append(_stuffed(words))

@@ -10,6 +10,7 @@ from typing import Any
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import CLOSED
+from narval.people.mail.texts import VALUE
 from narval.surfaces.asks import Asks
 from narval.surfaces.chat.contract import ChatError, Kind, Outgoing
 
@@ -112,7 +113,8 @@ class Sending:
 
     async def _send_one(self, row: Mapping[str, Any]) -> None:
         """Send a message; its outcome is recorded. Raises OSError where it helps to try again."""
-        if row.get("purpose") == CLOSED and not (row.get("edits") and "edit" in self._kind().can):
+        takes_buttons_away = row.get("edits") and self._kind().can >= {"edit", "buttons"}
+        if row.get("purpose") == CLOSED and not takes_buttons_away:
             await self._records.ask("chat_sent", chat=self._name, id=row["id"], message_ids=[])
             return
         knows_ids, begun = "ids" in self._kind().can, int(row.get("begun", 0))
@@ -158,10 +160,6 @@ class Sending:
 
     async def _unsent(self, row: Mapping[str, Any], why: str, *, final: bool) -> None:
         await self._records.ask("chat_unsent", chat=self._name, id=row["id"], why=why, final=final)
-
-
-VALUE = "| "
-"""The start of each line of a text that comes from elsewhere, so that none looks like words of ours."""
 
 
 def pieces(text: str, most: int = LONGEST) -> list[str]:

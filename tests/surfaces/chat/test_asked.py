@@ -120,6 +120,21 @@ async def test_C10_a_chat_that_cannot_edit_gets_a_reply(tmp_path: Path) -> None:
 
 
 @in_a_loop
+async def test_C10_an_answer_is_told_once_where_no_buttons_are_to_go(tmp_path: Path) -> None:
+    """A client of XMPP may show the correction of a message as one more message."""
+    service = Service()
+    service.can = CAPABILITIES - {"buttons"}
+    async with chat_at_work(home(tmp_path), service) as chat:
+        item = await start(chat, "w.approve", b'<request what="a desk"/>')
+        await messages(chat, 2)
+        await chat.service.write("1")
+        sent = (await messages(chat, 4))[2:]
+        of_ann = [message for message in sent if message.place == "ann@example.org"]
+        assert [(message.text, message.edits) for message in of_ann] == [(f"{item} is done: approve", "")]
+        assert [bool(message.edits) for message in sent if message not in of_ann] == [True]
+
+
+@in_a_loop
 async def test_C9_an_approval_is_answered_by_its_number(tmp_path: Path) -> None:
     people = f'ways = ["chat"]\n{PEOPLE.replace("[people.ben]", "[people.cid]").replace("ben@", "cid@")}'
     async with chat_at_work(home(tmp_path, people)) as chat:
