@@ -187,6 +187,17 @@ def _shown_zone() -> ZoneInfo | None:
         return None
 
 
+def when_reminded(row: Row) -> str:
+    """The moment of a reminder, and how often it comes again."""
+    again = f", every {row['every']}" if row["every"] else ""
+    return f"{row['shown']}{again}"
+
+
+def reminder_line(row: Row) -> str:
+    """A reminder on a line, by its number."""
+    return f"{row['reminder']} {when_reminded(row)}: {row['text']}"
+
+
 def counted(count: int, thing: str, things: str | None = None) -> str:
     """`1 fault`, `3 faults`."""
     return f"{count} {thing if count == 1 else things or thing + 's'}"

@@ -57,7 +57,7 @@ async def chat_take(
             person = turn.agent.lookup.people.by_chat(f"{settings.kind}:{message.sender}")
             if person is None and not _may_matter(daemon, turn, settings, message):
                 _tell_strange(turn, box, settings, message, NOBODY)
-            elif not box.see(turn, message):
+            elif not box.see(turn, message, is_strange=person is None):
                 continue
             elif person is None:
                 _take_strange(daemon, turn, box, settings, message)

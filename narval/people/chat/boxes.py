@@ -33,17 +33,19 @@ PREFIX = "chat "
 """The start of the scopes of results and of the facts that chats have; the name of the chat follows."""
 
 IN, OWED, OUT, SENT, SEEN, WROTE, FORM = "in", "owed", "out", "sent", "seen", "wrote", "form"
-QUESTION = "question"
+QUESTION, STRANGE = "question", "strange"
 """The parts of a chat, which end their scopes: what waits to be dealt with, what was done and is not
-answered, what is to be sent, what was sent, which messages came, from where people wrote last, which answers
-they have begun to give, and what they were asked back last.
+answered, what is to be sent, what was sent, which messages of people came, from where they wrote last, which
+answers they have begun to give, what they were asked back last, and which messages of strangers came.
 """
 
 MOST_SENT = 2_000
 """The messages that were sent which are remembered of a chat, the last ones."""
 
 MOST_SEEN = 2_000
-"""The ids of messages that came which are remembered of a chat, the last ones."""
+"""The ids of messages that came which are remembered of a chat, the last ones: so many of people, and as many
+of strangers, so that these push out none of people.
+"""
 
 MINUTE = 60.0
 
@@ -122,7 +124,9 @@ class ChatBox:
         self.sent: dict[str, Sent] = {}
         """By the kind's id."""
         self.seen: dict[str, int] = {}
-        """The numbers of messages that came, by who wrote them and their ids."""
+        """The numbers of messages of people that came, by who wrote them and their ids."""
+        self.strange: dict[str, int] = {}
+        """Those of strangers."""
         self.wrote: dict[str, Whereabouts] = {}
         """By person."""
         self.forms: dict[str, OpenForm] = {}
@@ -189,14 +193,18 @@ class ChatBox:
             )
         return taken
 
-    def see(self, turn: Turn, message: Incoming) -> bool:
+    def see(self, turn: Turn, message: Incoming, *, is_strange: bool = False) -> bool:
         """Record that a message came, by who wrote it and its id; False if it had come before."""
-        key, rows = f"{message.sender} {message.id}", turn.transaction.batch.results
-        if key in self.seen or any(row.scope == self.scope(SEEN) and row.key == key for row in rows):
+        key, scopes = f"{message.sender} {message.id}", {self.scope(SEEN), self.scope(STRANGE)}
+        rows = turn.transaction.batch.results
+        if key in self.seen or key in self.strange:
             return False
-        self.put(turn, SEEN, key, self.last)
-        for oldest in islice(self.seen, max(0, len(self.seen) + 1 - MOST_SEEN)):
-            self.drop(turn, SEEN, oldest)
+        if any(row.key == key and row.scope in scopes for row in rows):
+            return False
+        part, ids = (STRANGE, self.strange) if is_strange else (SEEN, self.seen)
+        self.put(turn, part, key, self.last)
+        for oldest in islice(ids, max(0, len(ids) + 1 - MOST_SEEN)):
+            self.drop(turn, part, oldest)
         return True
 
     def send(self, turn: Turn, reply: Reply, id: str = "") -> Outbound:
@@ -239,6 +247,8 @@ class ChatBox:
                 self.sent[row.key] = msgspec.json.decode(row.data, type=Sent)
             case "seen":
                 self.seen.setdefault(row.key, msgspec.json.decode(row.data, type=int))
+            case "strange":
+                self.strange.setdefault(row.key, msgspec.json.decode(row.data, type=int))
             case "wrote":
                 self.wrote[row.key] = msgspec.json.decode(row.data, type=Whereabouts)
             case "form":
@@ -261,6 +271,8 @@ class ChatBox:
                 self.sent.pop(key, None)
             case "seen":
                 self.seen.pop(key, None)
+            case "strange":
+                self.strange.pop(key, None)
             case "form":
                 self.forms.pop(key, None)
             case "question":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from narval.ask.text import Row, clean, counted, shortened
+from narval.ask.text import Row, clean, counted, reminder_line, shortened
 from narval.core.definitions.reminder import shown_moment
 
 MOST_LINES = 10
@@ -151,5 +151,4 @@ def reminders(rows: Sequence[Row]) -> str:
 
 def reminder(row: Row) -> str:
     """A reminder on a line, by its number."""
-    again = f", every {row['every']}" if row["every"] else ""
-    return short(f"{row['reminder']} {row['shown']}{again}: {row['text']}")
+    return short(reminder_line(row))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narval.ask.text import Row, clean
+from narval.ask.text import Row, clean, reminder_line, when_reminded
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.render.tables import Column, listing
@@ -34,17 +34,12 @@ def remind(session: Session, words: tuple[str, ...]) -> None:
 
 
 def _told(answer: Row) -> None:
-    click.echo(clean(f"reminder {answer['reminder']} {_when(answer)}: {answer['text']}"))
-
-
-def _when(row: Row) -> str:
-    again = f", every {row['every']}" if row["every"] else ""
-    return f"{row['shown']}{again}"
+    click.echo(clean(f"reminder {reminder_line(answer)}"))
 
 
 _COLUMNS = (
     Column("reminder", lambda row: row["reminder"], right=True),
-    Column("when", _when),
+    Column("when", when_reminded),
     Column("text", lambda row: row["text"]),
     Column("chat", lambda row: row["chat"]),
     Column("person", lambda row: row["person"]),

@@ -285,6 +285,28 @@ def test_C3_of_strangers_nothing_is_recorded_and_of_people_the_last_messages(
     assert len(box.seen) <= 4 + 5
 
 
+def test_C3_messages_of_strangers_push_out_none_of_people(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boxes, "MOST_SEEN", 4)
+    settings = home.path / "etc/narval.toml"
+    settings.write_text(f'{SETTINGS}strangers = "element"\n')
+    home.ask("reload")
+
+    def takes(sender: str, *ids: str) -> list[Any]:
+        about = {"position": "1", "sender": sender, "place": sender, "text": "x"}
+        messages = [{"id": id, **about} for id in ids]
+        return list(home.ask("chat_take", chat="phone", messages=messages, position=ids[-1]))
+
+    assert len(takes("ann@example.org", "a1")) == 1
+    for number in range(9):
+        takes("eve@example.org", f"e{number}")
+    assert takes("ann@example.org", "a1") == [], "the server has repeated it"
+    assert len(home.agent.daemon.host.chats.box("phone").strange) == 4
+    takes("eve@example.org", "e8")
+    assert len(home.agent.memory("chat-message")) == 9
+
+
 def test_C5_more_than_may_wait_is_told_once(
     home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
