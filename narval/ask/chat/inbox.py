@@ -11,7 +11,7 @@ import msgspec
 
 from narval.agent.turn import Turn
 from narval.ask.asker import CHAT
-from narval.ask.chat.linking import found_link, may_be_code
+from narval.ask.chat.linking import linked_by, may_be_code
 from narval.ask.chat.rights import chat_box, done_before, settings_of
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.registry import operation
@@ -115,8 +115,7 @@ def _take_strange(
 ) -> None:
     """Link a stranger, make an element of what they wrote, or leave it, with a line in the log."""
     address, at = f"{settings.kind}:{message.sender}", turn.at
-    if (person := found_link(daemon, message.text, address, at)) is not None:
-        text = f"The code is right: you are linked once etc/people.toml has this address of {person}."
+    if (text := linked_by(daemon, message.text, address, at)) is not None:
         box.send(turn, Reply(text=text, place=message.place))
         return
     if settings.strangers == "element" and not message.is_edit:

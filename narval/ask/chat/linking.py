@@ -13,6 +13,7 @@ from narval.ask.asking_person import no_such_person
 from narval.ask.registry import operation
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
+from narval.files.chat_addresses import line_of
 from narval.people.chat.boxes import LinkCode
 
 VALID = 600.0
@@ -68,9 +69,11 @@ async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[st
             is_valid = link is not None and (link.address != "" or daemon.rounds.clock.now() < link.until)
             return {"person": person, "address": link.address if link is not None else "", "valid": is_valid}
         waiting = asyncio.ensure_future(link.found.wait())
+        link.waiting += 1
         try:
             await daemon.main_loop.wait_for(waiting, left)
         finally:
+            link.waiting -= 1
             waiting.cancel()
 
 
@@ -82,8 +85,8 @@ def may_be_code(daemon: Daemon, text: str, at: float) -> bool:
     return any(not link.address and at < link.until for link in links.values())
 
 
-def found_link(daemon: Daemon, text: str, address: str, at: float) -> str | None:
-    """The person whose code somebody unknown has sent, who is linked by that; None if it is no such code."""
+def linked_by(daemon: Daemon, text: str, address: str, at: float) -> str | None:
+    """The answer to somebody unknown who has sent the code of a person; None if it is no such code."""
     if not may_be_code(daemon, text, at):
         return None
     links, digest = daemon.agents.own.chats.links, _digest(text.strip().lower())
@@ -92,9 +95,22 @@ def found_link(daemon: Daemon, text: str, address: str, at: float) -> str | None
             continue
         if at < link.until and hmac.compare_digest(link.digest, digest):
             link.was_sent(address)
-            return person
+            return _linked(daemon, person, address, is_waited_for=link.waiting > 0)
         link.was_not(MOST_TRIES)
     return None
+
+
+def _linked(daemon: Daemon, person: str, address: str, *, is_waited_for: bool) -> str:
+    """The words for what follows from the right code of a person."""
+    if is_waited_for:
+        return f"The code is right: you are linked once etc/people.toml has this address of {person}."
+    row = daemon.agents.own.agent.lookup.people.person(person)
+    line = line_of([*(row.chat if row is not None else ()), address])
+    return (
+        f"The code is right, but `narval chat link {person}`, which made it, has ended: you are not linked. "
+        f"Give that command again and send the new code while it waits, or write this line into "
+        f"etc/people.toml below [people.{person}]: {line}"
+    )
 
 
 def _digest(code: str) -> bytes:

@@ -99,6 +99,8 @@ class LinkCode:
         """The address, with its kind, from which it was sent; "" while it was not."""
         self.found = asyncio.Event()
         """Set once it was sent."""
+        self.waiting = 0
+        """The number of those who wait for the address."""
 
     def was_sent(self, address: str) -> None:
         """Note the address from which it was sent."""

@@ -57,6 +57,15 @@ async def test_C2_the_code_of_link_links_who_sends_it_once(tmp_path: Path, code:
 
 
 @in_a_loop
+async def test_C2_a_right_code_that_nobody_waits_for_says_what_to_do(tmp_path: Path, code: str) -> None:
+    async with chat_at_work(make_chat_home(tmp_path)) as chat:
+        await chat.ask("chat_link", person="ann")
+        said = await chat.says(code, "ann.phone@example.org")
+        assert said.startswith("The code is right, but `narval chat link ann`, which made it, has ended")
+        assert said.endswith(f'below [people.ann]: chat = ["xmpp:ann@example.org", "{PHONE}"]')
+
+
+@in_a_loop
 async def test_C14a_what_waits_of_an_account_that_was_unlinked_is_not_done(tmp_path: Path) -> None:
     home = make_chat_home(tmp_path)
     async with chat_at_work(home, begin=False) as chat:
