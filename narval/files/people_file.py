@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -75,6 +76,25 @@ def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
     except DefinitionError as error:
         return None, list(error.faults)
     return (Directory.of_owner(_owner(home)), []) if source is None else parse_people(source)
+
+
+class PeopleNow:
+    """The directory of a home as its file says now, which is read where it has changed."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._version: tuple[int, ...] | None = None
+        self._directory: Directory | None = None
+
+    def by_chat(self, address: str) -> Person | None:
+        """The person who writes from an address at a chat service; None while the file has faults."""
+        version: tuple[int, ...] = ()
+        with suppress(OSError):
+            status = (self._home / PEOPLE_FILE).stat()
+            version = status.st_mtime_ns, status.st_size, status.st_ino
+        if version != self._version:
+            self._directory, self._version = read_people(self._home)[0], version
+        return self._directory.by_chat(address) if self._directory is not None else None
 
 
 def parse_people(source: Source) -> tuple[Directory | None, list[Fault]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from narval.files import people_file
 from narval.files.outside.chats import ChatSettings
 from narval.surfaces.chat import web_api
 from narval.surfaces.chat.contract import ChatError, Outgoing
@@ -160,6 +162,36 @@ def test_invitations_of_known_people_alone_are_followed(either: Homeserver, tmp_
             assert heard.texts == ["a code"]
 
     run(listen())
+
+
+def test_invitations_of_strangers_are_bounded_and_people_are_read_once(
+    server: MatrixServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "MOST_INVITATIONS", 2)
+    read = Counter[Path]()
+    monkeypatch.setattr(people_file, "read_people", _counting(read, people_file.read_people))
+    rooms = [server.room(EVE, invited=(NARVAL,)) for _ in range(4)]
+
+    async def listen() -> None:
+        async with listening(opened(server, home=home_of(tmp_path, ANN))) as heard:
+            await until(lambda: heard.warnings)
+            assert read == {tmp_path: 1}
+            home_of(tmp_path, ANN, EVE)
+            of_ann = server.room(ANN, invited=(NARVAL,))
+            await until(lambda: server.membership(of_ann, NARVAL) == "join")
+            await until(lambda: server.membership(rooms[-1], NARVAL) == "join")
+        assert [server.membership(room, NARVAL) for room in rooms] == ["invite", "invite", "join", "join"]
+        assert read == {tmp_path: 2}
+
+    run(listen())
+
+
+def _counting(read: Counter[Path], really: Any) -> Any:
+    def counted(home: Path) -> Any:
+        read[home] += 1
+        return really(home)
+
+    return counted
 
 
 def test_many_messages_of_an_absence_come_each_once_in_order(

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from narval.files.outside.chats import ChatSettings
-from narval.files.people_file import read_people
+from narval.files.people_file import PeopleNow
 from narval.people.chat.elements import LONGEST_TEXT
 from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take, Tell
 from narval.surfaces.chat.kinds.matrix_events import KEYS, Event, entry, read
@@ -30,6 +30,10 @@ MOST_EVENTS = 100
 """The most events of a room in one answer; what lies between is asked for page by page."""
 MOST_PAGES = 100
 MOST_TAKEN = 100
+MOST_INVITATIONS = 1_000
+"""The invitations of unknown people that are remembered, the last ones: each is followed once its sender is
+known.
+"""
 BUTTONS = "narval.buttons"
 """The field of our messages that has the data of their buttons."""
 _NOTHING = {"not_types": ["*"]}
@@ -215,7 +219,7 @@ class Rooms:
     """The rooms in which an account is: who is in them, which are of the settings, and how one is entered."""
 
     def __init__(self, session: MatrixSession, home: Path) -> None:
-        self._session, self._home = session, home
+        self._session, self._people = session, PeopleNow(home)
         self._named: dict[str, str] = {}  # by its id, the name that the settings have
         self._members: dict[str, dict[str, str]] = {}  # those in a room, with the names that they use
         self._is_encrypted: dict[str, bool] = {}
@@ -252,13 +256,14 @@ class Rooms:
                     await self._session.ask("POST", f"rooms/{quote(room, safe='')}/join", {})
                 except (ChatError, OSError) as error:
                     logger.info("%s", f"an invitation of {person} cannot be followed: {error}")
+        for room in list(self._invitations)[:-MOST_INVITATIONS]:
+            del self._invitations[room]
 
     def _is_known(self, person: str) -> bool:
         """True for a person of the directory, and for anybody where the messages of strangers count."""
         if self._session.settings.strangers:
             return True
-        directory, _ = read_people(self._home)
-        return directory is not None and directory.by_chat(f"matrix:{person}") is not None
+        return self._people.by_chat(f"matrix:{person}") is not None
 
     def name_of(self, room: str) -> str:
         """The name of a room in the settings; "" if it is none of these."""

@@ -16,7 +16,7 @@ from slixmpp import JID, InvalidJID
 
 from narval.core.errors import OperatorError
 from narval.files.outside.chats import ChatSettings
-from narval.files.people_file import read_people
+from narval.files.people_file import PeopleNow
 from narval.surfaces.chat.contract import ChatError, IncomingFile, Kind, Outgoing, Take, Tell
 from narval.surfaces.chat.kinds.xmpp_rooms import Room
 from narval.surfaces.chat.kinds.xmpp_session import Session
@@ -38,7 +38,8 @@ class XmppChat:
     def __init__(
         self, settings: ChatSettings, home: Path, name: str, secret: str, tls: ssl.SSLContext
     ) -> None:
-        self._settings, self._home, self._secret, self._tls = settings, home, secret, tls
+        self._settings, self._secret, self._tls = settings, secret, tls
+        self._people = PeopleNow(home)
         self._name, self._user = name, bare(settings.user)
         self._tls_ca = home / settings.tls_ca if settings.tls_ca else None
         self._place = _host_and_port(settings.server)
@@ -104,8 +105,7 @@ class XmppChat:
 
     def _is_known(self, address: str) -> bool:
         """True if somebody of the directory of people writes from an address."""
-        directory, _ = read_people(self._home)
-        return directory is not None and directory.by_chat(f"xmpp:{address}") is not None
+        return self._people.by_chat(f"xmpp:{address}") is not None
 
 
 def open_chat(settings: ChatSettings, home: Path, secret: str) -> Kind:
