@@ -69,11 +69,10 @@ async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[st
             is_valid = link is not None and (link.address != "" or daemon.rounds.clock.now() < link.until)
             return {"person": person, "address": link.address if link is not None else "", "valid": is_valid}
         waiting = asyncio.ensure_future(link.found.wait())
-        link.waiting += 1
         try:
-            await daemon.main_loop.wait_for(waiting, left)
+            with link.waiting_for_it():
+                await daemon.main_loop.wait_for(waiting, left)
         finally:
-            link.waiting -= 1
             waiting.cancel()
 
 

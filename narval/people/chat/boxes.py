@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
@@ -102,6 +103,15 @@ class LinkCode:
         self.waiting = 0
         """The number of those who wait for the address."""
 
+    @contextmanager
+    def waiting_for_it(self) -> Iterator[None]:
+        """Count somebody who waits for the address meanwhile."""
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+
     def was_sent(self, address: str) -> None:
         """Note the address from which it was sent."""
         self.address = address
@@ -128,7 +138,7 @@ class ChatBox:
         self.seen: dict[str, int] = {}
         """The numbers of messages of people that came, by who wrote them and their ids."""
         self.strange: dict[str, int] = {}
-        """Those of strangers."""
+        """The numbers of those of strangers."""
         self.wrote: dict[str, Whereabouts] = {}
         """By person."""
         self.forms: dict[str, OpenForm] = {}
