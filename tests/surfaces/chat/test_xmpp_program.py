@@ -32,7 +32,6 @@ async def test_C15_what_is_written_is_answered_once_whoever_was_away_meanwhile(
 ) -> None:
     monkeypatch.setitem(CHAT_KINDS, "xmpp", xmpp.__name__)
     monkeypatch.setattr(connection, "FIRST", 0.1)
-    monkeypatch.setattr(connection, "CONNECTED", 0.1)
     monkeypatch.setenv("CHAT_SECRET", PASSWORD)
     home = make_chat_home(tmp_path, people=PEOPLE)
     (tmp_path / "etc/narval.toml").write_text(
