@@ -109,6 +109,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[object]:
+    """Leave what the tests of a file have left out of every later collection: trees of the whole house, homes
+    that are parsed once, modules. Each later collection would look it through again.
+    """
+    ran = yield
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        FREEZE()
+    return ran
+
+
 @pytest.fixture
 def small_heap() -> None:
     """A collector that looks at nothing but what a test makes, for one that has it look often: what other
