@@ -123,21 +123,22 @@ class Turn:
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
-            if event.call not in run.calls:
+            call, lookup = run.calls.get(event.call), self.agent.lookup
+            if call is None:
                 return False
-            if event.elements and self.agent.lookup.mail is not None:
+            if event.elements and lookup.mail is not None:
                 event = self.host_api.hear(self, event)
-            call = run.calls[event.call]
-            brings_in = call.kind in BRINGING_IN or call.name in self.agent.lookup.bringing_in
+            brings_in = call.kind in BRINGING_IN or call.name in lookup.bringing_in
             if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
                 with self.transaction.coming_with(labels):
                     return self.tell(run_eid, event)
-            if memory.labels.pages or self.agent.lookup.grants is not None:
+            if memory.labels.pages or lookup.grants is not None:
                 event = _looked_through(self.transaction, run, call, event)
-            if event.elements and event.elements[-1].to:
-                return self.host_api.tell_and_send(self, run, event)
-            if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
-                event = _within_limits(self.transaction, run, event)
+            if event.elements:
+                if event.elements[-1].to:
+                    return self.host_api.tell_and_send(self, run, event)
+                if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
+                    event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
             if event.call not in run.calls:
                 return False

@@ -39,6 +39,9 @@ INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
+NOTHING_UNDONE = frozenset[int]()
+"""The runs that a call has to come behind: none, but where a run undoes others."""
+
 _ANSWERS = (Returned, CallApproved)
 """The events that say what is to become of a call."""
 
@@ -264,9 +267,7 @@ class Dispatcher:
             sends_by_chat=self._sends_by_chat,
             trace=None if self._agent.samples is None else self._trace(run, call, target),
         )
-        behind: frozenset[int] = frozenset()
-        if run.kind in UNDOING and not target.pure and run.state is not None:
-            behind = frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
+        behind = self._undone(run, target) if run.kind in UNDOING else NOTHING_UNDONE
         at_once = call.on_restart != "error" and not call.undoable and not self.calls.book.is_closing
         if target.where == "inline" and at_once and not (behind and self.calls.behind.is_under_way(behind)):
             outcome = self._executor.at_once(context)
@@ -274,6 +275,12 @@ class Dispatcher:
                 return returned(call.call, outcome if finish is None else finish(outcome))
         self.calls.start(context, asked=call, finish=finish, behind=behind)
         return None
+
+    def _undone(self, run: Run, target: Target) -> frozenset[int]:
+        """The runs behind whose calls one of a run that undoes them is made; none of a pure action is."""
+        if target.pure or run.state is None:
+            return NOTHING_UNDONE
+        return frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
 
     def _trace(self, run: Run, call: Call, target: Target) -> Callable[[], str] | None:
         """A function that gives the trace of a call; None for an inline one, which asks no service."""

@@ -18,7 +18,8 @@ from bench.conditions import Hits, arriving, flat, indexed, wanted
 from bench.market import Market
 from bench.steps import MODULE, recipe
 from bench.tasks import Desk, raised
-from narval.agent.loop import TurnBudget
+from narval.agent.loop import WAVE, TurnBudget
+from narval.calls.context import call
 from narval.core.elements.canonical import canonical
 from narval.core.elements.changes import Added
 from narval.core.elements.element import Element
@@ -141,6 +142,21 @@ def test_runs_that_go_on_together_share_their_turns(tmp_path: Path) -> None:
 def test_where_nothing_is_recorded_no_step_waits_for_a_turn(tmp_path: Path) -> None:
     assert line_of_steps(tmp_path, RUNS, STEPS).turns <= 3
     assert line_of_steps(tmp_path, 1, 10 * STEPS).turns <= 3
+
+
+def test_where_nothing_is_recorded_few_runs_go_on_side_by_side(tmp_path: Path) -> None:
+    line, module = tmp_path / "w.xml", tmp_path / "w.py"
+    line.write_text(recipe(3, "step"))
+    module.write_text(MODULE)
+    made: list[int] = []
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(line)
+        agent.stub("w.step", lambda: made.append(call().run))
+        agent.start_each("w.line", ["<x n='0'/>"] * 3 * WAVE)
+        agent.until_idle()
+    assert len(made) == 9 * WAVE
+    assert len(set(made[: 3 * WAVE])) == WAVE
 
 
 async def calls_of_a_message(folder: Path, sellers: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Callable
 
 import msgspec
 from lxml import etree
@@ -37,16 +37,22 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Verdict()
 
 
+def _no_bindings(variables: frozenset[str]) -> Bindings:
+    """The elements of variables, where there are none."""
+    return {}
+
+
 def judge(
     prototype: Prototype,
     raws: tuple[OutputElement, ...],
     view: View,
-    bindings: Bindings = MappingProxyType({}),
+    bindings: Callable[[frozenset[str]], Bindings] = _no_bindings,
     *,
     complete: bool = True,
 ) -> Verdict:
     """Each element fits exactly one output, none is missing, only a list has several.
 
+    `bindings` gives the elements of variables, if outputs have any.
     `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
     need no declaration and are never outputs; when there is one nothing counts as missing. Those of a
     call that goes on may be declared all the same, and then have a key too: a source that begins again tells
@@ -56,7 +62,8 @@ def judge(
         return NOTHING
     bounds = prototype.bound_outputs
     if prototype.output_variables:
-        bounds = tuple((output, output.condition.bind(bindings)) for output, _ in bounds)
+        bound_to = bindings(prototype.output_variables)
+        bounds = tuple((output, output.condition.bind(bound_to)) for output, _ in bounds)
     errors: list[Accepted] = []
     accepted: list[Accepted] = []
     counts: dict[str, int] = {}

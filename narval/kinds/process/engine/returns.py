@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
@@ -71,7 +73,7 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
     prototype = _prototype(decision, node)
     if prototype is None:
         return
-    bindings = conditions.bindings(decision, prototype.output_variables)
+    bindings = partial(conditions.bindings, decision)
     verdict = judge(prototype, event.elements, decision.view, bindings, complete=False)
     if verdict.fault:
         decision.give_up(event.call)
@@ -105,7 +107,7 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     prototype = _prototype(decision, node)
     if prototype is None:
         return Failure("unknown-target", f"there is no {node.type} {node.text_of('target')} any more"), ()
-    bindings = conditions.bindings(decision, prototype.output_variables)
+    bindings = partial(conditions.bindings, decision)
     verdict = judge(prototype, event.elements, decision.view, bindings)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
@@ -75,8 +74,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
 
     RUN: ClassVar[str] = "plan"
 
-    to_run: deque[Step] = msgspec.field(default_factory=deque)
-    to_follow: deque[Step] = msgspec.field(default_factory=deque)
+    to_run: list[Step] = msgspec.field(default_factory=list)
+    to_follow: list[Step] = msgspec.field(default_factory=list)
     sources_to_end: list[str] = msgspec.field(default_factory=list)
     """Calls of sources that wait for another try, which will not be made."""
 

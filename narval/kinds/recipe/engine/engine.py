@@ -161,9 +161,9 @@ def _settle(decision: RecipeDecision) -> None:
     to_run, to_follow = decision.to_run, decision.to_follow
     while to_run or to_follow:
         if to_run:
-            running.run(decision, to_run.popleft())
+            running.run(decision, to_run.pop(0))
         else:
-            firing.follow(decision, to_follow.popleft())
+            firing.follow(decision, to_follow.pop(0))
     if decision.sources_to_end:
         sources.end_sources(decision)
     if not decision.state.calls:

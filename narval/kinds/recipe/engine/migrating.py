@@ -41,7 +41,7 @@ _UNDER_WAY = {
 }
 """The fields of a step that stay as they are while it runs, with words for them."""
 
-_OF_PLACE = frozenset({"id", "line", "places", "ins", "outs", "sole", "_narrowed"})
+_OF_PLACE = frozenset({"id", "line", "places", "ins", "outs", "sole", "_declared", "_narrowed"})
 """The fields of a step that say where it stands, and not what it does."""
 
 

@@ -34,6 +34,11 @@ class Sending(NamedTuple):
     taken: bool = False
     keep: float | None = None
 
+    @property
+    def payload(self) -> dict[str, Any] | None:
+        """The data that goes with the call: what is said of it."""
+        return {word: value for word, value in self._asdict().items() if value} or None
+
 
 class Step(msgspec.Struct, eq=False):
     """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`."""
@@ -96,22 +101,16 @@ class Step(msgspec.Struct, eq=False):
     """
     undo: str = ""
     """The action that undoes what its calls have done; "": what the action that it calls says."""
-    _narrowed: tuple[Prototype, Prototype] | None = None
-    """The prototype of the target, and the same as this step tightens it."""
+    _declared: Prototype | None = None
+    """The prototype of the target."""
+    _narrowed: Prototype = EMPTY
+    """The same as this step tightens it."""
 
     def prototype(self, target: Prototype) -> Prototype:
         """The target's prototype as this step tightens it. Raises DefinitionError."""
-        if self._narrowed is None or self._narrowed[0] is not target:
-            self._narrowed = (target, narrow(target, self.inputs, self.outputs))
-        return self._narrowed[1]
-
-    @property
-    def beyond(self) -> dict[str, Any]:
-        """The fields of its calls that most have not: an agent, how it sends, the work that is to agree."""
-        payload = None
-        if self.sending is not None:
-            payload = {word: value for word, value in self.sending._asdict().items() if value} or None
-        return {"payload": payload, "agent": self.agent, "approve": self.approve}
+        if self._declared is not target:
+            self._declared, self._narrowed = target, narrow(target, self.inputs, self.outputs)
+        return self._narrowed
 
     @property
     def called(self) -> str:

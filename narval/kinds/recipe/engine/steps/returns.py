@@ -201,9 +201,7 @@ def _judged(
     if not isinstance(prototype, Prototype):
         why = prototype.message if prototype is not None else "its target has no prototype"
         return Verdict(fault=f"its outputs cannot be checked: {why}")
-    return judge(
-        prototype, raws, decision.view, decision.bindings(prototype.output_variables), complete=complete
-    )
+    return judge(prototype, raws, decision.view, decision.bindings, complete=complete)
 
 
 def _bad_output(

@@ -369,8 +369,22 @@ def _call(
         decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
-    parts = step.id, inputs, listed, elements, nearby, step.timeout, step.on_restart
-    asked = commands.Call(call, step.kind, step.target, *parts, undoable=undoable, **step.beyond)
+    asked = commands.Call(
+        call,
+        step.kind,
+        step.target,
+        step.id,
+        inputs,
+        listed,
+        elements,
+        nearby,
+        step.timeout,
+        step.on_restart,
+        payload=step.sending.payload if step.sending is not None else None,
+        agent=step.agent,
+        approve=step.approve,
+        undoable=undoable,
+    )
     if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:
