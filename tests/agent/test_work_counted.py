@@ -34,8 +34,11 @@ from tests.counting import CountedCalls
 
 RUNS, STEPS = 20, 10
 
-MOST_OF_A_MESSAGE = 1950
-"""The calls of functions of a message in a market, of which the plans that send and take it are the most."""
+MOST_OF_A_MESSAGE = 1970
+"""The calls of functions of a message in a market, of which the plans that send and take it are the most.
+
+It takes 1,920 to 1,955, as the agents take turns.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +105,7 @@ def line_of_steps(
 
 @pytest.mark.parametrize(
     ("what", "home", "most"),
-    [("step", False, 122), ("next", False, 245), ("step", True, 139), ("next", True, 282)],
+    [("step", False, 118), ("next", False, 243), ("step", True, 138), ("next", True, 276)],
 )
 def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
     work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)
