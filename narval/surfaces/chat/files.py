@@ -24,6 +24,9 @@ QUOTA = 500 * 1024 * 1024
 LONGEST_NAME = 100
 """The most characters of the name of a file."""
 
+_PARTS = ".*"
+"""The files that are being fetched, beside the folders of those that are whole."""
+
 _NOT_PLAIN = re.compile(r"[^\w.-]+")
 
 
@@ -38,7 +41,7 @@ async def fetched(kind: Kind, message: Incoming, home: Path) -> str:
         raise ChatError(f"expected at most {MOST_BYTES:,} bytes, got {file.size:,}", final=True)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    used = sum(one.stat().st_size for one in folder.glob("*/*") if one.is_file())
+    used = sum(one.stat().st_size for one in (*folder.glob("*/*"), *folder.glob(_PARTS)) if one.is_file())
     if used + (file.size or 0) > QUOTA:
         raise ChatError(f"{FOLDER} has no room: it may have {QUOTA:,} bytes; remove files there", final=True)
     coming = folder / f".{secrets.token_hex(8)}"
@@ -56,6 +59,13 @@ async def fetched(kind: Kind, message: Incoming, home: Path) -> str:
         with suppress(OSError):
             coming.unlink()
     return str(place.relative_to(home))
+
+
+def remove_parts(home: Path) -> None:
+    """Remove the parts of files that a program before has left as it was killed."""
+    for part in (home / FOLDER).glob(_PARTS):
+        with suppress(OSError):
+            part.unlink()
 
 
 def plain_name(name: str) -> str:

@@ -20,6 +20,7 @@ from narval.files.settings import read_settings
 from narval.surfaces.asks import Asks
 from narval.surfaces.chat.connection import ChatConnection
 from narval.surfaces.chat.contract import open_chat
+from narval.surfaces.chat.files import remove_parts
 
 log = logging.getLogger("narval.chat")
 
@@ -70,6 +71,7 @@ async def serve(home: Path, asks: Asks, ready: Callable[[list[str]], object] = l
         raise OperatorError("\n".join(map(str, faults)))
     if not settings.chats:
         raise OperatorError("there is no chat in etc/narval.toml: write a table [chats.NAME]")
+    remove_parts(home)
     ready([chat.name for chat in settings.chats])
     turn = 0
     try:

@@ -184,3 +184,20 @@ def test_a_long_text_goes_in_several(tmp_path: Path) -> None:
     text = "one two three\nfour five six"
     assert sending.pieces(text, 15) == ["one two three", "four five six"]
     assert sending.pieces("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
+
+
+@in_a_loop
+async def test_C8_parts_of_files_count_and_what_a_kill_left_of_them_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "QUOTA", 10)
+    part = tmp_path / files.FOLDER / ".5eed"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"x" * 9)
+    picture = {"name": "a.png", "media_type": "image/png", "size": 5, "reference": "a"}
+    async with chat_at_work(make_chat_home(tmp_path)) as chat:
+        chat.service.files["a"] = b"12345"
+        assert "nothing waits for it" in await chat.says("", file=picture)
+        assert not part.exists()
+        part.write_bytes(b"x" * 4)
+        assert "var/chat has no room" in await chat.says("", file={**picture, "size": 2})
