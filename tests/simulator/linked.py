@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from narval.core.errors import RequestError
 from narval.daemon.links.frame import Frame, Message, Standing, decode, encode
-from narval.daemon.links.protocol import Difference, Heard, LinkState, Met
+from narval.daemon.links.protocol import Difference, Heard, LinkState, Meeting
 
 KEPT = 40
 """So many frames are kept, to come late or twice."""
@@ -35,7 +35,7 @@ class End:
         self.dropped: dict[str, int] = {}
         self.rows: dict[str, list[Row]] = {}
         self.restored: dict[str, dict[str, int]] = {}
-        self.met, self.former, self.reached = Met(), set[tuple[str, str]](), dict[str, int]()
+        self.met, self.former, self.reached = Meeting(), set[tuple[str, str]](), dict[str, int]()
         self.taken: list[tuple[str, int]] = []
         """All that was taken: the sender, and what the message says."""
         self.differences: list[Difference] = []
