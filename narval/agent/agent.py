@@ -5,9 +5,9 @@ It is the unit of consistency: one memory, one writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,12 +17,15 @@ from narval.agent.pacing import Pacing
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.timers import Clockwork
-from narval.agent.waiting import EventQueue, Signals, Watches
+from narval.agent.waiting import EventQueue, Signals, Watches, WatchKey
 from narval.core.definitions.library import Library
 from narval.core.elements.canonical import MAX_BYTES
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Tree
 from narval.core.engines.events import Matched, TimerFired
 from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound
 from narval.files.agents.settings import AgentSettings, usable
 from narval.store.damage import Damage
 from narval.store.memory import VolatileStore
@@ -216,6 +219,26 @@ class AgentState:
             asking = zip(watch.conditions, watch.scopes, strict=False)
             return any(bound.asks_doubtful and memory.is_available(event.eid, of) for bound, of in asking)
         return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
+
+    def missing(self, tree: Tree) -> Iterator[WatchKey]:
+        """The watches that are told of an element that was replaced."""
+        will_come: dict[tuple[Any, ...], bool] = {}
+        for key in self.watches.watchers_of_gone(tree):
+            watch = self.runs.active[key[0]].watches[key[1]]
+            wanted = watch.conditions, watch.scopes
+            if watch.unless_reserved and wanted not in will_come:
+                will_come[wanted] = self._will_come(*wanted)
+            if not (watch.unless_reserved and will_come[wanted]):
+                yield key
+
+    def _will_come(self, conditions: tuple[Bound, ...], scopes: tuple[MarkScope | None, ...]) -> bool:
+        """True if for each condition something is reserved, of which is told when it is free; or if there is
+        but one, and something that is about to be offered.
+        """
+        memory = self.memory
+        if len(conditions) == 1 and any(True for _ in memory.matching(conditions[0], scopes[0])):
+            return True
+        return all(map(memory.reserved_for, conditions, scopes))
 
     def clock_was_set(self, by: float) -> None:
         """Move along what lasts; dates are worked out anew, if the clock was set back."""

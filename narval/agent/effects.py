@@ -24,6 +24,7 @@ from narval.core.engines.registry import runnable
 from narval.core.errors import ActionError
 from narval.core.memory.labels import recorded
 from narval.core.memory.lineage import in_force
+from narval.store.batch import Offer
 
 log = logging.getLogger("narval.turn")
 
@@ -209,7 +210,7 @@ def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
     notify_of_gone(transaction.agent, eids)
 
 
-def notify_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
+def notify_of_gone(agent: AgentState, eids: tuple[int, ...], *, are_forgotten: bool = False) -> None:
     """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
     for eid in eids if agent.watches.any_of_gone else ():
         for waiting, watch in agent.watches.watchers_of(eid):
@@ -218,9 +219,13 @@ def notify_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
         if run is not None and not agent.watches.misses(run.kind):
             continue
         element = agent.memory.element(eid)
-        if element is not None and agent.watches.misses(element.name):
-            for waiting, watch in agent.watches.watchers_of_gone(agent.memory.tree(element)):
-                agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+        if element is None or not agent.watches.misses(element.name):
+            continue
+        if not are_forgotten:
+            agent.queue.append((0, 0, Offer(eid, gone=True)))
+            continue
+        for waiting, watch in agent.watches.watchers_of_gone(agent.memory.tree(element)):
+            agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 
 def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:

@@ -29,7 +29,7 @@ def forget(transaction: Transaction, fact: Forgotten) -> None:
             runs[holder].render_anew()
     for unheld in _contexts_left(transaction, fact):
         transaction.change(unheld)
-    notify_of_gone(transaction.agent, (*fact.eids, *fact.runs))
+    notify_of_gone(transaction.agent, (*fact.eids, *fact.runs), are_forgotten=True)
     transaction.change(fact)
     for run in fact.runs:
         runs.remove(run)

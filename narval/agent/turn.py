@@ -90,11 +90,11 @@ class Turn:
         if isinstance(event, Offer):
             if queue.waiters is None:
                 queue.wait_in_line(self._watches_for(event))
-            while queue.waiters:
+            while queue.waiters and self._counts(event):
                 run, watch = queue.waiters.popleft()
                 if self.tell(run, Matched(0, 0.0, watch, event.eid)):
                     break
-            if queue.waiters:
+            if queue.waiters and self._counts(event):
                 return
             queue.wait_in_line(None)
         else:
@@ -103,12 +103,20 @@ class Turn:
         if row:
             self.transaction.batch.dequeued.append(row)
 
+    def _counts(self, offer: Offer) -> bool:
+        """False of an element that nobody may take now: one that is reserved is offered anew when it is free,
+        and of one that was replaced another offer tells.
+        """
+        return offer.gone or self.agent.memory.is_available(offer.eid, None)
+
     def _watches_for(self, offer: Offer) -> deque[tuple[int, str]]:
         memory, telling = self.agent.memory, self.transaction.telling
         element = memory.element(offer.eid)
         if element is None or (telling.poisonous and _leaves_out(self.transaction, offer)):
             return deque()
         try:
+            if offer.gone:
+                return deque(self.agent.missing(memory.tree(element)))
             return deque(self.agent.watches.index.wakes(memory.tree(element)))
         except Exception:
             telling.blame(0, offer)

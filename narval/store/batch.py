@@ -130,10 +130,13 @@ class QueuedRow(NamedTuple):
     data: bytes
 
 
-class Offer(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An element that has come, to be offered to the runs that watch for such by the time it is told."""
+class Offer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """An element that has come, to be offered to the runs that watch for such by the time it is told; or one
+    that was replaced (`gone`), of which those are told who watch for that.
+    """
 
     eid: int
+    gone: bool = False
 
 
 class MomentRow(NamedTuple):

@@ -240,7 +240,7 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
         scopes = msgspec.convert(plain["scopes"], tuple[tuple[str, str, str] | None, ...])
         flags = bool(plain.get("or_outdated")), bool(plain.get("standing"))
         elements = msgspec.convert(plain.get("elements", ()), tuple[int, ...])
-        return Watch(plain["watch"], conditions, scopes, *flags, elements)
+        return Watch(plain["watch"], conditions, scopes, *flags, elements, bool(plain.get("unless_reserved")))
     except (AttributeError, KeyError, TypeError, ValueError, PatternError) as error:
         raise _unreadable("a Watch of the journal", error) from None
 

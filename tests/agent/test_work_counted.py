@@ -162,6 +162,42 @@ def test_where_nothing_is_recorded_few_runs_go_on_side_by_side(tmp_path: Path) -
     assert len(set(made[: 3 * WAVE])) == WAVE
 
 
+TAKING = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("last", "x", outdates=True)], outputs=[Output("next", "{name}")], runs="inline")
+def take(last):
+    return "<{name} n='%d'/>" % (int(last.attributes["n"]) + 1)
+"""
+TAKES = """<recipe group="w" name="takes" start_step="take" end_step="take">
+  <step id="take" type="action" target="w.take"/></recipe>"""
+
+
+def taking_turns(folder: Path, name: str) -> tuple[Work, list[str]]:
+    """Plans that each replace the one `x` there is by an element of some name; their states in the end."""
+    for path, text in (("modules/w.py", TAKING.format(name=name)), ("recipes/w.xml", TAKES)):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    with narval.open(folder) as agent:
+        agent.add("<x n='0'/>")
+        with Work(agent) as work:
+            agent.start_each("w.takes", ["<turn/>"] * RUNS)
+            agent.until_idle()
+        states = sorted(run["state"] for run in agent.runs())
+    return work, states
+
+
+def test_where_many_take_turns_at_one_element_each_is_told_when_it_is_its_turn(tmp_path: Path) -> None:
+    work, states = taking_turns(tmp_path, "x")
+    assert states == ["done"] * RUNS
+    assert work.rows["journal"] <= 3 * RUNS  # begun, told, returned
+
+
+def test_who_waits_for_what_is_replaced_by_something_else_is_told_of_it(tmp_path: Path) -> None:
+    _, states = taking_turns(tmp_path, "y")
+    assert states == ["done"] + ["failed"] * (RUNS - 1)
+
+
 async def calls_of_a_message(folder: Path, sellers: int) -> float:
     """How many calls of functions a message between agents costs, with the plans that send and take it."""
     market = await Market.opened(folder, sellers)

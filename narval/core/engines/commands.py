@@ -78,7 +78,8 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     a reserved one to come free must know that it never will, and a condition of absence that it holds. With
     `standing` it is kept as long as the calls of its step are, each of which it may add another to; so
     exploration, which would never end, passes it over. It also fires when one of `elements` is replaced or
-    forgotten.
+    forgotten. With `unless_reserved` it does not fire for what was replaced where others that fit are
+    reserved or come: of many steps that take turns at one element, each would be told at each turn.
     """
 
     watch: str
@@ -87,6 +88,7 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
     or_outdated: bool = False
     standing: bool = False
     elements: tuple[int, ...] = ()
+    unless_reserved: bool = False
 
 
 class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -299,7 +299,7 @@ class InputSearch:
         mandatory = [slot for slot in self.inputs if not slot.optional]
         bounds = (*until, *(self._bound(slot) for slot in mandatory))
         scopes = (*(None for _ in until), *map(self.scope, mandatory))
-        return commands.Watch(watch, bounds, scopes, or_outdated=True)
+        return commands.Watch(watch, bounds, scopes, or_outdated=True, unless_reserved=True)
 
     def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
         """The watch of sources: what they could be given besides, and what is replaced."""
