@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import narval
@@ -200,15 +201,23 @@ def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> It
         if not is_covered(ANYTHING, granted):
             yield ANYTHING
         return
-    declared = {
-        name: tuple(value for value in getattr(needs, name) if f"{name[:-1]} {value}" not in granted)
-        for name in LISTS
-    }
-    if not any(declared.values()):
+    declared = _not_granted(needs, granted)
+    if declared == NOTHING:
         return
-    for need in needs_of_call(Needs(**declared), given_to(inputs.values()), NamedPlaces()):
+    for need in needs_of_call(declared, given_to(inputs.values()), NamedPlaces()):
         if need.is_outside and not is_covered(need.text, granted):
             yield need.text
+
+
+@lru_cache(maxsize=1024)
+def _not_granted(needs: Needs, granted: tuple[str, ...]) -> Needs:
+    """The needs that are not among those granted, word for word."""
+    return Needs(
+        **{
+            name: tuple(value for value in getattr(needs, name) if f"{name[:-1]} {value}" not in granted)
+            for name in LISTS
+        }
+    )
 
 
 def _port(host: str) -> int:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from lxml import etree
 
 from narval.core.elements.element import children, parse, text_within
+from narval.core.elements.flat_xml import flat_attributes
 from narval.core.trust.origins import Chosen
 from narval.core.trust.paths import TEXT, local_part
 from narval.core.trust.rules import Holding
@@ -40,7 +41,10 @@ def values_of(xml: bytes, path: str, others: Iterable[str] = ()) -> Iterator[str
     """The values of a part of an element: texts and attributes of all that is in it; of the whole without
     what is in `others`.
     """
-    if path:
+    flat = flat_attributes(xml) if path.startswith("@") else None
+    if flat is not None:
+        yield from (value for name, value in flat.items() if local_part(name) == path[1:])
+    elif path:
         yield from _at(parse(xml), path)
     else:
         yield from _all(_without(xml, others))

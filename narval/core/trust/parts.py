@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -113,14 +114,19 @@ def _of_input(memory: Memory, slot: str, eids: tuple[int, ...], declared: list[s
     paths = dict.fromkeys(declared or ())
     for eid in eids:
         paths.update(dict.fromkeys(sorted(labels.paths(labels.own(eid)))))
-    paths.pop("", None)
-    outermost = [
-        path for path in paths if not any(path != other and is_within(path, other) for other in paths)
-    ]
-    for path in outermost:
-        where = declared is None or any(is_within(path, part) or is_within(part, path) for part in declared)
+    for path, where in _outermost(tuple(paths), None if declared is None else tuple(declared)):
         yield _part(memory, slot, path, where, eids)
-    yield _part(memory, slot, "", declared is None or "" in declared, eids, outermost)
+    yield _part(memory, slot, "", declared is None or "" in declared, eids)
+
+
+@lru_cache(maxsize=1024)
+def _outermost(paths: tuple[str, ...], declared: tuple[str, ...] | None) -> tuple[tuple[str, bool], ...]:
+    """The paths that are within no other, each with True if it says where; "" is none."""
+    return tuple(
+        (path, declared is None or any(is_within(path, part) or is_within(part, path) for part in declared))
+        for path in paths
+        if path and not any(other and path != other and is_within(path, other) for other in paths)
+    )
 
 
 def _part(
@@ -129,7 +135,6 @@ def _part(
     path: str,
     where: bool,
     eids: tuple[int, ...],
-    others: Iterable[str] = (),
 ) -> Part:
     labels, names, sources = memory.labels, set[str](), dict[int, None]()
     for eid in eids:

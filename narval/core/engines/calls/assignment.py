@@ -70,22 +70,19 @@ def candidates_of(slots: Sequence[Slot]) -> list[Candidates]:
 
 
 def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment | None:
-    """Each slot its nearest candidate: what the five passes come to where no two slots want the same one.
-
-    None where two do, or where a slot takes a list.
+    """Each slot its nearest candidate, or as a list the nearest rank that has any: what the five passes come
+    to where no two slots want the same one. None where two do.
     """
     given: dict[str, tuple[int, ...]] = {}
     missing: list[str] = []
     wanted: set[int] = set()
     for slot, choices in zip(slots, candidates, strict=True):
-        if slot.list:
+        eids = choices.first(all_of_rank=slot.list)
+        if not wanted.isdisjoint(eids):
             return None
-        eid = choices.first()
-        if eid in wanted:
-            return None
-        if eid is not None:
-            wanted.add(eid)
-            given[slot.id] = (eid,)
+        if eids:
+            wanted.update(eids)
+            given[slot.id] = eids
         elif not slot.optional:
             missing.append(slot.id)
     return Assignment({}, tuple(missing)) if missing else Assignment(given)
@@ -123,9 +120,12 @@ class Candidates:
         self._unread: Iterator[int] = iter(())
         self._seen: set[int] = set()
 
-    def first(self) -> int | None:
-        """The nearest of all."""
-        return self._known[0][1] if self._known or self._read(math.inf) else None
+    def first(self, *, all_of_rank: bool = False) -> tuple[int, ...]:
+        """The nearest of all, or all of its rank; () if there is none."""
+        if not (self._known or self._read(math.inf)):
+            return ()
+        rank, eid = self._known[0]
+        return tuple([other for _, other in self.within(rank)]) if all_of_rank else (eid,)
 
     def within(self, last: float) -> Iterator[tuple[int, int]]:
         """The candidates of rank 1 to `last`; what lies beyond is not looked at."""
