@@ -27,6 +27,7 @@ from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound
 from narval.files.agents.settings import AgentSettings, usable
+from narval.store.batch import Offer
 from narval.store.damage import Damage
 from narval.store.memory import VolatileStore
 from narval.store.store import AgentStore
@@ -220,26 +221,6 @@ class AgentState:
             return any(bound.asks_doubtful and memory.is_available(event.eid, of) for bound, of in asking)
         return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 
-    def missing(self, tree: Tree) -> Iterator[WatchKey]:
-        """The watches that are told of an element that was replaced."""
-        will_come: dict[tuple[Any, ...], bool] = {}
-        for key in self.watches.watchers_of_gone(tree):
-            watch = self.runs.active[key[0]].watches[key[1]]
-            wanted = watch.conditions, watch.scopes
-            if watch.unless_reserved and wanted not in will_come:
-                will_come[wanted] = self._will_come(*wanted)
-            if not (watch.unless_reserved and will_come[wanted]):
-                yield key
-
-    def _will_come(self, conditions: tuple[Bound, ...], scopes: tuple[MarkScope | None, ...]) -> bool:
-        """True if for each condition something is reserved, of which is told when it is free; or if there is
-        but one, and something that is about to be offered.
-        """
-        memory = self.memory
-        if len(conditions) == 1 and any(True for _ in memory.matching(conditions[0], scopes[0])):
-            return True
-        return all(map(memory.reserved_for, conditions, scopes))
-
     def clock_was_set(self, by: float) -> None:
         """Move along what lasts; dates are worked out anew, if the clock was set back."""
         for run in self.runs.active.values():
@@ -267,3 +248,39 @@ class AgentState:
 
 def _unseen(run: Run) -> bytes:
     raise InternalError(f"expected an agent that can render run {run.eid}, got one made without `render`")
+
+
+# --- to whom elements are offered ---------------------------------------------------------------------------
+
+
+def is_open(agent: AgentState, offer: Offer) -> bool:
+    """False of an element that nobody may take now: one that is reserved is offered anew when it is free, and
+    of one that was replaced another offer tells.
+    """
+    return offer.gone or agent.memory.is_available(offer.eid, None)
+
+
+def watching(agent: AgentState, offer: Offer, tree: Tree) -> Iterable[WatchKey]:
+    """The watches to which an element is offered."""
+    return _missing(agent, tree) if offer.gone else agent.watches.index.wakes(tree)
+
+
+def _missing(agent: AgentState, tree: Tree) -> Iterator[WatchKey]:
+    """The watches that are told of an element that was replaced."""
+    will_come: dict[tuple[Any, ...], bool] = {}
+    for key in agent.watches.watchers_of_gone(tree):
+        watch = agent.runs.active[key[0]].watches[key[1]]
+        wanted = watch.conditions, watch.scopes
+        if watch.unless_reserved and wanted not in will_come:
+            will_come[wanted] = _will_come(agent.memory, *wanted)
+        if not (watch.unless_reserved and will_come[wanted]):
+            yield key
+
+
+def _will_come(memory: Memory, conditions: tuple[Bound, ...], scopes: tuple[MarkScope | None, ...]) -> bool:
+    """True if for each condition something is reserved, of which is told when it is free; or if there is but
+    one, and something that is about to be offered.
+    """
+    if len(conditions) == 1 and any(True for _ in memory.matching(conditions[0], scopes[0])):
+        return True
+    return all(map(memory.reserved_for, conditions, scopes))

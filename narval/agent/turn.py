@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.agent.agent import OVER_LIMIT, AgentState
+from narval.agent.agent import OVER_LIMIT, AgentState, is_open, watching
 from narval.agent.controls import Controls
 from narval.agent.effects import TurnEffects, do_later
 from narval.agent.files_written import labels_of_files, note_files
@@ -90,11 +90,11 @@ class Turn:
         if isinstance(event, Offer):
             if queue.waiters is None:
                 queue.wait_in_line(self._watches_for(event))
-            while queue.waiters and self._counts(event):
+            while queue.waiters and is_open(self.agent, event):
                 run, watch = queue.waiters.popleft()
                 if self.tell(run, Matched(0, 0.0, watch, event.eid)):
                     break
-            if queue.waiters and self._counts(event):
+            if queue.waiters and is_open(self.agent, event):
                 return
             queue.wait_in_line(None)
         else:
@@ -103,21 +103,13 @@ class Turn:
         if row:
             self.transaction.batch.dequeued.append(row)
 
-    def _counts(self, offer: Offer) -> bool:
-        """False of an element that nobody may take now: one that is reserved is offered anew when it is free,
-        and of one that was replaced another offer tells.
-        """
-        return offer.gone or self.agent.memory.is_available(offer.eid, None)
-
     def _watches_for(self, offer: Offer) -> deque[tuple[int, str]]:
         memory, telling = self.agent.memory, self.transaction.telling
         element = memory.element(offer.eid)
         if element is None or (telling.poisonous and _leaves_out(self.transaction, offer)):
             return deque()
         try:
-            if offer.gone:
-                return deque(self.agent.missing(memory.tree(element)))
-            return deque(self.agent.watches.index.wakes(memory.tree(element)))
+            return deque(watching(self.agent, offer, memory.tree(element)))
         except Exception:
             telling.blame(0, offer)
             raise

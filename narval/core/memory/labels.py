@@ -242,10 +242,6 @@ class MadeOf(NamedTuple):
     nothing_else: bool = False
 
 
-Sources = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
-"""The sources of parts, by path: the set of labels of each, and the part of it."""
-
-
 class Labels(LabelSets):
     """The labels of the elements and runs of a memory; `pages` has none where nothing has a label.
 
@@ -258,8 +254,6 @@ class Labels(LabelSets):
         self.coming = NONE
         self._made: dict[tuple[int, int, bool], int] = {}
         """The sets of what was made, by those of its run and of its inputs; True if these are all."""
-        self._divided: dict[tuple[int, tuple[str, ...], Sources], int] = {}
-        """The sets of what was made of parts, by what it would have, its own parts, and its sources."""
         self.files: dict[str, int] = {}
         """The sets of labels of what narval wrote into files, by path."""
 
@@ -383,33 +377,19 @@ class Labels(LabelSets):
         """The set of an element that would have these labels, by what is known of its parts; the labels of
         what decided that it, or one that it is made of, came to be stay.
         """
-        sources = tuple(
-            [
-                (path, tuple([(self.own(eid), within) for eid, within in of]))
-                for path, of in made_of.parts.items()
-            ]
-        )
+        said, _ = self.told(number)
+        parts = {
+            path: frozenset[str]().union(*(self.told_of(eid, within) for eid, within in sources))
+            for path, sources in made_of.parts.items()
+        }
         if made_of.nothing_else:
-            some = {path: labels for path, labels in self._told_by(sources).items() if labels}
+            some = {path: labels for path, labels in parts.items() if labels}
             led_to = (name for eid in inputs for name in self.names(self.own(eid)) if name[-1] == WHETHER)
             return self.number_of((*self.names(self.whether(deciding)), *led_to), some)
-        key = number, made_of.own, sources
-        if (divided := self._divided.get(key)) is None:
-            secret = frozenset(name for name in self.told(number)[0] if name.startswith(SECRET))
-            parts = {**dict.fromkeys(made_of.own, secret), **self._told_by(sources)}
-            divided = self._divided[key] = self.number_of(self.names(number), parts)
-        return divided
-
-    def _told_by(self, sources: Sources) -> dict[str, frozenset[str]]:
-        """The labels of parts, by what parts of which sets each says something of."""
-        return {
-            path: frozenset[str]().union(*(self._told(number, within) for number, within in of))
-            for path, of in sources
-        }
+        secret = frozenset(name for name in said if name.startswith(SECRET))
+        own = dict.fromkeys(made_of.own, secret)
+        return self.number_of(self.names(number), {**own, **parts})
 
     def told_of(self, eid: int, path: str) -> frozenset[str]:
         """The labels of what a part of an element says."""
-        return self._told(self.own(eid), path)
-
-    def _told(self, number: int, path: str) -> frozenset[str]:
-        return frozenset(name for name in self.of_part(number, path) if name[-1] != WHETHER)
+        return frozenset(name for name in self.of_part(self.own(eid), path) if name[-1] != WHETHER)
