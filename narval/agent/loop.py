@@ -187,7 +187,9 @@ class Loop:
         """Tell the runs what waits, up to the limit. Raises StoreError.
 
         `share` are the seconds that the turn may take where other agents wait: half of them for what was
-        queued before, half of what is left for moments that have come. One event of each is always told.
+        queued before, half of what is left for moments that have come. One event of each is always told. Where
+        nothing else waits, what follows from what came is told at once, for as long as in a turn that is
+        alone: to record it, and begin another turn for each part of it, takes longer.
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """
@@ -204,9 +206,10 @@ class Loop:
             if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
                 self._do_what_is_due(turn, end)
             room = TurnBudget(self.limit) if end is None else self._budget(end)
+            keeps_up = end is not None and not agent.queue
             self._handle_intake(turn, room)
             if agent.queue:
-                self._drain(turn, room)
+                self._drain(turn, TurnBudget(self.limit) if keeps_up else room)
         if turn.transaction.remote or turn.transaction.taken_back:
             turn.host_api.correspond(turn)
         batch = turn.transaction.rows()

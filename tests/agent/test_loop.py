@@ -279,3 +279,19 @@ def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(
         await scene.end()
 
     asyncio.run(story())
+
+
+def test_who_keeps_up_has_what_follows_told_in_the_turn_that_brings_it(scene: Scene) -> None:
+    async def story() -> None:
+        daemon = await scene.open()
+        for _ in range(5):
+            await daemon.host.submit(lambda turn: turn.start("w.waits"))
+        await daemon.main_loop.until_idle()
+        daemon.host.post(Request(lambda turn: [turn.add(b"<mail/>") for _ in range(5)]))
+        turn = daemon.host.loop.decide(daemon.rounds.clock.now(), share=1e-9)
+        assert len(turn.transaction.batch.journal) == 5
+        assert turn.transaction.batch.queued == []
+        daemon.store.commit(turn.transaction.batch)
+        await scene.end()
+
+    asyncio.run(story())
