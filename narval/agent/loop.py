@@ -187,9 +187,9 @@ class Loop:
         """Tell the runs what waits, up to the limit. Raises StoreError.
 
         `share` are the seconds that the turn may take where other agents wait: half of them for what was
-        queued before, half of what is left for moments that have come. One event of each is always told. Where
-        nothing else waits, what follows from what came is told at once, for as long as in a turn that is
-        alone: to record it, and begin another turn for each part of it, takes longer.
+        queued before, half of what is left for moments that have come. One event of each is always told.
+        Where nothing else waits, what follows from what came is told at once, for as long as in a turn that
+        is alone: to record it, and begin another turn for each part of it, takes longer.
 
         Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
         """

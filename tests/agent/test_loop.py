@@ -288,7 +288,7 @@ def test_who_keeps_up_has_what_follows_told_in_the_turn_that_brings_it(scene: Sc
             await daemon.host.submit(lambda turn: turn.start("w.waits"))
         await daemon.main_loop.until_idle()
         daemon.host.post(Request(lambda turn: [turn.add(b"<mail/>") for _ in range(5)]))
-        turn = daemon.host.loop.decide(daemon.rounds.clock.now(), share=1e-9)
+        turn = daemon.host.loop.decide(daemon.rounds.clock.now(), share=-1.0)  # its time is over
         assert len(turn.transaction.batch.journal) == 5
         assert turn.transaction.batch.queued == []
         daemon.store.commit(turn.transaction.batch)
