@@ -238,9 +238,9 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
     try:
         conditions = tuple(Bound.from_plain(bound, lookup) for bound in plain["conditions"])
         scopes = msgspec.convert(plain["scopes"], tuple[tuple[str, str, str] | None, ...])
-        flags = bool(plain.get("or_outdated")), bool(plain.get("standing"))
+        flags = {name: bool(plain.get(name)) for name in ("or_outdated", "standing", "unless_reserved")}
         elements = msgspec.convert(plain.get("elements", ()), tuple[int, ...])
-        return Watch(plain["watch"], conditions, scopes, *flags, elements, bool(plain.get("unless_reserved")))
+        return Watch(plain["watch"], conditions, scopes, elements=elements, **flags)
     except (AttributeError, KeyError, TypeError, ValueError, PatternError) as error:
         raise _unreadable("a Watch of the journal", error) from None
 
