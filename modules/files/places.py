@@ -167,6 +167,7 @@ def error_element(kind: str, message: str, folder: str, path: str = "") -> etree
     error = etree.Element("error", type=kind, folder=clean(folder))
     if path:
         error.set("path", clean(path))
+        error.set("key", clean(path))
     etree.SubElement(error, "message").text = clean(message)
     return error
 

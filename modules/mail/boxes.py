@@ -22,6 +22,9 @@ BATCH, BATCH_BYTES = 50, 4 * 1024 * 1024
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 """The seconds before a mailbox that is away is tried again; each pause is twice the one before."""
 
+ELSEWHERE = "read it with another program"
+"""What to do about a mail that nothing can be made of."""
+
 
 class Batch(NamedTuple):
     """Elements to be recorded together, and the letters they come from; `old` is the number of those that
@@ -90,7 +93,7 @@ def element_of(box: Mailbox, letter: Letter) -> bytes:
     """A letter as an `email`, or as an `error` that says why it is none; a full disk is another matter."""
     if letter.fault:
         key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
-        return _error(box, "bad-mail", f"{letter.where}: {letter.fault}", {"key": key})
+        return _error(box, "bad-mail", f"{letter.where}: {letter.fault}; {ELSEWHERE}", {"key": key})
     try:
         return read_mail(letter.raw, box, letter.flags)
     except OSError:
@@ -98,7 +101,8 @@ def element_of(box: Mailbox, letter: Letter) -> bytes:
     except Exception as error:  # whatever a hostile mail provokes costs that mail alone
         files = box.keep([letter.raw], "mail.eml")
         where = files | {"key": files["sha256"]}
-        return _error(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", where)
+        said = f"{letter.where} cannot be read as a mail: {error}; {ELSEWHERE}, or its copy '{files['file']}'"
+        return _error(box, "bad-mail", said, where)
 
 
 def _error(box: Mailbox, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:

@@ -54,9 +54,15 @@ class SourceTroubles:
         return self._of
 
     def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
-        """Hear what a source gives."""
+        """Hear what a source gives; an error with a `key` is about one thing, and not about the source."""
         made = [Element(0, output.xml) for output in given]
-        if made and all(element.name == "error" for element in made):
+        errors = [element for element in made if element.name == "error"]
+        of_one_thing = [element for element in errors if element.attributes.get("key")]
+        for element in of_one_thing:
+            kind, message, _ = read_error(element)
+            text = " ".join(without_secrets(message).split())
+            log.warning("%s of run %d: %s: %s", call.target.action, call.run, kind, text)
+        if made and len(errors) == len(made) and not of_one_thing:
             kind, message, _ = read_error(made[-1])
             self.begin(call, Failure(kind, message))
         elif made:

@@ -133,8 +133,11 @@ class OpenIncidents(TurnIndex):
 
 
 def incident(agent: AgentState, element: Element) -> Incident | None:
-    """The incident that an element tells of; None for an error that a run has to do with by itself, and for
-    a `failure` that is not narval's own.
+    """The incident that an element tells of; None for an error that a run has to do with by itself, for the
+    trouble of a source, which passes, and for a `failure` that is not narval's own.
+
+    A run does not hold what a source has given. An error of a source that has a `key` is about one thing, such
+    as a mail, and does not pass.
     """
     origin = element.origin
     run = agent.runs.get(origin.run) if origin is not None and origin.run else None
@@ -144,12 +147,13 @@ def incident(agent: AgentState, element: Element) -> Incident | None:
         kind, name, step, cause, message = read_failure(element)
         return Incident(RUN, kind, name, step, cause, message)
     if run is not None:
-        made = origin.call if origin is not None else ""
-        if made or agent.memory.contexts.holds(run.eid, element.eid):
+        passes = origin is not None and origin.call and not element.attributes.get("key")
+        if passes or agent.memory.contexts.holds(run.eid, element.eid):
             return None
     elif origin is not None and origin.run:
         return None
     cause, message, step = read_error(element)
     about = element.attributes.get("path") or (run.name if run is not None else "")
     is_file = cause == "bad-file" and origin is None
+    step = step or (origin.step if origin is not None and run is not None else "")
     return Incident(FILE if is_file else ERROR, "", about, step, cause, without_secrets(message))

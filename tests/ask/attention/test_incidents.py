@@ -32,6 +32,25 @@ def say():
         raise ValueError(f"no answer from 'printer {call().run}' after {call().run} s")
 """
 
+WATCH = """<cookbook group="s"><recipe name="watch" start_step="look" end_step="look">
+<step id="look" type="action" target="post.look"/></recipe></cookbook>"""
+
+POST = """
+import asyncio
+from narval import Output, action, call
+
+def error(kind, message, key=""):
+    return f"<error type='{kind}'{key}><message>{message}</message></error>"
+
+@action(outputs=[Output("troubles", "error", list=True, optional=True)], source=True)
+async def look():
+    yield error("unreachable", "the server is away")
+    for name in "ab":
+        yield error("bad-mail", f"'{name}' is no mail", f" key='{name}'")
+    call().caught_up()
+    await asyncio.Event().wait()
+"""
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
@@ -98,6 +117,24 @@ def test_M52_an_error_that_a_run_did_not_cause_is_one_and_those_within_runs_are_
     error, run = rows(agent)
     assert (error["what"], error["type"], run["what"]) == ("error", "unknown-target", "run")
     assert error["newest"][0] in [found.eid for found in agent.memory("error[@start]")]
+
+
+def test_what_a_source_could_not_read_is_open_until_it_is_acknowledged(home: Path, agent: Agent) -> None:
+    (home / "modules" / "post.py").write_text(POST)
+    (home / "recipes" / "post.xml").write_text(WATCH)
+    agent.ask("reload")
+    run = agent.start("s.watch")
+    agent.until_idle()
+    (row,) = rows(agent)  # the server that is away is a trouble that passes
+    assert (row["what"], row["definition"], row["part"]) == ("error", "s.watch", "look")
+    assert (row["type"], row["count"], row["place"]) == ("bad-mail", 2, "recipes/post.xml:2")
+    (attention,) = agent.ask("attention")
+    assert attention["text"] == "2 errors s.watch: bad-mail: 'b' is no mail"
+    agent.cancel(run)
+    agent.until_idle()
+    assert [row["count"] for row in rows(agent)] == [2]
+    agent.ask("acknowledge", incident=row["incident"], reason="read elsewhere")
+    assert rows(agent) == []
 
 
 def test_M52_the_fault_of_a_file_is_open_until_it_is_good(home: Path, agent: Agent) -> None:
