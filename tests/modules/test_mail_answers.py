@@ -35,9 +35,10 @@ def home(tmp_path: Path) -> Path:
 
 def arrive(agent: Agent, **facts: str) -> None:
     """A mail comes in, as its `email` element."""
+    body = facts.pop("body", "Hello")
     given = {"mailbox": "demo", "from": "ana@example.com", "subject": "Hello"} | facts
     root = etree.Element("email", {name.replace("_", "-"): value for name, value in given.items()})
-    etree.SubElement(root, "body").text = "Hello"
+    etree.SubElement(root, "body").text = body
     agent.add(etree.tostring(root, encoding="unicode"))
 
 
@@ -123,6 +124,26 @@ def test_another_answer_for_other_mails_is_one_rule_and_one_template(home: Path)
         "data/memory.xml",
         "template: there is no ack-template of the name 'invoice'; did you mean 'invoices'?",
     )
+
+
+def test_who_is_asked_about_an_answer_is_shown_the_mail_that_it_is_to(home: Path) -> None:
+    long = "A long letter. " * 2_000
+    with narval.open(home, clock=SimulatedClock(START)) as agent:
+        arrive(agent, subject="Before", **{"from": "ben@example.com"})
+        arrive(agent, subject="Prices", reply_to="otto@example.com", body=long)
+        arrive(agent, subject="After", **{"from": "eva@example.com"})
+        agent.until_idle()
+        (item,) = agent.ask("worklist", every=True)
+        text = agent.ask("work_item", item=item["item"])["text"]
+    assert (
+        '| it wants its answers elsewhere. The mail that this answers is from ana@example.com: "Prices"'
+        in text
+    )
+    _, _, about = text.partition("\nInput mail: element ")
+    assert "the first 16,384 of 30," in about.partition("\n")[0]
+    assert 'reply-to="otto@example.com"' in about
+    assert "A long letter." in about
+    assert "Input verdict: element " in about
 
 
 # --- the server is away -----------------------------------------------------------------------------------

@@ -136,8 +136,8 @@ def incident(agent: AgentState, element: Element) -> Incident | None:
     """The incident that an element tells of; None for an error that a run has to do with by itself, for the
     trouble of a source, which passes, and for a `failure` that is not narval's own.
 
-    A run does not hold what a source has given. An error of a source that has a `key` is about one thing, such
-    as a mail, and does not pass.
+    A run does not hold what a source has given. An error of a source that has a `key` is about one thing,
+    such as a mail, and does not pass.
     """
     origin = element.origin
     run = agent.runs.get(origin.run) if origin is not None and origin.run else None

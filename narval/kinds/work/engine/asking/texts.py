@@ -24,6 +24,9 @@ LONGEST_TITLE = 200
 MOST_BYTES = 65_536
 """The most bytes of the text that an item shows (P10)."""
 
+MOST_BESIDE = 16_384
+"""The most characters of an element that is shown beside a call: it is not what is approved."""
+
 _HIDING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that look like nothing, though they count as letters, marks or symbols."""
@@ -67,14 +70,18 @@ def text_of_item(
     defaults: Values,
     options: Values,
 ) -> str:
-    """All that is shown of an item: title, description, calls that wait for it, inputs, outcomes, fields."""
+    """All that is shown of an item: title, description, calls that wait for it, inputs, outcomes, fields.
+
+    Of an input beside calls the beginning is shown where it is long: what is called always stands as a whole.
+    """
     parts = [f"{work.full_name} asks", *_value(title)]
     if description:
         parts += ["", "Description:", *_value(description)]
-    parts += calls
+    lines = list(calls)
+    parts += lines
     for name, elements in inputs.items():
         for element in elements:
-            parts += ["", *_input(work, name, element)]
+            parts += ["", *_element(work, f"Input {name}", element, MOST_BESIDE if lines else None)]
     parts += ["", *map(_outcome, work.outcomes)]
     for field in work.fields.values():
         parts += ["", *_field(field, defaults.get(field.name, ()), options.get(field.name, ()))]
@@ -127,21 +134,20 @@ def _value(text: str) -> list[str]:
     return [f"| {line}".rstrip(" ") if not line else f"| {line}" for line in shown_as(text).split("\n")]
 
 
-def _input(work: WorkDefinition, name: str, element: Element) -> Iterator[str]:
-    return _element(work, f"Input {name}", element)
-
-
-def _element(work: WorkDefinition, title: str, element: Element) -> Iterator[str]:
+def _element(work: WorkDefinition, title: str, element: Element, most: int | None = None) -> Iterator[str]:
     if work.inputs_by_digest:
         size, of = len(element.xml), hashlib.sha256(element.xml).hexdigest()
         yield f"{title}: element {element.eid}, {size:,} bytes, SHA-256 {of}:"
         yield from _value(element.name)
-    else:
-        yield f"{title}: element {element.eid}:"
-        tree = element.tree()
-        tree.attrib.pop("eid", None)
-        etree.indent(tree)
-        yield from _value(etree.tostring(tree, encoding="unicode"))
+        return
+    tree = element.tree()
+    tree.attrib.pop("eid", None)
+    etree.indent(tree)
+    text = etree.tostring(tree, encoding="unicode")
+    is_cut = most is not None and len(text) > most
+    size_of_cut = f", the first {most:,} of {len(text):,} characters" if is_cut else ""
+    yield f"{title}: element {element.eid}{size_of_cut}:"
+    yield from _value(text[:most])
 
 
 def _outcome(outcome: WorkOutcome) -> str:
