@@ -116,8 +116,8 @@ def moment_exactly(text: str | None) -> str:
     return in_shown_zone(datetime.fromisoformat(text)).isoformat(" ", "milliseconds")[:23]
 
 
-def took(run: Row) -> str:
-    """The time that a run took, once it has ended."""
+def lasted(run: Row) -> str:
+    """The time from the begin of a run to its end, waits included, once it has ended."""
     if not (run.get("started") and run.get("ended")):
         return ""
     from datetime import datetime

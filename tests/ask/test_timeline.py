@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import narval
+from narval.ask.runs import calls
 from narval.core.errors import RequestError
 from tests.surfaces.cli.command_line import data, well
 
@@ -80,6 +81,19 @@ def test_M36_what_a_run_left_open_was_given_up_and_old_rows_are_counted(agent: A
     last = agent.ask("timeline", run=run, limit=1)
     assert (last["left_out"], last["rows"][0]["outcome"]) == (3, "given up")
     assert last["rows"][0]["ended"] == last["ended"]
+
+
+def test_the_time_at_work_is_that_of_calls_and_not_of_waits(agent: Any) -> None:
+    rows = [("call", 1.0, 5.0), ("call", 3.0, 4.0), ("person", 6.0, 90.0), ("call", 7.0, None)]
+    keys = {"asked": 0.0, "child": None}
+    own = [{**keys, "for": what, "begun": begun, "ended": ended} for what, begun, ended in rows]
+    called = {**own[-1], "child": 12}
+    assert calls.seconds_at_work([*own, called], 9.0) == 6.0
+    run = agent.start("r.outer")
+    agent.elapse(seconds=5)
+    agent.cancel(run)
+    answer = agent.ask("timeline", run=run)
+    assert answer["at_work"] == 0.0  # it waited: for its next try, and for another run
 
 
 def test_M32_a_part_tells_its_tries_what_they_were_given_and_the_run_that_answered(agent: Any) -> None:

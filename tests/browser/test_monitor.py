@@ -266,7 +266,10 @@ class TestWhatIsSeen:
             box = page.locator(".ended g").last.bounding_box()
             assert 0 <= box["x"] <= width  # today is in view, however narrow
             page.get_by_role("link", name="the last hour over time").click()
-            page.locator(".gantt a", has_text=f"{failed} demo.fail").locator(".run").wait_for()
+            bar = page.locator(".gantt a", has_text=f"{failed} demo.fail").locator(".run")
+            bar.wait_for()
+            box = bar.bounding_box()
+            assert 0 < box["x"] < box["x"] + box["width"] <= width  # it is in view without scrolling
             page.get_by_text("narval gantt").wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             page.goto(f"{BASE}/definitions/demo.fail")

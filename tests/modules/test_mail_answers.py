@@ -136,7 +136,7 @@ def test_who_is_asked_about_an_answer_is_shown_the_mail_that_it_is_to(home: Path
         (item,) = agent.ask("worklist", every=True)
         text = agent.ask("work_item", item=item["item"])["text"]
     assert (
-        '| it wants its answers elsewhere. The mail that this answers is from ana@example.com: "Prices"'
+        "| It is asked, because it wants its answers elsewhere. The mail that this answers is from ana@"
         in text
     )
     _, _, about = text.partition("\nInput mail: element ")

@@ -26,6 +26,9 @@ Row = dict[str, Any]
 async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[str, Any]:
     """The calls of a run over time, a row a try, and its waits for elements and moments, in the order in
     which they began; with `limit` the newest so many.
+
+    `at_work` are the seconds in which a call of the run itself was under way: not those in which it only
+    waited, nor those in which other runs worked for it.
     """
     found = find_run(daemon, run)
     rows = await tries_and_waits(daemon, found)
@@ -34,9 +37,20 @@ async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[s
         "run": run,
         "started": moment(found.started),
         "ended": moment(found.ended),
+        "at_work": seconds_at_work(rows, found.ended or daemon.rounds.clock.now()),
         "left_out": cut,
         "rows": [form(row) for row in rows[cut:]],
     }
+
+
+def seconds_at_work(rows: list[Row], until: float) -> float:
+    """The seconds that calls of code take up together, until a moment."""
+    seconds, reached = 0.0, 0.0
+    calls = (row for row in rows if row["for"] == "call" and row["child"] is None)
+    for begun, ended in sorted((row["begun"] or row["asked"], row["ended"] or until) for row in calls):
+        seconds += max(0.0, ended - max(begun, reached))
+        reached = max(reached, ended)
+    return round(seconds, 3)
 
 
 async def tries_and_waits(daemon: Daemon, run: Run) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.ask.text import Row, clean, took, xml_text
+from narval.ask.text import Row, clean, lasted, xml_text
 from narval.core.definitions.reading.durations import read_duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group
@@ -107,7 +107,7 @@ def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -
 def _outcome(run: dict[str, Any]) -> str:
     if run["phase"] == "active":
         return f"still {run['state']}: see `narval why {run['eid']}`"
-    after = f" after {took(run)}" if took(run) else ""
+    after = f" after {lasted(run)}" if lasted(run) else ""
     why = f": {fault_of(run['error'])}" if run["error"] else ""
     return f"{run['state']}{after}{why}"
 

@@ -45,7 +45,7 @@ def environment(package: str) -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "age": age, "clock": clock, "day": day, "utc": utc_text, "took": text.took,
+        "age": age, "clock": clock, "day": day, "utc": utc_text, "lasted": text.lasted,
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
         "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,

@@ -18,10 +18,10 @@ from narval.ask.text import (
     clean_lines,
     counted,
     json_bytes,
+    lasted,
     moment,
     moment_exactly,
     shortened,
-    took,
     xml_text,
 )
 from narval.core.definitions.reading.durations import duration
@@ -103,8 +103,8 @@ def test_moments_are_local_and_lengths_have_the_units_that_matter(monkeypatch: p
         "1 d 1 h",
     ]
     run = {"started": "2026-11-21T08:08:33.000+00:00", "ended": "2026-11-21T08:09:34.000+00:00"}
-    assert took(run) == "1 min 1 s"
-    assert took({**run, "ended": None}) == ""
+    assert lasted(run) == "1 min 1 s"
+    assert lasted({**run, "ended": None}) == ""
     assert [counted(number, "fault") for number in (0, 1, 2)] == ["0 faults", "1 fault", "2 faults"]
 
 

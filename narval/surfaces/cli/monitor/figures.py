@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from narval.ask.text import Row, counted, took
+from narval.ask.text import Row, counted, lasted
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
@@ -70,7 +70,7 @@ _GANTT = (
     Column("run", of("eid"), right=True),
     Column("name", of("name")),
     Column("state", of("state")),
-    Column("took", took, right=True),
+    Column("lasted", lasted, right=True),
     Column("calls", lambda row: len(row["calls"]) + row["calls_left_out"] or "", right=True),
     Column("", of("bar")),
 )

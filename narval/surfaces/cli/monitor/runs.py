@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from narval.ask.text import Row, clean, counted, moment_exactly
+from narval.ask.text import Row, clean, counted, lasted, moment_exactly
+from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render import answers
@@ -47,6 +48,10 @@ def timeline(answer: Row) -> None:
     A row is a try of a call, or a wait for an element or a moment; in the order in which they began.
     """
     listing(_ROWS, answer["rows"], "no calls and no waits")
+    if answer["ended"]:
+        click.echo(
+            f"it lasted {lasted(answer)}, with calls of its own under way for {duration(answer['at_work'])}"
+        )
     if answer["left_out"]:
         click.echo(f"{counted(answer['left_out'], 'older row')} left out", err=True)
 

@@ -17,6 +17,7 @@ from narval.ask.text import (
     clean,
     clean_lines,
     counted,
+    lasted,
     moment,
     moment_exactly,
     moment_there,
@@ -24,7 +25,6 @@ from narval.ask.text import (
     person,
     shortened,
     spoken,
-    took,
     zone,
 )
 from narval.core.definitions.reading.durations import duration
@@ -50,7 +50,7 @@ def run(answer: Row) -> None:
             ("state", answer["state"]),
             ("started", f"{moment(answer['started'])} {zone()}"),
             ("ended", moment(answer["ended"])),
-            ("took", took(answer)),
+            ("lasted", lasted(answer)),
             ("parent", _caller(parent) if parent else None),
             ("by", person(answer)),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import click
 
-from narval.ask.text import Row, clean, counted, moment, person, root_attributes, shortened, took, zone
+from narval.ask.text import Row, clean, counted, lasted, moment, person, root_attributes, shortened, zone
 from narval.core.definitions.reading.durations import duration
 
 SNIPPET = 100
@@ -147,7 +147,7 @@ RUNS = (
     Column("state", of("state"), style=_phase),
     Column("waits for", lambda row: "" if row.get("waits_for") == "nothing" else row.get("waits_for") or ""),
     Column("started", lambda row: moment(row["started"]), is_moment=True),
-    Column("took", took, right=True),
+    Column("lasted", lasted, right=True),
     Column("error", _error, most=200),
 )
 TOKENS = (

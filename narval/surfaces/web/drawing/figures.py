@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from narval.ask.text import in_shown_zone
-from narval.surfaces.web.drawing.waterfall import HEIGHT, LEFT, OUTCOMES, TOP, WIDTH, Mark
+from narval.surfaces.web.drawing.waterfall import LEAST as SHORTEST
+from narval.surfaces.web.drawing.waterfall import OUTCOMES, Mark
 
 ENDED = ("done", "failed", "cancelled")
 """The phases in which a run ends, the lowest in a bar first."""
@@ -19,9 +20,6 @@ DAY, BAR, TALL, HEAD, FOOT = 44.0, 30.0, 50.0, 18.0, 20.0
 
 LEAST = 3.0
 """Pixels: the height of a part of a bar that stands for any run at all."""
-
-SAYS = 190.0
-"""Pixels: the room for what a run waits for, behind its bar."""
 
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240)
 """Minutes between the marks of a scale."""
@@ -95,24 +93,21 @@ class RunBar(msgspec.Struct, frozen=True):
     """A run over time, with its calls."""
 
     run: Mapping[str, Any]
-    y: float
     x: float
     width: float
     calls: tuple[RunCall, ...]
 
     @property
     def words_at(self) -> float:
-        """The left edge of the words, behind the bar."""
-        return round(self.x + self.width + 6, 1)
+        """The place of the words, behind the bar."""
+        return round(self.x + self.width, 2)
 
 
 class Gantt(msgspec.Struct, frozen=True):
-    """The runs of some time with the scale above them, in pixels."""
+    """The runs of some time with the scale above them, in percent of the time."""
 
-    height: float
     bars: tuple[RunBar, ...]
     marks: tuple[Mark, ...]
-    width: float = LEFT + WIDTH + SAYS
 
 
 def gantt(answer: Mapping[str, Any]) -> Gantt:
@@ -121,14 +116,14 @@ def gantt(answer: Mapping[str, Any]) -> Gantt:
 
     def place(text: str | None) -> float:
         at = _at(text) if text else last
-        return LEFT + WIDTH * min(1.0, max(0.0, (at - first) / (last - first)))
+        return 100 * min(1.0, max(0.0, (at - first) / (last - first)))
 
     def span(begun: str, ended: str | None) -> tuple[float, float]:
         x = place(begun)
-        return round(x, 1), round(max(2.0, place(ended) - x), 1)
+        return round(x, 2), round(max(SHORTEST, place(ended) - x), 2)
 
     bars = []
-    for index, run in enumerate(answer["runs"]):
+    for run in answer["runs"]:
         calls = (
             RunCall(
                 call,
@@ -137,9 +132,9 @@ def gantt(answer: Mapping[str, Any]) -> Gantt:
             )
             for call in run["calls"]
         )
-        bars.append(RunBar(run, TOP + HEIGHT * index, *span(run["started"], run["ended"]), tuple(calls)))
-    marks = tuple(Mark(round(place(at.isoformat()), 1), f"{at:%H:%M}") for at in _marks(answer))
-    return Gantt(TOP + HEIGHT * len(bars) + 8, tuple(bars), marks)
+        bars.append(RunBar(run, *span(run["started"], run["ended"]), tuple(calls)))
+    marks = tuple(Mark(round(place(at.isoformat()), 2), f"{at:%H:%M}") for at in _marks(answer))
+    return Gantt(tuple(bars), marks)
 
 
 def _marks(answer: Mapping[str, Any]) -> Iterator[datetime]:

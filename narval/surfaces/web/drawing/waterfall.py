@@ -10,8 +10,8 @@ import msgspec
 
 from narval.core.definitions.reading.durations import duration
 
-LEFT, WIDTH, WORDS, HEIGHT, TOP = 230.0, 840.0, 110.0, 22.0, 26.0
-"""Pixels: the columns of names, of time, and of words behind a bar; a row, and the scale above the rows."""
+LEAST = 0.3
+"""The percent of the time that a bar stands for at least."""
 
 MARKS = 6
 """So many marks are on the scale, about."""
@@ -26,11 +26,10 @@ WAITS = frozenset({"element", "moment", "back-off", "person", "place"})
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A row: its bar from `x` on, before it the wait for a place, and its words."""
+    """A row: its bar from `x` percent of the time on, before it the wait for a place, and its words."""
 
     row: Mapping[str, Any]
     tone: str
-    y: float
     x: float
     width: float
     waited: float
@@ -38,24 +37,22 @@ class Bar(msgspec.Struct, frozen=True):
 
     @property
     def words_at(self) -> float:
-        """The left edge of the words, behind the bar."""
-        return round(self.x + self.width + 6, 1)
+        """The place of the words, behind the bar."""
+        return round(self.x + self.width, 2)
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A mark of the scale: a time since the start."""
+    """A mark of the scale, at a percent of the time."""
 
     x: float
     text: str
 
 
 class Waterfall(msgspec.Struct, frozen=True):
-    """All rows with the scale above them, in pixels."""
+    """All rows with the scale above them, in percent of the time."""
 
-    height: float
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
-    width: float = LEFT + WIDTH + WORDS
 
 
 def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None, now: float) -> Waterfall:
@@ -68,17 +65,16 @@ def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None
 
     def place(text: str | None) -> float:
         at = _seconds(text) if text else last
-        return LEFT + WIDTH * min(1.0, max(0.0, (at - first) / span))
+        return 100 * min(1.0, max(0.0, (at - first) / span))
 
     bars = []
-    for index, row in enumerate(listed):
+    for row in listed:
         asked, begun, end = place(row["asked"]), place(row["begun"] or row["asked"]), place(row["ended"])
         is_waiting = row["for"] in WAITS and row["outcome"] in ("under way", "came")
         tone = "waiting" if is_waiting else OUTCOMES.get(row["outcome"], "idle")
-        top = TOP + HEIGHT * index
-        width, waited = round(max(2.0, end - begun), 1), round(begun - asked, 1)
-        bars.append(Bar(row, tone, top, round(begun, 1), width, waited, duration(length(row, last))))
-    return Waterfall(TOP + HEIGHT * len(listed) + 8, tuple(bars), _marks(span))
+        width, waited = round(max(LEAST, end - begun), 2), round(begun - asked, 2)
+        bars.append(Bar(row, tone, round(begun, 2), width, waited, duration(length(row, last))))
+    return Waterfall(tuple(bars), _marks(span))
 
 
 def length(row: Mapping[str, Any], last: float) -> float:
@@ -89,7 +85,7 @@ def length(row: Mapping[str, Any], last: float) -> float:
 def _marks(span: float) -> tuple[Mark, ...]:
     step = _step(span / MARKS)
     count = int(span / step) + 1
-    places = ((at, round(LEFT + WIDTH * step * at / span, 1)) for at in range(count))
+    places = ((at, round(100 * step * at / span, 2)) for at in range(count))
     return tuple(Mark(x, duration(step * at).removesuffix(" 0 s") if at else "0") for at, x in places)
 
 

@@ -74,6 +74,7 @@ async def timeline_page(visit: Visit) -> Shown:
     values = {
         "run": run,
         "fall": waterfall(bars, answer["started"], answer["ended"], time.time()),
+        "at_work": answer["at_work"],
         "left_out": len(rows) - len(bars),
         "sort": "longest" if is_longest else "time",
         "here": "/runs",
