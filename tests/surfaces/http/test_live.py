@@ -234,6 +234,27 @@ class TestPages:
         run(dialogue())
         assert made == [7]
 
+    @pytest.mark.parametrize(("parts", "most"), [(100, 41), (1_000, 11)])
+    def test_M61_a_page_of_a_large_graph_is_made_less_often(self, parts: int, most: int) -> None:
+        turns, made = [0], list[int]()
+        patches = tuple(Patch(f"p{number}", "active", "active") for number in range(parts))
+
+        async def again() -> tuple[Shown, dict[str, str]]:
+            made.append(turns[-1])
+            return Shown("page.html", {}, follows=Follows(runs=True), parts=patches), {}
+
+        async def dialogue() -> None:
+            page = FollowedPage(again, lambda: turns[-1])
+            task = asyncio.create_task(page.run())
+            for turn in range(1, 101):
+                turns.append(turn)
+                page.tell(PageNews(turn, lost=True))
+                await asyncio.sleep(0.1)
+            task.cancel()
+
+        run(dialogue())
+        assert most - 2 <= len(made) <= most
+
     def test_M4_a_daemon_that_goes_is_told_and_its_return_within_two_seconds(self) -> None:
         async def dialogue(pages: Pages, page: PlayedPage) -> None:
             browser = await pages.open(page)

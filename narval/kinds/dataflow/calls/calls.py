@@ -64,6 +64,9 @@ MOST_GIVEN = 1 << 20
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
 """The lines that are shown of what a session printed, the last ones, and the characters of each."""
 
+COUNTED_FOR = 0.05
+"""The seconds for which what a session has done so far is not counted again, unless it goes on."""
+
 PROGRESS_PACE = 0.5
 """Seconds from when a session goes on until that is told to who looks at its run."""
 
@@ -194,7 +197,7 @@ class FlowCalls:
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
             network = Network(FlowPlan(definition), bounds(limits, disk), session)
-            record.tell_state(partial(_live, definition.full_name, network, asked.call, printed))
+            record.tell_state(LiveState(definition.full_name, network, asked.call, printed))
             moved = ProgressNews(network, partial(self._calls.moved, record.call.run))
             try:
                 over = await drive_session(network, tools, gathered, inputs, limits.ttl, moved)
@@ -286,20 +289,36 @@ class ProgressNews:
             self._timer.cancel()
 
 
-def _live(
-    plan: str, network: Network, call: str, printed: PrintedLines, state: DataflowState
-) -> DataflowState:
-    """The state of a run with what a session under way has done so far."""
-    place = state.calls.get(call)
-    if place is None:
-        return state
-    session = replace(
-        state.sessions[place],
-        operators=convert(counted(plan, network), tuple[OperatorCount, ...]),
-        printed=tuple(printed.lines),
-        streams=network.frames.streams(plan),
-    )
-    return state.with_session(place, session)
+class LiveState:
+    """Tells the state of a run with what a session under way has done so far.
+
+    It is counted once for all who ask at about the same time, as a page of a run asks several times.
+    """
+
+    def __init__(self, plan: str, network: Network, call: str, printed: PrintedLines) -> None:
+        self._plan, self._network, self._call, self._printed = plan, network, call, printed
+        self._counted_at, self._until = -1, 0.0
+        self._operators: tuple[OperatorCount, ...] = ()
+        self._streams: dict[str, int] = {}
+
+    def __call__(self, state: DataflowState) -> DataflowState:
+        """The state with what was done so far in the session."""
+        place = state.calls.get(self._call)
+        if place is None:
+            return state
+        now = asyncio.get_running_loop().time()
+        if self._counted_at != self._network.progress or now >= self._until:
+            self._until = now + COUNTED_FOR
+            self._operators = convert(counted(self._plan, self._network), tuple[OperatorCount, ...])
+            self._streams = self._network.frames.streams(self._plan)
+            self._counted_at = self._network.progress
+        session = replace(
+            state.sessions[place],
+            operators=self._operators,
+            printed=tuple(self._printed.lines),
+            streams=self._streams,
+        )
+        return state.with_session(place, session)
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lxml import etree
@@ -12,7 +12,7 @@ from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
 from narval.core.engines.run_state import add_caller, finished
 from narval.core.engines.story import Fact, Story
-from narval.kinds.dataflow.engine.state import DataflowState, FlowSession
+from narval.kinds.dataflow.engine.state import DataflowState, FlowSession, OperatorCount
 from narval.kinds.dataflow.language.definition import DataflowDefinition, OperatorCall
 
 
@@ -47,7 +47,7 @@ def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, lis
     """
     return {
         "sessions": [_session(at, session) for at, session in enumerate(state.sessions, 1)],
-        "operators": [_operator(state, call) for call in definition.graph.calls],
+        "operators": _operators(definition, state),
         "streams": [
             {"id": name, "tuples": tuples}
             for name in dict.fromkeys(name for session in state.sessions for name in session.streams)
@@ -78,19 +78,35 @@ def _session(at: int, session: FlowSession) -> dict[str, Any]:
     }
 
 
-def _operator(state: DataflowState, call: OperatorCall) -> dict[str, Any]:
-    counts = counted(state, call.key)
-    return {"id": call.key, "target": call.plan or call.operator.name, "line": call.line, **counts}
+def _operators(definition: DataflowDefinition, state: DataflowState) -> list[dict[str, Any]]:
+    counts = counted(state)
+    return [
+        {"id": call.key, "target": call.plan or call.operator.name, "line": call.line}
+        | counts.get(call.key, IDLE)
+        for call in definition.graph.calls
+    ]
 
 
-def counted(state: DataflowState, key: str) -> dict[str, Any]:
-    """The tuples that an operator took and gave, its requests, and how it ended, over all sessions."""
-    found = [one for session in state.sessions for one in session.operators if one.key == key]
+IDLE: Mapping[str, Any] = {"state": "idle", "taken": 0, "given": 0, "requests": 0}
+"""The counts of an operator that has not begun in any session."""
+
+
+def counted(state: DataflowState) -> dict[str, Mapping[str, Any]]:
+    """The tuples that each operator took and gave, its requests, and how it ended, over all sessions; by its
+    key.
+    """
+    of_keys: dict[str, list[OperatorCount]] = {}
+    for session in state.sessions:
+        for one in session.operators:
+            of_keys.setdefault(one.key, []).append(one)
     return {
-        "state": ", ".join(dict.fromkeys(one.state for one in found if one.state)) or "idle",
-        "taken": sum(one.taken for one in found),
-        "given": sum(one.given for one in found),
-        "requests": sum(one.requests for one in found),
+        key: {
+            "state": ", ".join(dict.fromkeys(one.state for one in counts if one.state)) or "idle",
+            "taken": sum(one.taken for one in counts),
+            "given": sum(one.given for one in counts),
+            "requests": sum(one.requests for one in counts),
+        }
+        for key, counts in of_keys.items()
     }
 
 
@@ -145,7 +161,7 @@ def _reason_of_session(session: FlowSession) -> str:
 
 
 def _reason_of_operator(state: DataflowState, call: OperatorCall) -> str:
-    counts = counted(state, call.key)
+    counts = counted(state).get(call.key, IDLE)
     if counts["state"] == "idle":
         return "no session with it has ended" if state.calls else "it never fired"
     was = "is" if state.calls else "was"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from narval.core.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, NodeShape, Tone
-from narval.kinds.dataflow.engine.explain import carried_by, counted
+from narval.kinds.dataflow.engine.explain import IDLE, carried_by, counted
 from narval.kinds.dataflow.engine.state import DataflowState
 from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum, OperatorCall
 
@@ -14,8 +17,9 @@ def graph(definition: DataflowDefinition, state: DataflowState) -> Graph:
     produced: dict[str, list[str]] = {datum.name: [f"input {datum.name}"] for datum in plan.inputs}
     nodes = [_datum("input", datum) for datum in plan.inputs]
     edges: list[GraphEdge] = []
+    counts = counted(state)
     for call in plan.calls:
-        nodes.append(_operator(state, call))
+        nodes.append(_operator(call, counts.get(call.key, IDLE)))
         for _, _, name in call.produced:
             produced.setdefault(name, []).append(call.key)
         for name in call.enabled:
@@ -44,9 +48,8 @@ _TONES: tuple[tuple[str, Tone], ...] = (
 """The tones of the states of operators; of several states the first of these counts."""
 
 
-def _operator(state: DataflowState, call: OperatorCall) -> GraphNode:
+def _operator(call: OperatorCall, counts: Mapping[str, Any]) -> GraphNode:
     """An operator, with the tuples that passed in sessions so far."""
-    counts = counted(state, call.key)
     word, target = counts["state"], call.plan or call.operator.name
     tone: Tone = next((tone for name, tone in _TONES if name in word), "done")
     passed = f"{counts['taken']:,} in, {counts['given']:,} out" if counts["state"] != "idle" else ""

@@ -18,6 +18,9 @@ log = logging.getLogger("narval.web")
 PACE = 0.25
 """Seconds between two times that a page is made."""
 
+PARTS = 250
+"""A page whose graph has more parts than this is made as many times more seldom as it has times more."""
+
 REST = 3
 """A page rests so many times as long as it took to be made: many that change at once share what there is."""
 
@@ -104,7 +107,12 @@ class FollowedPage:
             begun = loop.time()
             await self._make()
             took = loop.time() - begun
-            await asyncio.sleep(max(PACE - took, REST * took))
+            await asyncio.sleep(max(self._pace - took, REST * took))
+
+    @property
+    def _pace(self) -> float:
+        parts = len(self._picture.parts) if self._picture is not None else 0
+        return PACE * max(1.0, parts / PARTS)
 
     async def _make(self) -> None:
         turn = self._turn()
