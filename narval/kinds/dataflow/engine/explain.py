@@ -81,8 +81,12 @@ def _session(at: int, session: FlowSession) -> dict[str, Any]:
 def _operators(definition: DataflowDefinition, state: DataflowState) -> list[dict[str, Any]]:
     counts = counted(state)
     return [
-        {"id": call.key, "target": call.plan or call.operator.name, "line": call.line}
-        | counts.get(call.key, IDLE)
+        {
+            "id": call.key,
+            "target": call.plan or call.operator.name,
+            "line": call.line,
+            **counts.get(call.key, IDLE),
+        }
         for call in definition.graph.calls
     ]
 
