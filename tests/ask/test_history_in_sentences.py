@@ -94,6 +94,33 @@ def test_M29_each_step_has_its_sentences_with_the_titles_of_elements(agent: Any)
     assert groups(whole)[4][1][0].startswith("The run is done")
 
 
+def test_M29_an_argument_made_for_the_next_step_is_not_what_the_call_before_it_gave(agent: Any) -> None:
+    agent.load(
+        """<cookbook>
+<recipe group="r" name="gives" start_step="s" end_step="s">
+<step id="s" type="action" target="m.price"/></recipe>
+<recipe group="r" name="chain" start_step="first" end_step="last">
+<step id="first" type="action" target="basic.nothing"/>
+<step id="run" type="recipe" target="r.gives"/>
+<step id="last" type="action" target="m.price"><arguments><order title="Third"/></arguments></step>
+<transition id="one"><in idref="first"/><out idref="order"/></transition>
+<step id="order" type="action" target="m.price"><arguments><order title="First"/></arguments></step>
+<transition id="two"><in idref="order"/><out idref="run"/></transition>
+<transition id="three"><in idref="run"/><out idref="last"/></transition></recipe></cookbook>"""
+    )
+    run = agent.start("r.chain")
+    agent.until_idle()
+    steps = dict(groups(agent.ask("story", run=run)))
+    ends = {
+        step: steps[f"step {step}"][-1].partition("; it took ")[2]
+        for step in ("first", "order", "run", "last")
+    }
+    bills = [bill.eid for bill in agent.memory("bill")]
+    assert ends["first"] == "less than 1 ms."
+    for step, bill in zip(("order", "run", "last"), bills, strict=True):
+        assert ends[step] == f"less than 1 ms and gave bill {bill} · For Ada."
+
+
 def test_M29_pages_of_a_story_go_back_and_on_and_lose_nothing(agent: Any) -> None:
     agent.add("<order/>")
     run = agent.start("r.shop")

@@ -49,7 +49,7 @@ class CallsTold:
         """The beginning of the sentence on a call, without its end."""
         kind = line["kind"]
         name = f"{line['name']} at agent {line['of']}" if line.get("of") else line["name"]
-        eids = [eid for _, eids in line.get("inputs", ()) for eid in eids] or line.get("elements", [])
+        eids = _given_to(line)
         given = [" with ", *self._sentences.named(eids)] if eids else []
         payload = line.get("payload") or {}
         said: Said
@@ -74,7 +74,7 @@ class CallsTold:
 
     def end(self, row: JournalRow, event: Row, facts: list[Row]) -> Said | None:
         """The sentence on the end of a call; None where it goes on the sentence on its beginning."""
-        made, problem = made_by(facts), event.get("problem")
+        made, problem = self.given(facts), event.get("problem")
         if not made and problem is None:
             made = event.get("eids") or []
         outdated = [eid for line in facts if line["what"] == "Outdate" for eid in line["eids"]]
@@ -98,6 +98,18 @@ class CallsTold:
         if call is None:
             return ["A call ", *said, "."]
         return [f"{call.name}, which was asked at ", {"moment": call.event_at}, ", ", *said, "."]
+
+    def given(self, facts: list[Row]) -> list[int]:
+        """The elements that a call gave, of those that an entry added: not the arguments of the next."""
+        calls = [line for line in facts if line["what"] == "Call"]
+        arguments = {eid for line in calls for eid in _given_to(line) if self._is_argument(eid, line["step"])}
+        return [eid for eid in made_by(facts) if eid not in arguments]
+
+    def _is_argument(self, eid: int, step: str) -> bool:
+        """True if a step made an element to give it to its call: no call gave it."""
+        element = self._agent.memory.element(eid)
+        origin = element.origin if element is not None else None
+        return origin is None or (origin.step == step and not origin.call)
 
     def find(self, id: str) -> CallTold | None:
         """A call that was asked for; None where the journal does not have that any more."""
@@ -125,6 +137,11 @@ class CallsTold:
 def _part(line: Row) -> str:
     """The part that makes a call; "" of a notice, whose step is the person who is written to."""
     return "" if line["kind"] == commands.NOTICE else str(line["step"])
+
+
+def _given_to(line: Row) -> list[int]:
+    """The elements that a call is given."""
+    return [eid for _, eids in line.get("inputs", ()) for eid in eids] or list(line.get("elements", ()))
 
 
 def made_by(facts: list[Row]) -> list[int]:

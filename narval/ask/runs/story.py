@@ -120,7 +120,6 @@ class _Teller:
         group["entries"].append({"seq": seq, "at": at, "said": sentence.said})
 
     def _of_event(self, row: JournalRow, event: Row, facts: list[Row]) -> Iterator[_Sentence]:
-        made = made_by(facts)
         match event["what"]:
             case "Returned":
                 if (said := self._calls.end(row, event, facts)) is not None:
@@ -129,7 +128,8 @@ class _Teller:
             case "Produced":
                 call = self._calls.find(event["call"])
                 name = call.name if call is not None else "A call"
-                yield self._of_call(event["call"], [f"{name} gave ", *self._sentences.named(made), "."])
+                given = self._sentences.named(self._calls.given(facts))
+                yield self._of_call(event["call"], [f"{name} gave ", *given, "."])
                 return
             case "Started":
                 yield _Sentence(self._beginning(event))
@@ -149,7 +149,7 @@ class _Teller:
                 yield _Sentence([f"It {way} version {event['version'][:12]}{_by(event)}."])
             case "Unreadable":
                 yield _Sentence([f"This cannot be read: {event['message']}."])
-        if made:
+        if made := made_by(facts):
             yield _Sentence(["It made ", *self._sentences.named(made), "."])
 
     def _of_quiet(self, event: Row) -> Iterator[_Sentence]:

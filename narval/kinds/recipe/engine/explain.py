@@ -201,7 +201,7 @@ def listed(eids: Iterable[int]) -> str:
 part_word = "step"
 
 story: Story = {
-    "PlanResumed": Fact("It goes on from step {step} of run {of:run}."),
+    "PlanResumed": Fact("It goes on from step {step} of {of:run}."),
     "StepBlocked": Fact("It waits: another call has reserved what it could take.", part="step"),
     "StepResting": Fact("It rests until {until:moment}.", part="step"),
     "RestEnded": Fact("Its rest is over.", part="step"),
