@@ -31,6 +31,9 @@ WEB = "web"
 CHAT = "chat"
 """The way of who writes by a chat (C5)."""
 
+PYTHON = "python"
+"""The way of a program that has opened the home itself."""
+
 BY_LOGIN = (WEB, CHAT)
 """The ways of people who are known by a login or an account of their own; no one acts for them."""
 

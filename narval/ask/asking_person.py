@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from narval.ask.asker import BY_LOGIN, Asker
+from narval.ask.asker import BY_LOGIN, PYTHON, Asker
 from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import WorkRefusedError
 from narval.daemon.daemon import Daemon
+
+_NAMED = 10
+"""So many people of a home are named where a program speaks for nobody of it."""
 
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
@@ -16,14 +19,20 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
     """
     people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way in BY_LOGIN
     person = people.person(asker.person) if is_named else people.by_login(asker.person)
-    if person is None and not asker.actor and asker.way == "python":
+    is_python = not asker.actor and asker.way == PYTHON
+    if person is None and is_python:
         person = people.person(asker.person)
     if person is not None:
         return person.name
     if not asker.person:
-        raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
+        raise WorkRefusedError(
+            "not-eligible", "a program speaks for nobody; name a person: --as, or agent.by(…) in Python"
+        )
     if is_named:
         raise WorkRefusedError("not-eligible", no_such_person(asker.person, people))
+    if is_python:
+        there = ", ".join([each.name for each in people.people[:_NAMED]])
+        raise WorkRefusedError("not-eligible", f"{no_such_person(asker.person, people)}; there are {there}")
     add = f'add login = "{asker.person}" to those of a person'
     raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.ask import signals as on_signals
-from narval.ask.asker import PROGRAM, Asker, person_name
+from narval.ask.asker import PROGRAM, PYTHON, Asker, person_name
 from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
@@ -81,7 +82,7 @@ def open(
     Faults of its files are told by one FaultWarning; what is good is loaded.
     Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for a name that is none.
     """
-    asker = Asker("" if by is None else person_name(by), os.geteuid(), "python")
+    asker = Asker("" if by is None else person_name(by), os.geteuid(), PYTHON)
     with _FIRST_OPENING.suspended():
         own = Agent(Home.find(home, {}) if home is not None else None, clock, asker)
     try:
@@ -147,6 +148,16 @@ class Agent(OfMessages, OfKinds):
                 self.close()
 
         made._end = end
+        return made
+
+    def by(self, person: str) -> Agent:
+        """The same agent, asked by a person: what is added, started and answered is recorded as theirs.
+
+        Closing it does nothing. Raises RequestError for a name that is none.
+        """
+        made = copy(self)
+        made.asker = replace(self.asker, person=person_name(person))
+        made._end = lambda: None
         return made
 
     def _close_home(self) -> None:

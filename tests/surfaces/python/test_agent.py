@@ -11,7 +11,7 @@ from lxml import etree
 
 import narval
 from narval.core.elements.element import CONTROL
-from narval.core.errors import ElementError, NoHomeError, RequestError
+from narval.core.errors import ElementError, NoHomeError, RequestError, WorkRefusedError
 
 MODULE = """
 from narval import Input, Output, action
@@ -237,3 +237,24 @@ def test_a_home_without_faults_is_opened_without_a_word(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         narval.open(tmp_path).close()
+
+
+ASKS = """<recipe group="w" name="asks" start_step="ask" end_step="ask">
+  <step id="ask" type="work"><work><title>May it be?</title><outcome name="yes"/></work></step></recipe>"""
+
+
+def test_a_person_answers_by_the_agent_that_is_asked_as_them() -> None:
+    with narval.open() as agent:
+        agent.load(ASKS)
+        agent.start("w.asks")
+        agent.until_idle()
+        owner = agent.by(agent.ask("people")[0]["person"])
+        [item] = owner.worklist()
+        with pytest.raises(WorkRefusedError, match=r"agent\.by\(…\) in Python"):
+            agent.answer(item["item"], "yes")
+        with pytest.raises(WorkRefusedError, match=f"no person 'zoe' .*there are {owner.asker.person}"):
+            agent.by("zoe").answer(item["item"], "yes")
+        owner.answer(item["item"], "yes")
+        owner.close()
+        agent.until_idle()
+        assert agent.memory("decision")[0].attributes["by"] == owner.asker.person

@@ -8,7 +8,7 @@ from typing import Any
 
 from narval.agent.forgetting import forget_at_once
 from narval.agent.turn import Turn
-from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asker import PROGRAM, PYTHON, Asker
 from narval.ask.asking_person import onlooker, person_of
 from narval.ask.registry import Operation, operation
 from narval.core.engines.commands import Answer
@@ -29,7 +29,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     """Tell an item what a person does; what became of it. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
     run, _, state = WorkView(daemon, person).item(item)
-    way = TERMINAL if asker.way in ("", "socket", "python") else asker.way
+    way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,
         0.0,
