@@ -341,7 +341,7 @@ SLICE = 0.005
 """Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
 
 WAVE = 20
-"""The runs that go on side by side: of so many the states are still in the processor's cache."""
+"""The commands done side by side: of so many runs the states are still in the processor's cache."""
 
 Perform = Callable[[Run, Outer], Event | None]
 """Performs a command; the event that comes of it at once, or None."""
@@ -392,7 +392,11 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
         outer.clear()
         for eid, event in came:
             turn.tell(eid, event)
-        outer += later
+        goes_on = {eid for eid, _ in came}
+        outer[:0] = [
+            one for one in later if one[0].eid in goes_on
+        ]  # what a run asked for first is done first
+        outer += [one for one in later if one[0].eid not in goes_on]
 
 
 def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:
