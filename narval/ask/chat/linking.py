@@ -103,12 +103,10 @@ def _linked(daemon: Daemon, person: str, address: str, *, is_waited_for: bool) -
     """The words for what follows from the right code of a person."""
     if is_waited_for:
         return f"The code is right: you are linked once etc/people.toml has this address of {person}."
-    row = daemon.agents.own.agent.lookup.people.person(person)
-    line = line_of([*(row.chat if row is not None else ()), address])
     return (
         f"The code is right, but `narval chat link {person}`, which made it, has ended: you are not linked. "
-        f"Give that command again and send the new code while it waits, or write this line into "
-        f"etc/people.toml below [people.{person}]: {line}"
+        f"Give that command again and send the new code while it waits, or add this "
+        f"address to the line chat of [people.{person}] in etc/people.toml: {line_of([address])}"
     )
 
 

@@ -27,6 +27,6 @@ async def altered(daemon: Daemon, home: Home, what: str, alter: Callable[[], Ans
     try:
         answer = await asyncio.to_thread(alone)
     except OSError as error:
-        raise RequestError(f"{error.filename or what} cannot be written: {error.strerror}") from None
+        raise RequestError(f"{what} cannot be written: {error.strerror}") from None
     await daemon.files.reload()
     return answer

@@ -141,13 +141,13 @@ class Inboxes(Collector):
     """
 
     def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
-        super().__init__(host, "narval-inbox")
         durable = files.settings.durability == "power"
         self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
         self._home, self._files, self._agents = home, files, agents
         self._stuck: dict[str, str] = {}
         """The reasons for which nothing is added at present, by the names of agents; "" is the home's own."""
         self._left_alone: set[str] = set()
+        super().__init__(host, "narval-inbox")
 
     async def take_all(self) -> float | None:
         """Add what lies in the inboxes."""

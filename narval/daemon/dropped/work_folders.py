@@ -51,11 +51,11 @@ class WorkFolders(Collector):
     """The folders of people in a home, looked after one after another."""
 
     def __init__(self, home: Path, host: AgentHost, clock: Clock, *, durable: bool) -> None:
-        super().__init__(host, "narval-work-folders")
         self._home, self._clock, self._durable = home, clock, durable
         self._folders: dict[str, DropFolder] = {}
         self._told: dict[str, str] = {}
         self._turns: asyncio.Task[None] | None = None
+        super().__init__(host, "narval-work-folders")
 
     async def close(self) -> None:
         """Take and offer nothing more."""

@@ -114,8 +114,10 @@ async def _ask(line: Line, method: str, /, *, agent: str = "", **params: Any) ->
 
 
 async def _said(line: Line) -> Said | None:
-    """The questions that a line may answer; in a room none, but by the number of an item."""
-    if line.is_in_room:
+    """The questions that a line may answer; in a room none, but by the number of an item, and so of a command
+    that was confirmed: it is no value of a form.
+    """
+    if line.is_in_room or line.is_confirmed:
         return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
     about = msgspec.convert(await line.asked(), AboutLine)
     return Said(_own_words(line.text), time.time(), line.message.button, about.about, about.asked, about.form)

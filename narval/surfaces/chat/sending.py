@@ -72,7 +72,11 @@ class ChatRecords:
         state = self._fault or "", "; ".join(filter(None, (self._warning, unsent)))
         if self._fault is not None and state != self._told:
             self._told = state
-            await self.ask("chat_state", chat=self.chat.name, fault=state[0], warning=state[1])
+            try:
+                await self.ask("chat_state", chat=self.chat.name, fault=state[0], warning=state[1])
+            except BaseException:
+                self._told = None  # it may not know
+                raise
 
     async def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation, however long no daemon answers. Raises NarvalError."""
@@ -130,6 +134,8 @@ class Sending:
                 ids.append(await self._kind().send(message))
         except ChatError as error:
             await self._unsent(row, error.message, final=error.final)
+            if error.final:  # it is tried no more
+                await self._records.sent()
         except NETWORK:
             if not (knows_ids or ids):  # nothing has gone out
                 await self._records.ask("chat_begun", chat=self._name, id=row["id"], back=True)
