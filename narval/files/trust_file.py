@@ -13,8 +13,9 @@ from typing import Any, get_args
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import BY_A_RULE
 from narval.core.definitions.suggestions import closest
+from narval.core.engines.commands import FLOW
 from narval.core.errors import Fault, PatternError, SettingsError
-from narval.core.kinds import ASKING
+from narval.core.kinds import ASKING, KINDS
 from narval.core.memory.labels import ANY_MODEL, FIXED, SECRET
 from narval.core.patterns.pattern import Pattern, compile_pattern
 from narval.core.source.text import Source
@@ -41,6 +42,9 @@ TRUST_FILE = "etc/trust.toml"
 
 TOP_KEYS = ("secret", "known", "rule")
 """The tables of the file."""
+
+_CALLED = ("action", *(name for name, kind in KINDS.items() if FLOW in kind.preparers))
+"""The kinds of definitions that a rule may name as `action`: by their name is judged what they do."""
 
 RULE_KEYS = ("from", "secret", "part", "action", "recipe", "to", "holds", "then", "why")
 """The keys of a rule."""
@@ -80,7 +84,7 @@ def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Ite
     """Warnings about rules: of labels that nothing gives, of actions and definitions that are not there, and
     where nobody can be asked. `given` are the labels that settings and actions of the home give.
     """
-    actions = library.of("action")
+    actions = [name for kind in _CALLED for name in library.of(kind)]
     names = [definition.full_name for definition in library]
     labels = sorted({*FIXED, *given})
     for rule in rules.rules:
@@ -103,7 +107,9 @@ def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Ite
 
 def _shipped(word: str) -> Collection[str]:
     """The names of the actions, or the definitions, that ship: a rule may name them before they are here."""
-    return unloaded("action") if word == "action" else {name for _, name in shipped_definitions()}
+    if word == "action":
+        return {*unloaded("action"), *(name for kind, name in shipped_definitions() if kind in _CALLED)}
+    return {name for _, name in shipped_definitions()}
 
 
 def add_rules(home: Path, text: str) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from narval.core.definitions.action.definition import Action
-from narval.core.engines.commands import PROGRAM
+from narval.core.engines.commands import FLOW, PROGRAM
 from narval.core.memory.labels import MODEL, SECRET
 from narval.core.trust.parts import PROGRAMS, Part
 from narval.core.trust.reach import ReachedCall, ReachedPart
-from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, unsaid, word_of
+from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, holds_of_all, unsaid, word_of
 
 Prospect = Literal["allowed", "depends", "asks", "refused"]
 """The prospect of a call, the mildest first: nothing that can come to it asks, something may under some
@@ -116,7 +116,7 @@ def name_of(call: ReachedCall) -> str:
 
 
 def _goes_outside(call: ReachedCall) -> bool:
-    if call.call.kind == PROGRAM:
+    if call.call.kind in (PROGRAM, FLOW):
         return True
     return call.call.kind == Action.kind and (call.action is None or call.action.outside)
 
@@ -150,8 +150,14 @@ def _ends(call: ReachedCall, piece: Part, label: str, rules: Rules | None) -> It
         return
     action, recipe = name_of(call), call.definition.full_name
     for rule in rules.rules:
-        if rule.is_about(action, recipe, piece, label):
-            yield End(rule.then, rule)
-            if rule.to is None and not rule.holds:
-                return
+        if not rule.is_about(action, recipe, piece, label):
+            continue
+        is_sure = rule.to is None and not rule.holds
+        if call.call.kind == FLOW:
+            is_sure = holds_of_all(rule, piece)
+            if not is_sure:
+                continue
+        yield End(rule.then, rule)
+        if is_sure:
+            return
     yield End(unsaid(label), None)

@@ -21,7 +21,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition
 from narval.core.definitions.prototype import REPLACES, Output
 from narval.core.elements.control_elements import STARTING, TARGET, TASK
-from narval.core.engines.commands import PROGRAM
+from narval.core.engines.commands import FLOW, PROGRAM
 from narval.core.kinds import KINDS
 from narval.core.memory.labels import FILE as OF_FILES
 from narval.core.memory.labels import MODEL
@@ -190,6 +190,11 @@ class Reach:
                 self._land.connect([followed.run.whether], place.nodes.values())
         self._make_edges_of_files(followed, call, action)
         where = None if action is None else action.says_where
+        if call.kind == FLOW:
+            self._calls.setdefault(followed.key, []).append(
+                (call, None, [_PartNode("inputs", "", True, followed.run.whether)])
+            )
+            return
         parts = [
             part
             for slot, takes in call.inputs.items()

@@ -216,6 +216,11 @@ def _counts(rule: Rule, facts: Facts, part: Part, label: str) -> bool:
     return (rule.to is None and not rule.holds) or facts.holds(rule, part)
 
 
+def holds_of_all(rule: Rule, part: Part) -> bool:
+    """True if a rule fits whatever is in a part: a pattern has nothing to be tried on there."""
+    return rule.to is None and (not rule.holds or "text" in rule.holds or rule.then != "allow")
+
+
 def fits(pattern: str, name: str) -> bool:
     """True if a name is the one that a rule has, or begins as that does before its `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(ALL) else name == pattern

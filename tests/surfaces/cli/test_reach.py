@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from narval import open as open_home
 from narval.files.shipped import shipped
 from tests.files.test_reach import ANSWER, MODULE, READS, RULES, recipe, write
 from tests.surfaces.cli.command_line import narval, well
@@ -105,3 +106,54 @@ def test_F9_a_name_that_nothing_has_is_an_error_with_what_was_meant(home: Path) 
 def test_F9_trust_goes_with_neither_tell_nor_explore(home: Path) -> None:
     result = narval(home, "check", "--trust", "--tell")
     assert "one of them" in result.stderr
+
+
+FLOWS = """
+PLAN Stays {
+  INPUT: String word
+  BODY { elements("mail" : out)
+    print(word)
+    relsprintf("key", "%name%", out : keyed)
+    remember("seen", "key", keyed : new)
+    notify("element:exceeds", new) }
+}
+PLAN Leaves {
+  INPUT: String word
+  BODY { notify("file:told.txt", word) }
+}
+"""
+ASKING = '[[rule]]\nfrom = "*"\npart = "where"\nthen = "ask"\nwhy = "it says where"\n'
+ALLOWING = '[[rule]]\nfrom = "mail"\naction = "flow.Leaves"\nthen = "allow"\n'
+
+
+def begins(name: str) -> str:
+    """A recipe that reads a mail, and then begins a dataflow with who wrote it."""
+    return f"""<recipe group="w" name="{name.lower()}" start_step="read" end_step="flow">
+      <step id="read" type="action" target="m.read"/>
+      <step id="flow" type="dataflow" target="flow.{name}"><arguments>
+        <value name="word">{{$read/@from}}</value></arguments></step>
+      <transition id="then"><in idref="read"/><out idref="flow"/></transition></recipe>"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "prospect", "state"), [(ASKING, "asks", "failed"), (ALLOWING + ASKING, "allowed", "done")]
+)
+def test_F9_a_dataflow_that_goes_outside_is_told_as_it_will_be_judged(
+    home: Path, rules: str, prospect: str, state: str
+) -> None:
+    write(home, "recipes/flow.plan", FLOWS)
+    write(home, "recipes/begins.xml", f"<cookbook>{begins('Stays')}{begins('Leaves')}</cookbook>")
+    write(home, "etc/trust.toml", rules)
+    assert "flow" not in well(home, "check")
+    assert f"flow.Leaves at notify (line 12): {prospect}" in well(home, "check", "--trust", "flow.Leaves")
+    assert well(home, "check", "--trust", "flow.Stays") == "Nothing goes outside.\n"
+    with open_home(home) as agent:
+        agent.stub("m.read", lambda: "<mail from='a'/>")
+        runs = [agent.start("w.stays"), agent.start("w.leaves")]
+        agent.until_idle()
+        shown = [agent.ask("show", run=run) for run in runs]
+    assert [run["state"] for run in shown] == ["done", state]
+    if state == "failed":
+        message = shown[1]["error"]["message"]
+        assert "it says where (label mail)" in message
+        assert '[[rule]] from = "mail" action = "flow.Leaves" then = "allow"' in message

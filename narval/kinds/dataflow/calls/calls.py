@@ -26,8 +26,9 @@ from narval.core.elements.element import parse
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Returned
 from narval.core.errors import ActionError
+from narval.core.memory.labels import SECRET
 from narval.core.trust.parts import Part
-from narval.core.trust.rules import Facts, Rule, Rules, decide
+from narval.core.trust.rules import Facts, Rules, decide, holds_of_all
 from narval.files.outside.sources import FlowLimits
 from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
@@ -61,6 +62,9 @@ MOST_GIVEN = 1 << 20
 """The most bytes of tuples that a session gives to memory."""
 
 
+Judge = Callable[[Iterable[int]], None]
+"""What raises ActionError where a session may not have elements."""
+
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
 """The lines that are shown of what a session printed, the last ones, and the characters of each."""
 
@@ -76,34 +80,40 @@ NOBODY_AGREES = (
 )
 
 
-_ASKS = "{}: {}, and nobody can agree to what a dataflow does outside; write a rule into etc/trust.toml"
+_ASKS = (
+    "{name}: {why} (label {label}), and nobody can agree to what a dataflow does outside. To allow it, write "
+    "into etc/trust.toml, before the rule that asks: {rule}"
+)
 
 
 def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -> None:
     """Raise ActionError unless rules allow a dataflow that acts outside to be given elements: what it makes
     of them is not followed, so each may say where something goes.
     """
-    definition: DataflowDefinition = run.definition
-    graphs = definition.graphs.values()
-    if not any(call.operator.io or call.operator.effect for graph in graphs for call in graph.calls):
-        return
     labels, having = agent.memory.labels, tuple(eid for eid in eids if eid)
     said, deciding = labels.told(labels.of((*having, run.eid)))
     parts = (Part("inputs", "", True, tuple(said), having), Part("", labels=tuple(deciding)))
-    verdict = decide(rules, Facts(run.name, run.name, parts, _holds_of_all))
+    verdict = decide(rules, Facts(run.name, run.name, parts, holds_of_all))
     agent.lookup.rule_uses.note(verdict, run.started)
     if verdict.then == "refuse":
         problem = refused_by_rule(run, run.name, verdict)
         raise ActionError(problem.message, problem.kind, final=True)
-    if verdict.then == "ask":
-        raise ActionError(
-            _ASKS.format(run.name, verdict.why or "a rule asks first"), "asks-first", final=True
+    if verdict.then == "ask" and verdict.judgement is not None:
+        label = verdict.judgement.label
+        origin = (
+            f'secret = "{label.removeprefix(SECRET)}"' if label.startswith(SECRET) else f'from = "{label}"'
         )
+        rule = f'[[rule]] {origin} action = "{run.name}" then = "allow", each on a line'
+        why = verdict.why or "a rule asks first"
+        message = _ASKS.format(name=run.name, why=why, label=label, rule=rule)
+        raise ActionError(message, "asks-first", final=True)
 
 
-def _holds_of_all(rule: Rule, part: Part) -> bool:
-    """True if a rule fits whatever is in a part: a pattern has nothing to be tried on."""
-    return rule.to is None and (not rule.holds or "text" in rule.holds or rule.then != "allow")
+def _judge_without_rules(agent: AgentState, run: Run, asked: Call, eids: Iterable[int]) -> None:
+    """Raise ActionError where a language model's answer has entered into the run or into elements."""
+    labels = agent.memory.labels
+    if comes_of_a_model(agent, run, asked) or labels.is_hearsay(labels.of(eids)):
+        raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
 
 
 def preparer(of: CallsOfAgent) -> Prepare:
@@ -129,13 +139,14 @@ class FlowCalls:
         not allowed by the rules of the home.
         """
         payload: Mapping[str, Any] = asked.payload or {}
-        judge: Callable[[Iterable[int]], None] | None = None
-        if self._agent.lookup.rules is not None:
-            judge = partial(judge_flow, self._agent, self._agent.lookup.rules, run)
-            judge((payload.get("input", 0), *asked.elements))
-        elif comes_of_a_model(self._agent, run, asked):
-            raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
         definition: DataflowDefinition = run.definition
+        judge: Judge | None = None
+        if definition.goes_outside:
+            rules = self._agent.lookup.rules
+            judge = partial(_judge_without_rules, self._agent, run, asked)
+            if rules is not None:
+                judge = partial(judge_flow, self._agent, rules, run)
+            judge((payload.get("input", 0), *asked.elements))
         limits = self._settings().dataflows.with_asked(payload)
         try:
             check_spilling(definition, limits)

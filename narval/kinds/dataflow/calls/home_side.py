@@ -19,17 +19,11 @@ from narval.core.errors import ActionError, PatternError
 from narval.core.patterns.pattern import condition
 from narval.kinds.dataflow.calls.sending import FlowMessage, Sender
 
-_HEARSAY = (
-    "of the elements that match {!r:.80} one has come of a language model's answer, and nobody can agree to "
-    "what a dataflow does outside; leave it out of the pattern, or trust the model: asks = false in "
-    "etc/narval.toml"
-)
-
 
 class HomeSide:
     """The home of an agent, for a session of a run, its step.
 
-    `judge` raises ActionError where rules of the home do not let it have elements; None where there are none.
+    `judge` raises ActionError where it may not have elements; None where nothing goes outside.
     """
 
     def __init__(
@@ -57,8 +51,7 @@ class HomeSide:
     def elements(self, pattern: str) -> list[tuple[int, str, str]]:
         """The elements that match a pattern and count: eid, name and text.
 
-        Raises ActionError: `asks-first` where one is hearsay, or a rule asks, as nobody is asked what is done
-        with it; `refused-by-rule`.
+        Raises ActionError as `judge` does.
         """
         try:
             bound = condition(pattern).bind()
@@ -68,8 +61,6 @@ class HomeSide:
         eids = list(memory.matching(bound, None))
         if self._judge is not None:
             self._judge(eids)
-        elif memory.labels.is_hearsay(memory.labels.of(eids)):
-            raise ActionError(_HEARSAY.format(pattern), "asks-first", final=True)
         self.labels.update(memory.labels.names(memory.labels.of(eids)))
         elements = [memory.element(eid) for eid in eids]
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]

@@ -32,6 +32,10 @@ class FixedValue(msgspec.Struct, frozen=True):
     column: int = 1
 
 
+TO_MEMORY = "element:"
+"""The start of an address by which a notice becomes elements of memory."""
+
+
 class DataRef(msgspec.Struct, frozen=True):
     """An argument that is a datum of the graph."""
 
@@ -116,6 +120,17 @@ class OperatorCall(msgspec.Struct, frozen=True):
                 yield name, 0, output
 
     @property
+    def goes_outside(self) -> bool:
+        """True if it asks or changes something outside the home. A notice whose address stands in the file
+        as `element:NAME` does not; that of a plan is told by the calls of its own graph.
+        """
+        operator = self.operator
+        if self.plan or operator.at_home or not (operator.io or operator.effect):
+            return False
+        address = self.arguments.get("dest") if operator.name == "notify" else None
+        return not (isinstance(address, FixedValue) and str(address.value).startswith(TO_MEMORY))
+
+    @property
     def enabled(self) -> tuple[str, ...]:
         """The data that its clauses produce, all of type Enablement."""
         return (*self.enable, *self.started, *self.on_error)
@@ -156,11 +171,16 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return None
 
     @property
+    def goes_outside(self) -> bool:
+        """True if it, or a plan that it calls, asks or changes something outside the home."""
+        return any(call.goes_outside for graph in self.graphs.values() for call in graph.calls)
+
+    @property
     def own_needs(self) -> Iterator[OwnNeed]:
         """Operators that act outside may need anything."""
         for graph in self.graphs.values():
             for call in graph.calls:
-                if not call.plan and (call.operator.io or call.operator.effect):
+                if call.goes_outside:
                     yield OwnNeed("anything", "", f"operator {call.operator.name!r}", call.line)
 
     @property

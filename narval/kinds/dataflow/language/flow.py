@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narval.core.definitions.library import Library
+from narval.core.engines.commands import FLOW
 from narval.core.errors import PatternError
 from narval.core.memory.labels import FILE, PROGRAM, WEB
 from narval.core.patterns.pattern import Condition, condition
-from narval.core.trust.flow import Flow, InMemory
+from narval.core.trust.flow import CallFlow, Flow, InMemory
 from narval.kinds.dataflow.language.definition import DataflowDefinition, FixedValue, OperatorCall
 
 _LABELS = {"retrieve": (FILE, WEB), "fetch": (WEB,), "listen": (PROGRAM,)}
@@ -25,7 +26,11 @@ def flow(dataflow: DataflowDefinition, library: Library) -> Flow:
         return Flow(holds=(InMemory(None),), makes=(None,), labels=frozenset((FILE, PROGRAM, WEB)))
     labels = (label for call in calls for label in _LABELS.get(call.operator.name, ()))
     makes = (_OWN, None) if any(call.operator.name == "notify" for call in calls) else (_OWN,)
-    return Flow(holds=tuple(_read(calls)), makes=makes, labels=frozenset(labels))
+    outside = next((call for call in calls if call.goes_outside), None)
+    session = (
+        [] if outside is None else [CallFlow(outside.operator.name, FLOW, dataflow.full_name, outside.line)]
+    )
+    return Flow(tuple(session), tuple(_read(calls)), makes=makes, labels=frozenset(labels))
 
 
 def _read(calls: list[OperatorCall]) -> Iterator[InMemory]:

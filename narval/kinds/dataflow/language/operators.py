@@ -52,8 +52,9 @@ class Operator(msgspec.Struct, frozen=True):
 
     `waits_for` are the streaming inputs whose end a half-blocking one needs. A `conditional` one uses exactly
     one of its outputs (T40); `optional_outputs` may get nothing while others do. One that is `io` may wait
-    outside; one with an `effect` changes something there, so what it does has keys. `granularity` is the
-    number of tuples that one likes to be given at once, 0 for any. `also` are other names of it.
+    outside the network; one with an `effect` changes something there, so what it does has keys. With
+    `at_home` that is nothing but the home's own. `granularity` is the number of tuples that one likes to be
+    given at once, 0 for any. `also` are other names of it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Operator(msgspec.Struct, frozen=True):
     optional_outputs: tuple[str, ...] = ()
     io: bool = False
     effect: bool = False
+    at_home: bool = False
     reentrant: bool = False
     parallelizable: bool = False
     granularity: int = 0
@@ -289,7 +291,9 @@ _TABLE = (
     ),
     _operator("constructfunction(String name : Function fun)", "I", "looks up a function of a module"),
     _operator("noop( : )", "I", "does nothing: its clauses bring others into order"),
-    _operator("sleep(String ms : )", "I", "waits for at least so many milliseconds", "", io=True),
+    _operator(
+        "sleep(String ms : )", "I", "waits for at least so many milliseconds", "", io=True, at_home=True
+    ),
     _operator(
         "sprintf(String format@text-format, Object data* : String out)",
         "I",
@@ -361,6 +365,7 @@ _TABLE = (
         "empty",
         io=True,
         effect=True,
+        at_home=True,
     ),
     _operator(
         "elements(String pattern : TupleStream out)",
@@ -368,6 +373,7 @@ _TABLE = (
         "gives the elements of memory that match, as they are then",
         "empty",
         io=True,
+        at_home=True,
         attributes=("id", "name", "content"),
     ),
     # --- control -------------------------------------------------------------------------------------------

@@ -27,29 +27,36 @@ def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Senten
         yield Sentence(f"It is given {_declared(declared)}.", declared.line, declared.column)
     operators = _operators(dataflow)
     for statement in syntax.statements:
-        yield from _statement(statement, operators.get((statement.line, statement.column)))
+        yield from _statement(statement, *operators.get((statement.line, statement.column), (None, False)))
     for declared in syntax.outputs:
         yield Sentence(f"It gives {_declared(declared)}.", declared.line, declared.column)
     if dataflow.source.aliases:
         yield Sentence("What stands in capitals has its arguments in the order of the examples.", syntax.line)
     for operator in dataflow.source.declared:
         yield Sentence(f"It declares an operator: {verbatim(operator.text)}.", operator.line, operator.column)
-    outside = [operator.name for operator in operators.values() if operator.io or operator.effect]
+    outside = [operator.name for operator, goes_outside in operators.values() if goes_outside]
     if outside:
         text = f"Outside the home it acts by {listed(sorted(set(outside)))}."
         yield Sentence(text, syntax.line, syntax.column)
 
 
-def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], Operator]:
-    """The operators that are called, by the place of the call; only those that ship where it is not whole."""
+def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], tuple[Operator, bool]]:
+    """The operators that are called, by the place of the call, and whether they go outside; only those that
+    ship where it is not whole.
+    """
     if dataflow.graphs:
-        return {(call.line, call.column): call.operator for call in dataflow.graph.calls}
+        calls = dataflow.graph.calls
+        return {(call.line, call.column): (call.operator, call.goes_outside) for call in calls}
     statements = dataflow.source.syntax.statements
     named = {
         name: operator for operator in OPERATOR_TABLE.values() for name in (operator.name, *operator.also)
     }
     found = ((one, named.get(one.name.lower())) for one in statements)
-    return {(one.line, one.column): operator for one, operator in found if operator is not None}
+    return {
+        (one.line, one.column): (operator, (operator.io or operator.effect) and not operator.at_home)
+        for one, operator in found
+        if operator is not None
+    }
 
 
 def _declared(declared: Declared) -> str:
@@ -57,7 +64,7 @@ def _declared(declared: Declared) -> str:
     return f"{quoted(declared.name)}{type}{', of which there may be several' if declared.many else ''}"
 
 
-def _statement(statement: Statement, operator: Operator | None) -> Iterator[Sentence]:
+def _statement(statement: Statement, operator: Operator | None, goes_outside: bool) -> Iterator[Sentence]:
     place = statement.line, statement.column
     made = f" makes {listed(map(_written, statement.outputs))}" if statement.outputs else " runs"
     taken = f" from {listed(map(_written, statement.arguments))}" if statement.arguments else ""
@@ -67,7 +74,7 @@ def _statement(statement: Statement, operator: Operator | None) -> Iterator[Sent
         yield Sentence(f"{does.rstrip('.')}.", *place, depth=1)
     elif operator is not None and operator.is_plan:
         yield Sentence(f"It is another dataflow, {operator.name}.", *place, depth=1)
-    if operator is not None and (operator.effect or operator.io):
+    if operator is not None and goes_outside:
         acts = (
             "It changes something outside." if operator.effect else "It asks outside, and may wait for that."
         )
