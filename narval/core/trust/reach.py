@@ -190,12 +190,8 @@ class Reach:
                 self._land.connect([followed.run.whether], place.nodes.values())
         self._make_edges_of_files(followed, call, action)
         where = None if action is None else action.says_where
-        if call.kind == FLOW:
-            self._calls.setdefault(followed.key, []).append(
-                (call, None, [_PartNode("inputs", "", True, followed.run.whether)])
-            )
-            return
-        parts = [
+        parts = [_PartNode("inputs", "", True, followed.run.whether)] if call.kind == FLOW else []
+        parts += [
             part
             for slot, takes in call.inputs.items()
             for part in self._parts_of(followed, call, slot, takes, where)
