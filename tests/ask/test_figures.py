@@ -196,7 +196,7 @@ def test_commands_tell_of_runs_over_time(tmp_path: Path) -> None:
     assert command(home, "figures", "demo.await").stderr == "no run ended in 14 days\n"
     assert command(home, "figures", "--days", 0).exit_code == 2
     heading, *rows = well(home, "gantt").splitlines()
-    assert heading.split() == ["run", "name", "state", "took", "calls"]
+    assert heading.split() == ["run", "name", "state", "lasted", "calls"]
     assert [row.split()[1] for row in rows] == ["demo.greet", "demo.fail"]
     bars = [row.split()[-1] for row in rows]
     assert all(re.fullmatch(r"\.+[=-]*=[=-]*\.*", bar) and len(bar) == 40 for bar in bars)

@@ -120,7 +120,7 @@ SENDS = recipe(
 PLAN = """PLAN Says {
   INPUT: String word
   OUTPUT: said
-  BODY { sprintf("so %s", (word) : said) }
+  BODY { sprintf("so %s", (word) : said) notify("file:said.txt", said) }
 }
 """
 MINE = '<work name="mine"><title>Mine</title><outcome name="approve"/></work>'

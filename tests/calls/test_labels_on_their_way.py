@@ -49,6 +49,7 @@ PLAN = """PLAN Tells {
   BODY {
     elements(pattern : found)
     project("name", found : said)
+    notify("file:said.txt", said)
   }
 }
 """

@@ -13,7 +13,6 @@ from narval.ask.asking_person import no_such_person
 from narval.ask.registry import operation
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-from narval.files.chat_addresses import line_of
 from narval.people.chat.boxes import LinkCode
 
 VALID = 600.0
@@ -94,19 +93,19 @@ def linked_by(daemon: Daemon, text: str, address: str, at: float) -> str | None:
             continue
         if at < link.until and hmac.compare_digest(link.digest, digest):
             link.was_sent(address)
-            return _linked(daemon, person, address, is_waited_for=link.waiting > 0)
+            return _linked(person, address, is_waited_for=link.waiting > 0)
         link.was_not(MOST_TRIES)
     return None
 
 
-def _linked(daemon: Daemon, person: str, address: str, *, is_waited_for: bool) -> str:
+def _linked(person: str, address: str, *, is_waited_for: bool) -> str:
     """The words for what follows from the right code of a person."""
     if is_waited_for:
         return f"The code is right: you are linked once etc/people.toml has this address of {person}."
     return (
         f"The code is right, but `narval chat link {person}`, which made it, has ended: you are not linked. "
-        f"Give that command again and send the new code while it waits, or add this "
-        f"address to the line chat of [people.{person}] in etc/people.toml: {line_of([address])}"
+        f"Give that command again and send the new code while it waits, or add "
+        f'"{address}" to chat of [people.{person}] in etc/people.toml'
     )
 
 

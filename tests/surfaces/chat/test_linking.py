@@ -62,7 +62,7 @@ async def test_C2_a_right_code_that_nobody_waits_for_says_what_to_do(tmp_path: P
         await chat.ask("chat_link", person="ann")
         said = await chat.says(code, "ann.phone@example.org")
         assert said.startswith("The code is right, but `narval chat link ann`, which made it, has ended")
-        assert said.endswith(f'below [people.ann]: chat = ["xmpp:ann@example.org", "{PHONE}"]')
+        assert said.endswith(f'add "{PHONE}" to chat of [people.ann] in etc/people.toml')
 
 
 @in_a_loop

@@ -63,7 +63,7 @@ MOST_GIVEN = 1 << 20
 
 
 Judge = Callable[[Iterable[int]], None]
-"""What raises ActionError where a session may not have elements."""
+"""Raises ActionError where a session may not have elements."""
 
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
 """The lines that are shown of what a session printed, the last ones, and the characters of each."""
