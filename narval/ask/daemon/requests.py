@@ -9,6 +9,7 @@ from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.registry import operation
+from narval.ask.text import counted
 from narval.core.engines.registry import asking_kinds
 from narval.daemon.daemon import Daemon
 
@@ -90,7 +91,7 @@ async def turn(daemon: Daemon) -> None:
 def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
     active, running = len(daemon.agent.runs.active), daemon.calls.counts.running
-    return f"{active} runs under way, {running} calls running"
+    return f"{counted(active, 'run')} under way, {counted(running, 'call')} running"
 
 
 def _note(what: str, asker: Asker) -> None:

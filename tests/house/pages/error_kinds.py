@@ -31,7 +31,9 @@ command prints the message and ends with the [status](cli.md#what-all-commands-s
 ELEMENTS = """
 ## Types of `error` elements
 
-A failure in a run leaves an `error` element, whose `type` is one of these. If an action raises an exception
+A failure in a run leaves an `error` element: `<error type="…" plan="…" step="…">` with a `message`, and a
+`detail` with the traceback where there is one. So `{$err/message}` is its sentence, and `{$err}` is all of
+it. Its `type` is one of these. If an action raises an exception
 that is not an `ActionError`, the `type` is the name of its class. Recipes can continue from errors ([error
 links](recipe.md), [how to](../how-to/react-to-a-failed-run.md)). The table has the beginning of each message,
 with … for what is filled in.

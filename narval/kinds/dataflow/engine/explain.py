@@ -145,7 +145,9 @@ def _reason_of_run(state: DataflowState) -> str | None:
     if state.status == "done":
         void = sum(session.state == "void" for session in state.sessions)
         aside = f", {void} of them void" if void else ""
-        return f"its input was complete, and {len(state.sessions)} sessions have ended{aside}"
+        number = len(state.sessions)
+        sessions = "1 session has" if number == 1 else f"{number} sessions have"
+        return f"its input was complete, and {sessions} ended{aside}"
     return None
 
 
