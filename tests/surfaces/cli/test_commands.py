@@ -114,7 +114,7 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
 
 def test_runs_are_a_table_for_people(place: Path) -> None:
     lines = well(place, "runs").splitlines()
-    titles = f"run name kind state waits for started ({zone()}) took error"
+    titles = f"run name kind state waits for started ({zone()}) lasted error"
     assert lines[0].split() == titles.split()
     assert len(lines) == 4
     assert "there is nobody to talk to" in lines[2]

@@ -315,8 +315,8 @@ def test_the_last_hour_has_a_bar_for_each_run_with_its_calls(pages: PagesOfHome)
     text = pages.shows(
         "/runs/gantt", f'href="{BASE}/runs/{waiting}"', "waits for an element", "narval gantt<"
     )
-    (bar,) = re.findall(rf'<a href="{BASE}/runs/{failed}"><title>(.*?)</a>', text, re.DOTALL)
-    assert bar.startswith(f"run {failed} of demo.fail: failed, 1 call</title>")
+    (bar,) = re.findall(rf'<a class="row" href="{BASE}/runs/{failed}">(.*?)</a>', text, re.DOTALL)
+    assert f"<title>run {failed} of demo.fail: failed, 1 call</title>" in bar
     assert "<title>break: talk.fail, failed</title>" in bar
     pages.shows("/runs/gantt", f"{BASE}/runs/{failed}/parts/break", "narval gantt --minutes 10<", minutes=10)
     assert {"since", "until", "runs", "left_out"} == data(pages.get("/runs/gantt.json")).keys()

@@ -24,7 +24,7 @@ def shown(*rows: dict[str, Any], **query: str) -> list[str]:
     async def ask(method: str, /, **params: Any) -> Any:
         if method == "show":
             return {"eid": 7, "phase": "active"}
-        return {"started": BEGUN, "ended": None, "rows": list(rows)}
+        return {"started": BEGUN, "ended": None, "at_work": 0.0, "rows": list(rows)}
 
     visit = Visit(Visitor("1", "ann", "reader"), ask, ask, {"run": 7}, query, layouts=Layouts())
     found = asyncio.run(timeline_page.handler(visit))  # type: ignore[arg-type]
