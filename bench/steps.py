@@ -20,6 +20,7 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, memory_of, now, scratch, us
+from narval.core.elements.canonical import MAX_STARTED
 
 MODULE = """
 from narval import Input, Output, action
@@ -76,7 +77,9 @@ def measure(
         turns, before = agent.daemon.host.loop.turns, memory_of(field="VmRSS")
         begins()
         began = now()
-        started = agent.start_each("w.line", ["<x n='0'/>"] * runs)
+        started = []
+        for first in range(0, runs, MAX_STARTED):
+            started += agent.start_each("w.line", ["<x n='0'/>"] * min(MAX_STARTED, runs - first))
         agent.until_idle()
         seconds = now() - began
         check(agent, started, steps, what)

@@ -11,7 +11,7 @@ one whose turn is lost has not happened.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -378,25 +378,27 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
     processor has the code at hand; to do it for all is slower, for by then it has their states no more.
     """
     outer = turn.transaction.outer
-    while outer and not room.is_over:
+    asked = deque(outer)
+    outer.clear()
+    waiting = Counter([run.eid for run, _ in asked])
+    while asked and not room.is_over:
         came: list[tuple[int, Event]] = []
-        made = 0
-        for run, command in outer[:WAVE]:
+        for _ in range(min(WAVE, len(asked))):
             if not room.spend():
                 break
-            made += 1
+            run, command = asked.popleft()
+            waiting[run.eid] -= 1
             event = perform(run, command)
             if event is not None:
                 came.append((run.eid, event))
-        later = outer[made:]
-        outer.clear()
         for eid, event in came:
             turn.tell(eid, event)
-        goes_on = {eid for eid, _ in came}
-        outer[:0] = [
-            one for one in later if one[0].eid in goes_on
-        ]  # what a run asked for first is done first
-        outer += [one for one in later if one[0].eid not in goes_on]
+        # What a run asks for comes next, but behind what it asked for before.
+        asked.extendleft([one for one in reversed(outer) if not waiting[one[0].eid]])
+        asked.extend([one for one in outer if waiting[one[0].eid]])
+        waiting.update([run.eid for run, _ in outer])
+        outer.clear()
+    outer += asked
 
 
 def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:
