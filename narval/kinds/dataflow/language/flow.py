@@ -27,10 +27,13 @@ def flow(dataflow: DataflowDefinition, library: Library) -> Flow:
     labels = (label for call in calls for label in _LABELS.get(call.operator.name, ()))
     makes = (_OWN, None) if any(call.operator.name == "notify" for call in calls) else (_OWN,)
     outside = next((call for call in calls if call.goes_outside), None)
-    session = (
-        [] if outside is None else [CallFlow(outside.operator.name, FLOW, dataflow.full_name, outside.line)]
-    )
-    return Flow(tuple(session), tuple(_read(calls)), makes=makes, labels=frozenset(labels))
+    session = () if outside is None else (_session(dataflow, outside),)
+    return Flow(session, tuple(_read(calls)), makes=makes, labels=frozenset(labels))
+
+
+def _session(dataflow: DataflowDefinition, outside: OperatorCall) -> CallFlow:
+    """A session, as a call that goes outside by an operator."""
+    return CallFlow(outside.operator.name, FLOW, dataflow.full_name, outside.line)
 
 
 def _read(calls: list[OperatorCall]) -> Iterator[InMemory]:
