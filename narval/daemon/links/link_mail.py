@@ -78,10 +78,13 @@ class LinkMail(AgentMail):
 
 
 class OnceRecorded(NamedTuple):
-    """The rows that the peer has taken, and how far its senders are, once a frame is recorded."""
+    """The rows that the peer has taken, and how far its senders are, once a frame is recorded; and how often
+    the link had begun then.
+    """
 
     taken: list[MessageRow]
     reached: dict[str, int]
+    beginnings: list[int]
 
 
 class LinkMailbox(Mailbox):
@@ -193,13 +196,14 @@ class LinkMailbox(Mailbox):
 
     async def exchange(self, data: bytes | None, wait: float, submit: Submit) -> bytes:
         """Take a frame of the peer (None: nothing came), and give the next one, which waits so many seconds
-        at most for something to say. Raises RequestError.
+        at most for something to say. Raises RequestError, also where the link has begun anew meanwhile: who
+        waited is gone then, and a frame for it would take with it what is to be said.
         """
-        answers = 0
+        answers, record = 0, OnceRecorded([], {}, [])
         if data is None:
             self.state.begin()
         else:
-            frame, record = decode(data), OnceRecorded([], {})
+            frame = decode(data)
             problem = await submit(partial(self._hear, frame, record), partial(self._recorded, record))
             if problem is not None:
                 self.fault = str(problem)
@@ -207,8 +211,8 @@ class LinkMailbox(Mailbox):
             answers = frame.number
             if not frame.messages:
                 await self._news(min(wait, LONGEST_WAIT))
-        if self._is_closed:
-            raise RequestError(f"the link with {self.peer} is not at work here any more")
+        if self._is_closed or any(number != self.state.beginnings for number in record.beginnings):
+            raise RequestError(f"the link with {self.peer} is not at work here any more, or has begun anew")
         return encode(self.state.frame(answers))
 
     async def _news(self, wait: float) -> None:
@@ -239,6 +243,7 @@ class LinkMailbox(Mailbox):
         except LinkFaultError as error:
             log.error("the link with %s: %s", self.peer, error)
             return error
+        record.beginnings.append(self.state.beginnings)
         self.heard_at, results, reached = turn.at, turn.transaction.batch.results, record.reached
         self.trouble, self.fault = "", "" if self.state.is_of(frame) else self.fault
         names = {**self._names, **(frame.standing.names if frame.standing is not None else {})}

@@ -172,6 +172,8 @@ class LinkState:
         """The number of the last message of each sender there that is taken, in this turn too."""
         self.is_begun = False
         """True once this activation has heard the standing of the other side."""
+        self.beginnings = 0
+        """So many times the link has begun in this activation, by either side that asks."""
         self._recorded = dict(reached)
         self._frames = 0
         self._other_run, self._other_frame = "", 0
@@ -193,6 +195,7 @@ class LinkState:
     def begin(self) -> None:
         """Begin anew: nothing is known of what came of frames that were under way."""
         self._shows = self._asks = True
+        self.beginnings += 1
         self.out.forget_frames()
 
     def has_news(self) -> bool:
@@ -249,6 +252,7 @@ class LinkState:
             heard = heard._replace(dropped=self._newly_taken(frame.taken))
         if frame.standing is not None:
             self._begun(frame, heard)
+            self.beginnings += frame.asks
         self._shows |= frame.asks
         self.out.answered(frame.answers)
         if frame.number > self._other_frame:

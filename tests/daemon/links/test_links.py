@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,30 @@ async def test_G41_a_frame_that_is_lost_repeated_or_late_changes_nothing(homes: 
     orders = [order["xml"] for order in await homes.memory("office", "order", "shop")]
     assert [xml.partition('n="')[2][0] for xml in orders] == ["0", "1", "2", "3"]
     assert await homes.ask("home", "letters") == []
+    await homes.close()
+
+
+@pytest.mark.parametrize("name", ["home", "office"])
+@in_a_loop
+async def test_G41_who_waited_before_the_link_began_anew_takes_nothing_with_it(
+    homes: TwoHomes, name: str
+) -> None:
+    await homes.open()
+    frame = await homes.frame("home")
+    for _ in range(3):
+        answer = await homes.frame("office", frame)
+        frame = await homes.frame("home", answer)
+    heard = answer if name == "home" else frame
+    waits = asyncio.create_task(homes.ask(name, "exchange", peer=OTHER[name], frame=heard, wait=20.0))
+    await asyncio.sleep(0)  # it has asked
+    await homes.rest()
+    assert not waits.done()
+    await homes.frame("office", await homes.frame("home"))
+    await homes.send(name, f"narval@{OTHER[name]}", "<order/>")
+    with pytest.raises(RequestError, match="has begun anew"):
+        await waits
+    await homes.exchange()
+    assert await homes.ask(name, "letters") == []
     await homes.close()
 
 
