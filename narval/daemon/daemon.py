@@ -28,7 +28,7 @@ from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, begin_traces, hold, join, once_it_answers
-from narval.daemon.reload import FilesInForce, log_start, take_answer
+from narval.daemon.reload import FilesInForce, GrantAnswers, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
@@ -355,7 +355,9 @@ def assemble(
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     files_in_force = FilesInForce(home, snapshot, host, in_force)
-    main_loop.hear_of_grants(partial(take_answer, home, files_in_force))
+    answers = GrantAnswers(home, files_in_force)
+    main_loop.hear_of_grants(answers.take)
+    main_loop.expect(answers.is_busy)
     room.limit_by(files_in_force.message_limit)
     office.addresses.know_peers(lambda: files_in_force.followers.snapshot.peers)
     supervisor = Supervisor(host, rows, environment, files_in_force)
@@ -366,7 +368,9 @@ def assemble(
     main_loop.expect(supervisor.is_restoring)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
-    return Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+    daemon = Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+    daemon.end_with(answers.close)
+    return daemon
 
 
 def _main_loop(

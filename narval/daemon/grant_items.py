@@ -27,7 +27,6 @@ from narval.core.elements.grant_request import GRANT_REQUEST
 from narval.core.engines.events import Cancelled, Started
 from narval.core.engines.registry import runnable
 from narval.core.kinds import ASKING
-from narval.core.trust.grants import Grant
 from narval.files.agents.collections import AGENTS
 from narval.files.grants import grants_of, standings, write_grants
 from narval.files.snapshot import AgentFiles, Snapshot
@@ -104,10 +103,8 @@ def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
     return RequestAnswer(root.get("kind", ""), root.get("name", ""), needs, said == GRANT, by)
 
 
-def written(
-    home: Path, files: AgentFiles, snapshot: Snapshot, answer: RequestAnswer, at: float
-) -> dict[str, Grant] | None:
-    """The grants of a home with an answer, which is written; None if it asks for something else by now.
+def write_answer(home: Path, files: AgentFiles, snapshot: Snapshot, answer: RequestAnswer, at: float) -> None:
+    """Write an answer into the grants of a home, unless it asks for something else by now.
 
     Raises RequestError where the file has faults, OSError.
     """
@@ -117,12 +114,10 @@ def written(
         if is_asked and one.definition.kind == answer.kind:
             library = files.loaded.library
             grant = one.grant(library, answer.by, at, rejected=not answer.is_granted)
-            after = {**before, one.table: grant}
-            write_grants(home, after)
+            write_grants(home, {**before, one.table: grant})
             did = "granted" if answer.is_granted else "rejected"
             log.info("%s %s what %s needs: %s", answer.by, did, answer.name, ", ".join(answer.needs))
-            return after
-    return None
+            return
 
 
 def _asks(run: Run) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -20,14 +21,14 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.engines.registry import import_engines
 from narval.core.errors import DefinitionError, Fault, NarvalError
 from narval.core.source.text import Source
-from narval.core.trust.grants import Grant
 from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.followers import Followers, known_by, sync, tell_of_people, use_for
-from narval.daemon.grant_items import answer_of, written
+from narval.daemon.grant_items import RequestAnswer, answer_of, write_answer
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.people_file import read_people
+from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.settings import Settings, read_settings
 from narval.files.shipped import shipped_modules
@@ -37,6 +38,8 @@ from narval.system.lone_thread import LoneThread
 from narval.system.unexpected import unexpected
 
 log = logging.getLogger("narval.daemon")
+
+Answer = TypeVar("Answer")
 
 MOST_LOGGED = 200
 """So many lines of the log tell of one change of the files: many thousands would keep others waiting."""
@@ -210,13 +213,6 @@ class FilesInForce:
         files = reading.snapshot(settings or before.settings, people or before.people, trust, faults)
         return files if roaming is None else roaming.read(files, reading, before)
 
-    def use_grants(self, grants: Mapping[str, Grant]) -> None:
-        """Let other grants count from the next turn on."""
-        self.followers.use(msgspec.structs.replace(self.followers.snapshot, grants=grants))
-        self.use()
-        self._host.post(Request(lambda turn: sync(turn, self.own)))
-        self.followers.tell()
-
     def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:
         """Let what was read count from now on."""
         people, kept = (
@@ -246,22 +242,58 @@ class FilesInForce:
         self.followers.tell(changed)
 
 
-def take_answer(home: Home | None, files: FilesInForce, host: AgentHost, run: Run) -> None:
-    """Let the grants of a home be others where a run that has ended is an item that asked for one. Where they
-    cannot be written, an error element says so.
+async def altered(home: Home, files: FilesInForce, alter: Callable[[], Answer]) -> Answer:
+    """Alter files of a home in a thread, while nobody else does, and let that take effect; the answer.
+
+    Raises what `alter` raises.
     """
-    answer = answer_of(host.agent, run)
-    if answer is None or home is None:
-        return
-    try:
-        of_agent, now = files.of(host), files.followers.snapshot
-        grants = written(home.path, of_agent, now, answer, run.ended or 0.0)
-    except (OSError, NarvalError) as error:
-        why = f"what {answer.name} needs is decided by {answer.by}, and cannot be written: {error}"
-        host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
-        return
-    if grants is not None:
-        files.use_grants(grants)
+
+    def alone() -> Answer:
+        with altering(home.path):
+            return alter()
+
+    answer = await asyncio.to_thread(alone)
+    await files.reload()
+    return answer
+
+
+class GrantAnswers:
+    """Writes the answers to items that asked for what definitions need, and lets them count. Where one cannot
+    be written, an error element says so.
+    """
+
+    def __init__(self, home: Home | None, files: FilesInForce) -> None:
+        self._home, self._files = home, files
+        self._writing: set[asyncio.Task[None]] = set()
+
+    def is_busy(self) -> bool:
+        """True while an answer is written, or does not count yet."""
+        return bool(self._writing)
+
+    def take(self, host: AgentHost, run: Run) -> None:
+        """Take the answer of a run that has ended, if it is an item that asked."""
+        answer = answer_of(host.agent, run)
+        if answer is not None and self._home is not None:
+            work = self._write(self._home, host, answer, run.ended or 0.0)
+            self._writing.add(asyncio.get_running_loop().create_task(work, name="narval-grants"))
+
+    async def close(self) -> None:
+        """Wait for no answer any more: one that is not written is asked for again."""
+        for task in self._writing:
+            task.cancel()
+        if self._writing:
+            await asyncio.wait(self._writing)
+
+    async def _write(self, home: Home, host: AgentHost, answer: RequestAnswer, at: float) -> None:
+        of_agent, now = self._files.of(host), self._files.followers.snapshot
+        try:
+            await altered(home, self._files, lambda: write_answer(home.path, of_agent, now, answer, at))
+        except (OSError, NarvalError) as error:
+            why = f"what {answer.name} needs is decided by {answer.by}, and cannot be written: {error}"
+            host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
+        finally:
+            self._writing.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            host.wake()
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:

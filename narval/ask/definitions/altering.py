@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
 from narval.core.errors import RequestError
+from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.files.proposals.altering import altering
 
 Answer = TypeVar("Answer")
 
@@ -19,14 +18,7 @@ async def altered(daemon: Daemon, home: Home, what: str, alter: Callable[[], Ans
 
     Raises RequestError where a file cannot be written.
     """
-
-    def alone() -> Answer:
-        with altering(home.path):
-            return alter()
-
     try:
-        answer = await asyncio.to_thread(alone)
+        return await reload.altered(home, daemon.files, alter)
     except OSError as error:
         raise RequestError(f"{what} cannot be written: {error.strerror}") from None
-    await daemon.files.reload()
-    return answer
