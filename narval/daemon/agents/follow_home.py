@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from narval.agent.turn import Turn
 from narval.core.agent_name import peer_of, row_of_peer
 from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon.agents.agents import Agents
@@ -19,12 +21,15 @@ if TYPE_CHECKING:  # a store of one daemon has none
 
 log = logging.getLogger("narval.links")
 
+NAMED = "peers"
+"""The fact of a home that shares a store: the peers that its file names."""
+
 
 class PeerRows:
     """Makes the row of a peer that comes, and removes that of one that goes, with what waits for it.
 
     Where daemons share a store, a row is at work at one of those whose file names the peer: when that is
-    gone, at the first other one that is asked to exchange something.
+    gone, or names it no more, at the first other one that is asked to exchange something.
     """
 
     def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:
@@ -37,7 +42,12 @@ class PeerRows:
 
     async def _bring_in_line(self) -> None:
         peers, rows = self._files.followers.snapshot.peers, self._agents.rows
-        if self._agents.own.loop.record_only or not (peers or rows.peers()):
+        if self._agents.own.loop.record_only:
+            return
+        is_faulty = any(fault.path == PEERS_FILE for fault in self._files.faults)
+        if not is_faulty:
+            await self._note(" ".join(sorted(peers)))
+        if not (peers or rows.peers()):
             return
         for name in peers:
             try:
@@ -47,10 +57,14 @@ class PeerRows:
                     log.info("a link with %s can begin: %s", name, PEERS_FILE)
             except ElsewhereError as error:
                 log.warning("the link with %s is at work elsewhere: %s", name, error)
-        if any(fault.path == PEERS_FILE for fault in self._files.faults):
+        if is_faulty:
             return  # nobody knows which peers there are
         for row in rows.peers():
             if peer_of(row) not in peers and await self._is_of_this_home(row):
+                if others := self._others_that_name(peer_of(row)):
+                    log.info("the link with %s is left to %s", peer_of(row), " and ".join(others))
+                    await self._leave(row)
+                    continue
                 log.warning(
                     "%s names the peer %s no more: what waits for it comes back", PEERS_FILE, peer_of(row)
                 )
@@ -63,6 +77,32 @@ class PeerRows:
         """True unless another home of a shared store may have it."""
         leases = self._store.leases
         return leases is None or self._agents.rows.number(row) in leases.pinned()
+
+    async def _note(self, names: str) -> None:
+        """Record which peers the file names, for the other homes of a shared store."""
+        own = self._agents.own
+        if self._store.leases is not None and own.agent.store.meta.get(NAMED, "") != names:
+
+            def work(turn: Turn) -> None:
+                turn.transaction.batch.meta.append((NAMED, names))
+
+            await own.submit(work)
+
+    def _others_that_name(self, peer: str) -> list[str]:
+        """The other homes of a shared store that name a peer."""
+        own, by_home = (
+            self._agents.rows.own_name(),
+            {} if self._store.leases is None else self._store.facts(NAMED),
+        )
+        return [home for home, names in by_home.items() if home != own and peer in names.split()]
+
+    async def _leave(self, row: str) -> None:
+        """Let any home that names a peer have its row."""
+        leases, number = self._store.leases, self._agents.rows.number(row)
+        if leases is not None and number is not None:
+            self._agents.supervisor.lose({number})
+            await self._agents.supervisor.calls.ended(number)
+            await asyncio.to_thread(leases.give, [number])
 
 
 async def follow(
