@@ -9,13 +9,13 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.agent.run_error import error_of
 from narval.agent.transaction import Transaction, inherit
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Definition, RunDefinition
 from narval.core.definitions.people.directory import ALWAYS, APPROVED, ONCE, day_of
 from narval.core.elements import changes
-from narval.core.elements.element import Element, Origin
-from narval.core.elements.error_element import read_error
+from narval.core.elements.element import Origin
 from narval.core.elements.failure_element import make_failure
 from narval.core.engines.commands import SIGNAL, Answer, Call, Finish
 from narval.core.engines.decision import Inputs
@@ -160,8 +160,9 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
         inherit(transaction, run.caller.run, (run.eid,))
     if run.caller is None:
         if command.phase == "failed":
-            why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
-            transaction.add(why, Origin(run.eid), held=run)
+            error = error_of(agent, run)
+            of = (error.element, error.step) if error is not None else (None, "")
+            transaction.add(make_failure(run.eid, run.kind, run.name, *of), Origin(run.eid), held=run)
     elif is_renewed:
         pass  # another run answers the call
     elif not run.caller.run:
@@ -264,18 +265,13 @@ def _rules_agreed(transaction: Transaction, held: HeldCalls, end: Finish) -> str
     return f"# added {day} by {answer.attributes.get('by', '')}\n{held.always}"
 
 
-def _error_of(transaction: Transaction, run: Run) -> Element | None:
-    return transaction.agent.memory.element(run.error) if run.error is not None else None
-
-
 def failure_of(transaction: Transaction, run: Run) -> Failure:
     """The reason why a run that has ended is not done, as its caller is told."""
-    element = _error_of(transaction, run)
-    if element is None:
+    error = error_of(transaction.agent, run)
+    if error is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"
         return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")
-    kind, message, _ = read_error(element)
-    return Failure(kind, message)
+    return Failure(error.kind, error.message)
 
 
 # --- what runs tell one another -----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from narval.agent.agent import AgentState
 from narval.agent.history import RunAt
 from narval.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.agent.run import Run
+from narval.agent.run_error import error_of
 from narval.ask.element_titles import title_in, titles
 from narval.ask.places import place_of
 from narval.ask.runs.waiting import waits_for
@@ -19,7 +20,6 @@ from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
-from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
@@ -184,16 +184,17 @@ def past(agent: AgentState, run: Run, then: RunAt) -> dict[str, Any]:
 def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
     if run.error is None:
         return None
-    element = agent.memory.element(run.error)
-    if element is None:
+    error = error_of(agent, run)
+    if error is None:
         forgotten = "the error element was forgotten"
         return {"type": "error", "message": forgotten, "step": "", "eid": run.error, "place": None}
-    kind, message, step = read_error(element)
-    origin = element.origin
-    if not step and origin is not None and origin.run == run.eid:
-        step = origin.step  # an action's own error element does not say which step had called it
-    place, message = place_of(agent, element) or None, without_secrets(message)
-    return {"type": kind, "message": message, "step": step, "eid": run.error, "place": place}
+    return {
+        "type": error.kind,
+        "message": without_secrets(error.message),
+        "step": error.step,
+        "eid": run.error,
+        "place": place_of(agent, error.element) or None,
+    }
 
 
 def element(agent: AgentState, element: Element) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from narval.agent.jobs import StartRun
 from narval.agent.pacing import slowed_text
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
+from narval.agent.run_error import error_of
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
@@ -28,7 +29,6 @@ from narval.ask.runs.conditions import judged, obstacle_of
 from narval.ask.runs.history import newest
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, parse
-from narval.core.elements.error_element import read_error
 from narval.core.elements.outdated_element import OUTDATED, reason_in
 from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait
@@ -301,7 +301,7 @@ def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:
     """The error of a run that failed or is about to, the reasons given, and when it ended."""
     texts = []
     if run.error is not None:
-        texts.append(_error(agent, run.error))
+        texts.append(_error(agent, run, run.error))
     texts += reasons
     if not run.active:
         texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
@@ -309,21 +309,17 @@ def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:
     return "; ".join(texts)
 
 
-def _error(agent: AgentState, eid: int) -> str:
+def _error(agent: AgentState, run: Run, eid: int) -> str:
     """An error in one sentence, with its place, and for a run that was stuck, each transition that could not
     fire.
     """
-    element = agent.memory.element(eid)
-    if element is None:
+    error = error_of(agent, run)
+    if error is None:
         return f"failed: the error, element {eid}, has been forgotten"
-    kind, message, step = read_error(element)
-    if not step and element.origin is not None:
-        step = element.origin.step
-    where = f"failed in step {step}" if step else "failed"
-    place = place_of(agent, element)
+    place = place_of(agent, error.element)
     at = f"{place}, " if place else ""
-    text = f"{where}: {kind}: {without_secrets(message)} ({at}element {eid})"
-    detail = parse(element.xml).findtext("detail") if kind == STUCK else None
+    text = f"failed{error.where}: {error.kind}: {without_secrets(error.message)} ({at}element {eid})"
+    detail = parse(error.element.xml).findtext("detail") if error.kind == STUCK else None
     return "; ".join([text, *(detail or "").splitlines()])
 
 

@@ -174,6 +174,38 @@ def test_N26_a_failed_run_gives_its_error_and_that_nothing_took_it(agent: Agent)
     )
 
 
+COUNTING = """PLAN Count {
+  INPUT: TupleStream order, Number least
+  OUTPUT: TupleStream large
+  BODY { sprintf("amount >= %s", (least) : condition) select(condition, order : large) }
+}"""
+
+
+def test_an_error_of_a_dataflow_is_told_of_the_step_that_called_it(
+    agent: Agent, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = tmp_path / "flows.plan"
+    flow.write_text(COUNTING)
+    agent.load(flow)
+    inner = "<step id='sum' type='dataflow' target='flows.Count'/>"
+    agent.load(f"<recipe group='w' name='inner' start_step='sum' end_step='sum'>{inner}</recipe>")
+    outer = "<step id='call' type='recipe' target='w.inner'/>"
+    agent.load(f"<recipe group='w' name='outer' start_step='call' end_step='call'>{outer}</recipe>")
+    run = start(agent, "w.outer")
+    places = {"w.outer": "step call", "w.inner": "step sum", "flows.Count": "session 1"}
+    rows = {row["name"]: row for row in agent.ask("runs")}
+    assert {name: row["error"]["step"] for name, row in rows.items()} == {
+        name: place.removeprefix("step ") for name, place in places.items()
+    }
+    for name, place in places.items():
+        eid, said = rows[name]["eid"], f" in {place}: bad-input: "
+        assert agent.why(eid)["reason"].startswith(f"failed{said}")
+        assert said in str(agent.ask("story", run=eid)["groups"])
+        assert f"run {eid} of {name} failed{said}" in caplog.text
+    (failure,) = agent.memory("failure")
+    assert (failure.attributes["run"], failure.attributes["step"]) == (str(run), "call")
+
+
 def test_N27_a_stuck_run_says_which_transitions_could_not_fire_and_why(agent: Agent) -> None:
     run = start(agent, "w.stuck")
     answer = agent.why(run)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
+from narval.agent.run_error import error_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.registry import operation
@@ -15,7 +16,6 @@ from narval.ask.runs.calls_told import CallsTold, made_by
 from narval.ask.runs.history import NEWEST, concealed, lines_of
 from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece
 from narval.ask.text import person, shortened
-from narval.core.elements.error_element import read_error
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.story import Fact, part_word_of, story_of
 from narval.core.errors import RequestError, UnreadableError
@@ -230,11 +230,10 @@ class _Teller:
 
     def _finish(self, line: Row) -> Said:
         said: Said = [f"The run is {line['state']}"]
-        error = self._agent.memory.element(line["error"]) if line.get("error") else None
+        error = error_of(self._agent, self._run) if line.get("error") else None
         if error is not None:
-            kind, message, step = read_error(error)
-            where = f" in {step}" if step else ""
-            said.append(f"{where}: {shortened(f'{kind}: {without_secrets(message)}', LONGEST)}")
+            why = shortened(f"{error.kind}: {without_secrets(error.message)}", LONGEST)
+            said.append(f"{error.where}: {why}")
         elif line.get("eids"):
             said += [", and gave ", *self._sentences.named(line["eids"])]
         return [*said, "."]

@@ -13,15 +13,15 @@ FAILURE = "failure"
 LONGEST_MESSAGE = 2_000
 
 
-def make_failure(run: int, kind: str, name: str, error: Element | None) -> bytes:
+def make_failure(run: int, kind: str, name: str, error: Element | None, step: str) -> bytes:
     """The bytes of `<failure run="12" kind="plan" name="w.r" step="s" type="…" error="11">message</failure>`.
 
-    `error` is the element that says why the run failed, as far as something does; what it does not say is
-    left out.
+    `error` is the element that says why the run failed, as far as something does, in that step of the run;
+    what nothing says is left out.
     """
     root = etree.Element(FAILURE, run=str(run), kind=kind, name=name)
     if error is not None:
-        cause, message, step = read_error(error)
+        cause, message, _ = read_error(error)
         for attribute, value in (("step", step), ("type", cause), ("error", str(error.eid))):
             if value:
                 root.set(attribute, xml_safe(value))

@@ -15,6 +15,7 @@ from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Loop, Request, Settle
 from narval.agent.recovery import blank
 from narval.agent.run import Run
+from narval.agent.run_error import error_of
 from narval.agent.turn import Turn
 from narval.agent.view import HostApi, IsUpToDate
 from narval.calls.book import AgentCalls
@@ -24,7 +25,6 @@ from narval.calls.targets import CallTargets
 from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import GRANTING
-from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import NOTICE, SEND
 from narval.core.errors import NarvalError
 from narval.daemon.main_loop import MainLoop
@@ -353,9 +353,8 @@ class AgentHost:
         self.questions.close()
 
     def _log_failure(self, run: Run) -> None:
-        element = self.agent.memory.element(run.error) if run.error is not None else None
-        kind, message, step = read_error(element) if element is not None else ("failed", "", "")
-        where = f" in step {step}" if step else ""
+        error = error_of(self.agent, run)
+        where, kind, message = (error.where, error.kind, error.message) if error else ("", "failed", "")
         name = "" if self.agent.store.is_own else self.dispatcher.identity.name
         of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
         said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"

@@ -107,7 +107,7 @@ def test_M52_alike_failures_are_one_row_with_counts_a_day(agent: Agent) -> None:
 def test_M52_a_run_that_another_called_is_told_by_who_called_it(agent: Agent) -> None:
     (outer,) = failed(agent, "s.outer")
     (row,) = rows(agent)
-    assert (row["definition"], row["part"], row["newest"]) == ("s.outer", "say", [outer])
+    assert (row["definition"], row["part"], row["newest"]) == ("s.outer", "call", [outer])
 
 
 def test_M52_an_error_that_a_run_did_not_cause_is_one_and_those_within_runs_are_none(agent: Agent) -> None:

@@ -28,6 +28,7 @@ from narval.kinds.recipe.language.definition import Recipe
 
 kind = KIND
 definition_kind = Recipe.kind
+part_word = "step"
 
 _TONES: dict[str, Tone] = {
     "to do": "idle", "called": "active", "undone": "done", "failed": "failed", "no undo": "cancelled",

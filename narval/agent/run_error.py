@@ -1,0 +1,50 @@
+"""The error of a run that failed: what it is, and in which of the run's own parts it came up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import read_error
+from narval.core.engines.story import part_word_of
+
+
+class RunError(NamedTuple):
+    """The error element of a run, read."""
+
+    element: Element
+    kind: str
+    message: str
+    step: str
+    """The part of the run, its step or state, that failed; "" where none did, or none is known."""
+    where: str
+    """That part in words, as ` in step send`; "" for none."""
+
+
+def error_of(agent: AgentState, run: Run) -> RunError | None:
+    """The error of a run; None where it has none, or that was forgotten.
+
+    An error that came from a run which it called is told of the step that called, not of a step of that run.
+    """
+    element = agent.memory.element(run.error) if run.error is not None else None
+    if element is None:
+        return None
+    kind, message, named = read_error(element)
+    origin = element.origin
+    step = named or (origin.step if origin is not None else "")
+    if origin is not None and origin.run != run.eid:
+        step = _calling_step(agent, run, origin.run)
+    part = f"{part_word_of(run.engine)} {step}".strip() if step else ""
+    return RunError(element, kind, message, step, f" in {part}" if part else "")
+
+
+def _calling_step(agent: AgentState, run: Run, within: int) -> str:
+    """The step of a run that called another, through whatever runs between them; "" where none did."""
+    called = agent.runs.get(within)
+    while called is not None and called.caller is not None:
+        if called.caller.run == run.eid:
+            return called.caller.step
+        called = agent.runs.get(called.caller.run)
+    return ""
