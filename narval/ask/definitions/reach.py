@@ -34,8 +34,8 @@ async def reach(
     """The calls that definitions can make outside, each with the labels that can come to its parts, and what
     the rules of the home make of them; nothing is run.
 
-    Of one definition with a `name`; else of all, without the `way` by which each label comes. With a `label`
-    only what that can come to. Raises RequestError.
+    Of one definition with a `name`, and of those that it calls; else of all, without the `way` by which each
+    label comes. With a `label` only what that can come to. Raises RequestError.
     """
     snapshot = daemon.files.followers.snapshot
     one = None if name is None else find_definition(daemon, name, kind)
@@ -44,7 +44,7 @@ async def reach(
     def rows() -> list[Row]:
         whole = reach_of(snapshot, clients)
         if one is not None:
-            return reached(whole, [one], snapshot.trust, label, ways=True)
+            return reached(whole, whole.with_called([one]), snapshot.trust, label, ways=True)
         return reached(whole, whole.definitions, snapshot.trust, label)
 
     return await asyncio.to_thread(rows)  # some milliseconds for each definition

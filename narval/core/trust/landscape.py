@@ -262,6 +262,15 @@ class Landscape:
         called = (of for each in libraries for of in each.called(call.kind, call.target, of_group))
         return list(dict.fromkeys(key_of(of) for of in called))
 
+    def with_called(self, keys: Iterable[Key]) -> list[Key]:
+        """The definitions, and those whose runs they begin by their calls within the agent."""
+        pending = [key for key in keys if key in self.followed]
+        for key in pending:
+            of = self.followed[key]
+            called = (self.called(of, call) for call in of.flow.calls if not call.agent)
+            pending += dict.fromkeys(one for each in called for one in each if one not in pending)
+        return pending
+
 
 def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
     """The calls that undo others, where there is an action that does: each input takes what fits it of what

@@ -115,6 +115,11 @@ class Reach:
         definitions = (followed.definition for followed in self._land.followed.values())
         return sorted(definitions, key=lambda definition: (definition.path, definition.line, definition.kind))
 
+    def with_called(self, definitions: Iterable[Definition]) -> list[Definition]:
+        """The definitions, and those whose runs they begin by their calls, in the order of their files."""
+        keys = self._land.with_called(map(key_of, definitions))
+        return [definition for definition in self.definitions if key_of(definition) in keys]
+
     def calls_of(self, definition: Definition) -> list[ReachedCall]:
         """The calls of actions and programs that runs of a definition can make; those that undo come last."""
         followed = self._land.followed.get(key_of(definition))
@@ -177,7 +182,7 @@ class Reach:
     def _make_edges_of_action(self, followed: Followed, call: CallFlow) -> None:
         target = followed.library.get(call.kind, call.target) if call.kind in KINDS else None
         action = target if isinstance(target, Action) else None
-        labels = list(self._labels_of(call, action))
+        labels = list(_labels_of(self._home, call, action))
         for label in labels:
             self._land.graph.seed(followed.own, label)
         for output, place in zip(
@@ -238,17 +243,6 @@ class Reach:
                 nodes = (node for path, node in place.nodes.items() if path not in {*output.own, *keeps})
                 self._land.connect([self._land.files], nodes, code)
 
-    def _labels_of(self, call: CallFlow, action: Action | None) -> Iterator[str]:
-        """The labels of what a call brings in."""
-        if call.kind == PROGRAM:
-            yield OF_PROGRAMS
-        if action is not None and action.label:
-            yield action.label
-        if action is not None and action.model:
-            named = _models_written(call, action.model)
-            names = {*self._home.models, "*"} if named is None else named
-            yield from (f"{MODEL}{name}" for name in sorted(names - self._home.trusted))
-
     def _parts_of(
         self,
         followed: Followed,
@@ -304,8 +298,7 @@ def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Ca
     what the runs have done that they called.
     """
     yield from (one for one in calls.get(followed.key, ()) if not one[0].undoes)
-    pending = [followed.key] if KINDS[followed.definition.kind].undoes else []
-    for key in pending:
+    for key in land.with_called([followed.key] if KINDS[followed.definition.kind].undoes else ()):
         of = land.followed[key]
         for call, action, parts in calls.get(key, ()):
             if call.undoes and of is not followed:
@@ -313,8 +306,18 @@ def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Ca
                 yield msgspec.structs.replace(call, part=part, line=line), action, parts
             elif call.undoes:
                 yield call, action, parts
-        called = (land.called(of, call) for call in of.flow.calls if not call.agent)
-        pending += dict.fromkeys(one for keys in called for one in keys if one not in pending)
+
+
+def _labels_of(home: KnownHome, call: CallFlow, action: Action | None) -> Iterator[str]:
+    """The labels of what a call brings in."""
+    if call.kind == PROGRAM:
+        yield OF_PROGRAMS
+    if action is not None and action.label:
+        yield action.label
+    if action is not None and action.model:
+        named = _models_written(call, action.model)
+        names = {*home.models, "*"} if named is None else named
+        yield from (f"{MODEL}{name}" for name in sorted(names - home.trusted))
 
 
 def _kind(taken: Taken) -> int:

@@ -59,7 +59,8 @@ class ReachedCalls(NamedTuple):
 
 
 def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
-    """The calls of definitions by their names, files or folders; of all without any.
+    """The calls of definitions by their names, files or folders, and of those that they call; of all without
+    any.
 
     Files beside the home, or without one, are read as if it had them. Raises RequestError for a name that no
     definition has.
@@ -97,6 +98,8 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
         raise RequestError(
             f"there is no file and no definition that is run named {missing[0]!r}{closest(missing[0], there)}"
         )
+    if named:
+        definitions = reach.with_called(definitions)
     rows = reached(reach, definitions, sources.rules, label, ways=bool(named))
     return ReachedCalls(rows, label, bool(named), sources.rules is not None)
 

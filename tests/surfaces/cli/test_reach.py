@@ -147,6 +147,13 @@ def test_F9_a_dataflow_that_goes_outside_is_told_as_it_will_be_judged(
     assert "flow" not in well(home, "check")
     assert f"flow.Leaves at notify (line 12): {prospect}" in well(home, "check", "--trust", "flow.Leaves")
     assert well(home, "check", "--trust", "flow.Stays") == "Nothing goes outside.\n"
+    of_caller = well(home, "check", "--trust", "w.leaves").splitlines()
+    assert of_caller[:2] == [
+        "dataflow flow.Leaves, in recipes/flow.plan",
+        f"  flow.Leaves at notify (line 12): {prospect}",
+    ]
+    assert any("how mail comes to inputs" in line for line in of_caller) is (prospect == "asks")
+    assert well(home, "check", "--trust", "w.stays") == "Nothing goes outside.\n"
     with open_home(home) as agent:
         agent.stub("m.read", lambda: "<mail from='a'/>")
         runs = [agent.start("w.stays"), agent.start("w.leaves")]

@@ -325,6 +325,8 @@ def test_the_last_hour_has_a_bar_for_each_run_with_its_calls(pages: PagesOfHome)
 
 def test_F9_the_page_of_a_definition_says_what_can_reach_outside(pages: PagesOfHome) -> None:
     pages.shows("/definitions/demo.greet", "What can reach outside", "talk.say", "allowed")
+    called = f'at first of <a href="{BASE}/definitions/show.stages?kind=recipe">show.stages</a>'
+    pages.shows("/definitions/show.calls", "What can reach outside", called)
 
 
 def test_D3_a_definition_says_what_it_does(pages: PagesOfHome) -> None:
