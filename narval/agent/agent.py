@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound
 from narval.files.agents.settings import AgentSettings, usable
+from narval.files.settings import CurrentSettings
 from narval.store.batch import Offer
 from narval.store.damage import Damage
 from narval.store.memory import VolatileStore
@@ -93,14 +95,13 @@ class AgentState:
     """One memory, its runs, what they wait for, and the events that are queued for them.
 
     `store` is its part of the store (None: one in memory). `render` gives the XML of a run;
-    `history_entries` is the number of entries a long run keeps of its history. `zone` is that of its
+    `home` has the settings of its home, `folder` is where that is (None: in memory). `zone` is that of its
     calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
-    after which idle elements are forgotten, `work_kept` those for which items that have ended stay (P38).
+    after which idle elements are forgotten.
     """
 
     settings = AgentSettings()
     """Its settings, whose limits count."""
-    history_entries = 0
     free = Free.within(settings)
     samples: Callable[[str], bool] | None = None
     """Tells if a trace is exported, by its id; None where there are no traces."""
@@ -111,38 +112,32 @@ class AgentState:
         render: Callable[[AgentState, Run], bytes] | None = None,
         *,
         store: AgentStore | None = None,
+        home: CurrentSettings | None = None,
+        folder: Path | None = None,
         zone: str = "UTC",
         since: float = 0.0,
         forget_after: float | None = None,
-        work_kept: float = 0.0,
-        history_entries: int = 10_000,
     ) -> None:
         self.store = store if store is not None else VolatileStore().of()
         self.memory = Memory()
-        self.lookup = Lookup(library if library is not None else Library())
-        self.runs = RunTable(self.memory, partial(render, self) if render is not None else _unseen)
+        self.home = home = home or CurrentSettings()
+        self.folder = "" if folder is None else str(folder)
+        self.lookup = Lookup(library if library is not None else Library(), home)
+        render_run = partial(render, self) if render is not None else _unseen
+        self.runs = RunTable(self.memory, render_run, home)
         self.watches = Watches()
-        self.clockwork = Clockwork(zone, since, forget_after, work_kept)
+        self.clockwork = Clockwork(zone, since, forget_after)
         self.queue = EventQueue()
         self.signals = Signals()
-        self.pacing = Pacing(self.memory, self.runs, self.clockwork)
+        self.pacing = Pacing(self.memory, self.runs, self.clockwork, home)
         self.damage: list[Damage] = []
         """Damage of the store that concerns no run alone: to be reported."""
         self.numbers = Numbers()
-        self.keep_history(history_entries)
 
     @property
     def library(self) -> Library:
         """The current definitions."""
         return self.lookup.library
-
-    def use(self, library: Library) -> None:
-        """Let the definitions of `library` be the current ones."""
-        self.lookup.use(library)
-
-    def keep_history(self, entries: int) -> None:
-        """Let long runs keep so many entries of their history."""
-        self.history_entries = entries
 
     def use_settings(self, settings: AgentSettings) -> None:
         """Let other limits count from now on."""

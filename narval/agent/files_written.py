@@ -32,7 +32,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     """Note which labels the files have that a call wrote, or may have written: those of what it was given."""
     agent = transaction.agent
     has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
-    written = list(_paths(event, agent.lookup.home))
+    written = list(_paths(event, agent.folder))
     if not written and not has_failed:
         return
     labels = agent.memory.labels
@@ -62,7 +62,7 @@ def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | P
         return joined
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or may_read(action):
-        for paths in _paths(event, agent.lookup.home):
+        for paths in _paths(event, agent.folder):
             joined = labels.join(joined, labels.of_files(paths))
     return joined
 
@@ -70,9 +70,7 @@ def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | P
 def labels_at(agent: AgentState, *paths: str) -> int:
     """The labels of the files at some paths of the home, as far as narval wrote them."""
     labels = agent.memory.labels
-    return (
-        labels.of_files(normpath(join(agent.lookup.home, path)) for path in paths) if labels.files else NONE
-    )
+    return labels.of_files(normpath(join(agent.folder, path)) for path in paths) if labels.files else NONE
 
 
 def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
@@ -80,7 +78,7 @@ def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
     element = agent.memory.element(eid)
     for node in element.tree().iter("*") if element is not None else ():
         if path := node.get(PATH):
-            yield normpath(join(agent.lookup.home, path))
+            yield normpath(join(agent.folder, path))
 
 
 def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:

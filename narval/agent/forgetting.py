@@ -87,7 +87,7 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
 
 def _stays(transaction: Transaction, run: Run) -> bool:
     """True for a run that people acted in, and that is kept for now."""
-    retention = transaction.agent.clockwork.kept
+    retention = transaction.agent.home.now.work_kept
     return (run.ended or 0.0) + retention > transaction.at and isinstance(run.engine, HeedsPeople)
 
 
@@ -96,7 +96,7 @@ def _keep(transaction: Transaction, run: Run) -> bool:
     if not _stays(transaction, run):
         return False
     run.schedule_forget()
-    transaction.later((run.ended or 0.0) + transaction.agent.clockwork.kept, ForgetRun(run.eid))
+    transaction.later((run.ended or 0.0) + transaction.agent.home.now.work_kept, ForgetRun(run.eid))
     return True
 
 

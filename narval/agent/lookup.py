@@ -1,9 +1,8 @@
-"""Lookup: versions of definitions for a run (N31), the directory of people (P15), their mail server (P60)."""
+"""Lookup: versions of definitions for a run (N31), the directory of people (P15), rules and grants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from narval.agent.run import Run
@@ -16,10 +15,11 @@ from narval.core.kinds import NESTS_CURRENT
 from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL, SECRET
 from narval.core.memory.memory import Memory
-from narval.core.patterns.pattern import Bound, Condition
+from narval.core.patterns.pattern import Condition
 from narval.core.trust.grants import Grant
 from narval.core.trust.known_values import KnownValues
 from narval.core.trust.rules import Rules, RuleUses
+from narval.files.settings import CurrentSettings
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
 """The kinds of calls, besides some actions, of which something comes in from outside."""
@@ -28,75 +28,47 @@ BRINGING_IN = frozenset({PROGRAM, FLOW})
 class Lookup:
     """Definitions by kind and name, in the version of a run's library or the current one."""
 
-    def __init__(self, library: Library) -> None:
-        self._approved: frozenset[str] = frozenset()
-        """The tools that are called without anybody being asked, though they say that they destroy."""
-        self.use(library)
-        self.grants: Mapping[str, Grant] | None = None
-        """The grants against which calls of definitions are held; None where they are not."""
-        self.people = Directory()
+    def __init__(self, library: Library, home: CurrentSettings) -> None:
+        self._home = home
         self.rules: Rules | None = None
         """The rules of what may go where; None in a home without."""
         self.rule_uses = RuleUses()
         """The calls that each rule has judged."""
         self.known = KnownValues()
         """The values of `[known]`, in this agent's memory."""
-        self.secrets: tuple[tuple[str, Bound], ...] = ()
-        """The labels of what the owner calls secret, each with what an element must be that has it."""
-        self.home = ""
-        """The folder of the home, from which paths begin; "" of one in memory."""
-        self.trusted: frozenset[str] = frozenset()
-        """The language models after whose answers nothing is asked first."""
-        self.mail: Mapping[str, str] | None = None
-        """The account by which people are written to; None without one."""
+        self.use(library, Directory())
 
-    def use(self, library: Library) -> None:
-        """Let the definitions of `library` be the current ones."""
-        self.library = library
+    def use(
+        self,
+        library: Library,
+        people: Directory,
+        rules: Rules | None = None,
+        grants: Mapping[str, Grant] | None = None,
+    ) -> None:
+        """Let these definitions, people, and rules of what may go where be the current ones. Calls of
+        definitions are held against what was granted, unless `grants` is None.
+        """
+        self.library, self.people, self.grants = library, people, grants
+        if rules != self.rules:
+            self.known.clear()
+        self.rules = rules
+        secrets = rules.secrets if rules is not None else ()
+        self.secrets = tuple([(f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets])
+        """The labels of what the owner calls secret, each with what an element must be that has it."""
         actions = [of for of in library.of(Action.kind).values() if isinstance(of, Action)]
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
         """The actions by which something comes in from outside."""
-        destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
-        self.destroying = destroying - self._approved
-        """The tools before whose calls somebody is asked, for their servers say that they destroy."""
+        self.destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
+        """The tools whose servers say that they destroy."""
+
+    def asks_first(self, tool: str) -> bool:
+        """True of a tool that destroys, unless its calls were approved for ever."""
+        return tool in self.destroying and tool not in self._home.now.approved_tools
 
     @property
     def is_limited(self) -> bool:
         """True if calls of some definitions are held against what was granted."""
         return self.grants is not None
-
-    def hold_against_grants(self, grants: Mapping[str, Grant] | None) -> None:
-        """Hold the calls of definitions against what was granted to them from now on, or no longer."""
-        self.grants = grants
-
-    def use_people(self, people: Directory) -> None:
-        """Let a directory be the current one."""
-        self.people = people
-
-    def use_rules(self, rules: Rules | None) -> None:
-        """Let rules of what may go where be the current ones."""
-        if rules != self.rules:
-            self.known.clear()
-        self.rules = rules
-        secrets = rules.secrets if rules is not None else ()
-        self.secrets = tuple((f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets)
-
-    def use_home(self, home: Path | None) -> None:
-        """Let paths begin at this folder."""
-        self.home = "" if home is None else str(home)
-
-    def use_mail(self, account: Mapping[str, str] | None) -> None:
-        """Let people be written to by this account from now on."""
-        self.mail = account
-
-    def trust_models(self, names: Iterable[str]) -> None:
-        """Let these language models be trusted from now on, and no others."""
-        self.trusted = frozenset(names)
-
-    def approve_tools(self, names: Iterable[str]) -> None:
-        """Let these tools be called without anybody being asked from now on, and no others that destroy."""
-        self._approved = frozenset(names)
-        self.use(self.library)
 
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
         """The labels of what a call brings in: those of its action, of its program, of the language model
@@ -117,7 +89,8 @@ class Lookup:
             models = dict(call.inputs).get(action.model, ())
             named = (element for element in map(memory.element, models) if element is not None)
             answered = {"_".join(element.attributes.get("model", "").split()) or "*" for element in named}
-            given |= {f"{MODEL}{name}" for name in answered - self.trusted} if models else {ANY_MODEL}
+            answered.difference_update(self._home.now.trusted_models)
+            given |= {f"{MODEL}{name}" for name in answered} if models else {ANY_MODEL}
         return given
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:

@@ -132,7 +132,7 @@ class Intake:
 
 
 class Loop:
-    """Makes the turns of one agent: at most `limit` events each.
+    """Makes the turns of one agent.
 
     `perform` performs a command once its turn is recorded; `answer` calls what may be called before, and
     gives None for any other. What `intake` has is for the next turn. With `record_only` it records what it is
@@ -146,11 +146,11 @@ class Loop:
         perform: Perform,
         answer: Perform,
         *,
-        limit: int = 1000,
         record_only: bool = False,
         is_volatile: bool = False,
     ) -> None:
-        self.agent, self.limit, self.record_only = agent, limit, record_only
+        self.agent, self.record_only = agent, record_only
+        self._limit: int | None = None
         self.turns = 0
         self.intake = Intake()
         self._turn = Turn(agent, host_api, record_only=record_only)
@@ -166,9 +166,14 @@ class Loop:
         """The view of engines, for who only looks; no run is meant."""
         return self._turn.view
 
-    def set_limit(self, limit: int) -> None:
-        """Let a turn tell so many events from now on."""
-        self.limit = limit
+    @property
+    def limit(self) -> int:
+        """The most events that a turn tells."""
+        return self.agent.home.now.turn_limit if self._limit is None else self._limit
+
+    def set_limit(self, limit: int | None) -> None:
+        """Let a turn tell so many events from now on; None: as many as the settings of the home say."""
+        self._limit = limit
 
     def clock_jumped(self, jump: Jump) -> None:
         """Let the next turn reckon with a clock that was set, or with a machine that slept."""

@@ -21,6 +21,7 @@ from narval.core.elements.element import Origin
 from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.commands import RESTART_PAUSE
 from narval.core.memory.memory import Memory
+from narval.files.settings import CurrentSettings
 
 WITHIN = 600.0
 """Seconds: starts are counted anew after so long."""
@@ -35,10 +36,8 @@ log = logging.getLogger("narval.turn")
 class Pacing:
     """The chains of starts of one agent: how many came so quickly, and which definitions are slowed."""
 
-    def __init__(self, memory: Memory, runs: RunTable, clockwork: Clockwork) -> None:
-        self._memory, self._runs, self._clockwork = memory, runs, clockwork
-        self.most = 100
-        """The laps after which starts come later."""
+    def __init__(self, memory: Memory, runs: RunTable, clockwork: Clockwork, home: CurrentSettings) -> None:
+        self._memory, self._runs, self._clockwork, self._home = memory, runs, clockwork, home
         self._recent: dict[str, tuple[float, int]] = {}
         """The starts of a definition since a moment."""
         self._slowed: set[str] = set()
@@ -46,9 +45,10 @@ class Pacing:
         self._spaced: dict[int, float] = {}
         """The beginning of the last that descends from a run and follows its definition, by that run."""
 
-    def limit(self, most: int) -> None:
-        """Let starts come later after so many laps."""
-        self.most = most
+    @property
+    def most(self) -> int:
+        """The laps after which starts come later."""
+        return self._home.now.run_chain
 
     def pace(self, run: Run, now: float, at: float | None, job: StartRun) -> tuple[float | None, StartRun]:
         """The moment of the start that follows a run (None: at once), and its job. The engine would have it

@@ -13,6 +13,7 @@ from narval.core.engines.registry import is_standing
 from narval.core.index.sorted_ints import SortedInts
 from narval.core.kinds import ASKS
 from narval.core.memory.memory import Memory
+from narval.files.settings import CurrentSettings
 
 MOST_FAILURES = 100
 """So many of the runs that failed are known by when they did."""
@@ -24,22 +25,18 @@ MOST_RENDERED = 1000
 class Families:
     """The families of runs under way: a top-level run, and all that were called by it, directly or not.
 
-    A standing run has none: each run that it calls begins one. `depth` is how deep runs may call one another,
-    `size` how many of one family may be under way.
+    A standing run has none: each run that it calls begins one. The settings of the home say how deep runs may
+    call one another, and how many of one family may be under way.
     """
 
-    def __init__(self, depth: int = 100, size: int = 10_000) -> None:
-        self._depth, self._size = depth, size
+    def __init__(self, home: CurrentSettings) -> None:
+        self._home = home
         self._active: dict[int, int] = {}
         self._items: dict[int, dict[str, dict[int, None]]] = {}
         """The items of each family that has any, by the step that asked, over or not."""
         self._warned: dict[int, None] = {}
         self._full: dict[int, None] = {}
         """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
-
-    def limit(self, depth: int, size: int) -> None:
-        """Have other limits from now on, for runs that begin."""
-        self._depth, self._size = depth, size
 
     def join(self, run: Run, caller: Run | None) -> None:
         """Know a run as one of the family of who called it, if that is known, or of its own."""
@@ -84,13 +81,14 @@ class Families:
         """The failure of a call that would make its family too deep or too large; None if it may be made."""
         if is_standing(caller.kind):
             return None
-        if caller.depth >= self._depth:
-            why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
+        depth, size = (settings := self._home.now).run_depth, settings.run_family
+        if caller.depth >= depth:
+            why = f"{depth} runs have called one another, down to run {caller.eid} of {caller.name}"
             return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
-        if self._active.get(caller.family, 0) >= self._size:
+        if self._active.get(caller.family, 0) >= size:
             self._full[caller.family] = None
         if caller.family in self._full:
-            why = f"{self._size} runs that run {caller.family} has called, directly or not, were under way"
+            why = f"{size} runs that run {caller.family} has called, directly or not, were under way"
             message = f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family"
             return Failure("too-many-runs", message, final=True)
         return None
@@ -99,10 +97,11 @@ class Families:
         """The words for a family that has come half the way to a limit with this run, once for each."""
         if run.family in self._warned:
             return None
-        if 2 * run.depth > self._depth > 1:
-            excess = f"{run.depth} runs deep (at most {self._depth})"
-        elif 2 * (active := self._active.get(run.family, 0)) > self._size > 1:
-            excess = f"{active} runs under way (at most {self._size})"
+        depth, size = (settings := self._home.now).run_depth, settings.run_family
+        if 2 * run.depth > depth > 1:
+            excess = f"{run.depth} runs deep (at most {depth})"
+        elif 2 * (active := self._active.get(run.family, 0)) > size > 1:
+            excess = f"{active} runs under way (at most {size})"
         else:
             return None
         self._warned[run.family] = None
@@ -120,7 +119,7 @@ class RunTable(dict[int, Run]):
         "erred", "families",
     )  # fmt: skip
 
-    def __init__(self, memory: Memory, render: Callable[[Run], bytes]) -> None:
+    def __init__(self, memory: Memory, render: Callable[[Run], bytes], home: CurrentSettings) -> None:
         super().__init__()
         self._memory, self._render = memory, render
         self._show = self.show
@@ -133,7 +132,7 @@ class RunTable(dict[int, Run]):
         """The number of runs by kind and phase."""
         self.erred = SortedInts()
         """The runs that failed, or ended with an error."""
-        self.families = Families()
+        self.families = Families(home)
         self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""

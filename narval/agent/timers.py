@@ -223,12 +223,12 @@ class Clockwork:
     """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
 
     The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
-    nothing is forgotten for being idle. What people did is `kept` so many seconds at least. `late` are
-    the last moments that came late, `fresh` how many of them are not recorded yet.
+    nothing is forgotten for being idle. `late` are the last moments that came late, `fresh` how many of them
+    are not recorded yet.
     """
 
-    def __init__(self, zone: str, since: float, forget_after: float | None, kept: float = 0.0) -> None:
-        self.zone, self.since, self.kept = zone, since, kept
+    def __init__(self, zone: str, since: float, forget_after: float | None) -> None:
+        self.zone, self.since = zone, since
         self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         self.starts: dict[str, StartRun] = {}
         """The runs that begin at a moment, by the identifier of the job: few among very many timers."""

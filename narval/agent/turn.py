@@ -126,7 +126,7 @@ class Turn:
             call, lookup = run.calls.get(event.call), self.agent.lookup
             if call is None:
                 return False
-            if event.elements and lookup.mail is not None:
+            if event.elements and self.agent.home.now.mail is not None:
                 event = self.host_api.hear(self, event)
             brings_in = call.kind in BRINGING_IN or call.name in lookup.bringing_in
             if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
@@ -355,5 +355,5 @@ def _save(transaction: Transaction, run: Run) -> None:
     batch, last = transaction.batch, transaction.agent.numbers.last
     data = codec.encode_snapshot(run.state, run.commands())
     batch.snapshots.append(SnapshotRow(run.eid, last, data))
-    batch.trimmed.append((run.eid, last, transaction.agent.history_entries))
+    batch.trimmed.append((run.eid, last, transaction.agent.home.now.history_entries))
     run.snapshot_taken(len(data))

@@ -150,7 +150,7 @@ class Approvals:
                 works += [BY_A_RULE] * (verdict.then == "ask")
             elif self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call):
                 works += [AFTER_A_MODEL] * self._goes_outside(run, call)
-            if not works and call.name in self._agent.lookup.destroying:
+            if not works and self._agent.lookup.asks_first(call.name):
                 works += [DESTROYING]
         if not works:
             return ""

@@ -52,9 +52,9 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent; `calls` are those under way, of former activations too.
 
-    External ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
-    seconds. `preparers` prepare, by kind, what is called in a way of its own, `in_turn` answer within a turn.
-    `moved` is told the run of each call that has gone on, of which no turn tells.
+    External ids of calls begin with the id of the agent (G1). `preparers` prepare, by kind, what is called in
+    a way of its own, `in_turn` answer within a turn. `moved` is told the run of each call that has gone on,
+    of which no turn tells.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class Dispatcher:
         post: Post,
         *,
         identity: AgentRow,
-        timeout: float | None,
         preparers: Mapping[str, Prepare],
         in_turn: Mapping[str, InTurn],
         moved: Callable[[int], None] | None = None,
@@ -75,7 +74,7 @@ class Dispatcher:
         self._agent, self.calls, self.targets = agent, calls, targets
         self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
-        self.is_stopping, self._timeout, self._post = False, timeout, post
+        self.is_stopping, self._post = False, post
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {
             **dict.fromkeys(("action", "transform", "program"), self._call_target),
             **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
@@ -86,10 +85,6 @@ class Dispatcher:
     def stop(self) -> None:
         """Perform nothing more: commands from now on are left to the next daemon (N34)."""
         self.is_stopping = True
-
-    def limit(self, timeout: float | None) -> None:
-        """Give calls without a time limit of their own so many seconds; None: no limit."""
-        self._timeout = timeout
 
     def dispatch(self, run: Run, command: Outer) -> Returned | None:
         """Perform a command, unless the daemon is stopping.
@@ -226,12 +221,14 @@ class Dispatcher:
         ):
             return refused(call, beyond)
         limited = call.timeout is not None or target.where in _UNLIMITED
-        return self._make(run, call, target, inputs, call.timeout if limited else self._timeout)
+        timeout = call.timeout if limited else self._agent.home.now.call_timeout
+        return self._make(run, call, target, inputs, timeout)
 
     def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
         """Make a call that is prepared in a way of its own."""
+        limit = call.timeout if call.timeout is not None else self._agent.home.now.call_timeout
         try:
-            prepared = prepare(run, call, call.timeout if call.timeout is not None else self._timeout)
+            prepared = prepare(run, call, limit)
         except ActionError as error:
             return refused(call, Failure(error.kind, str(error), final=error.final))
         target, payload, timeout, finish = prepared

@@ -15,7 +15,6 @@ from narval.core.definitions.library import Definition
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Plain
 from narval.core.kinds import KINDS, Kind
-from narval.files.settings import Settings
 
 Prepare = Callable[[Run, Call, float | None], PreparedCall]
 """Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
@@ -33,8 +32,6 @@ class CallsOfAgent(NamedTuple):
     targets: CallTargets
     post: Post
     """Posts an item to the agent's loop, from any thread."""
-    settings: Callable[[], Settings]
-    """The settings as they are now."""
     calls: AgentCalls
     """Its calls, and the parts of those that coroutines answer."""
 

@@ -327,7 +327,7 @@ def assemble(
     main_loop = _main_loop(store, settings, CallBook(executor), clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     rounds = main_loop.rounds
-    in_force = SettingsInForce(settings, rounds.participants, main_loop.calls, main_loop.stop, logbook)
+    in_force = SettingsInForce(settings, main_loop.calls, main_loop.stop, logbook)
     rows = AgentRows(own, lambda: in_force.now.name, store, is_thin=not record_only)
     if settings.name in rows:
         raise _taken(settings.name)
@@ -339,9 +339,7 @@ def assemble(
         office.share(OtherDaemons(store.leases))
     folder = files.path if files is not None else None
     is_up_to_date = programs.is_up_to_date if programs is not None else None
-    environment = Environment(
-        store, folder, main_loop, office, lambda: in_force.now, is_up_to_date, record_only
-    )
+    environment = Environment(store, folder, main_loop, office, in_force, is_up_to_date, record_only)
     host = AgentHost(
         environment,
         own.agent,

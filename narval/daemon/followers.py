@@ -197,11 +197,8 @@ def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
     of it.
     """
     host.waiters.news.use_files()
-    host.agent.use(loaded.library)
-    host.agent.lookup.hold_against_grants(snapshot.grants if loaded.is_limited else None)
-    host.agent.lookup.use_people(snapshot.people)
-    host.agent.lookup.use_rules(snapshot.trust)
-    host.agent.lookup.use_home(host.dispatcher.targets.home)
+    grants = snapshot.grants if loaded.is_limited else None
+    host.agent.lookup.use(loaded.library, snapshot.people, snapshot.trust, grants)
     modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
     host.dispatcher.targets.use(loaded.library, modules)
 

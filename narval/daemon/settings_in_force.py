@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 import msgspec
 
 from narval.calls.book import CallBook
-from narval.daemon.rounds import Participant
 from narval.daemon.stop import Stop
-from narval.files.settings import FILE, Settings
+from narval.files.settings import FILE, CurrentSettings, Settings
 from narval.files.toml import taken_at_start
 from narval.system.log import Logbook
 
 log = logging.getLogger("narval.daemon")
 
 
-class SettingsInForce:
-    """The settings that count now; `participants` are the agents at work."""
+class SettingsInForce(CurrentSettings):
+    """The settings that count now, of which some are taken over at a start alone."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        participants: Iterable[Participant],
-        calls: CallBook,
-        stop: Stop,
-        logbook: Logbook,
-    ) -> None:
-        self.now = settings
-        self._participants, self._calls, self._stop = participants, calls, stop
-        self._logbook = logbook
+    def __init__(self, settings: Settings, calls: CallBook, stop: Stop, logbook: Logbook) -> None:
+        super().__init__(settings)
+        self._calls, self._stop, self._logbook = calls, stop, logbook
 
     def renew_workers(self) -> None:
         """Retire the workers: modules have changed."""
@@ -45,15 +35,6 @@ class SettingsInForce:
         now, before = msgspec.structs.replace(settings, **kept), self.now
         changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
         self.now = now
-        for participant in self._participants:
-            participant.loop.set_limit(now.turn_limit)
-            participant.loop.agent.keep_history(now.history_entries)
-            participant.loop.agent.runs.families.limit(now.run_depth, now.run_family)
-            participant.loop.agent.pacing.limit(now.run_chain)
-            participant.dispatcher.limit(now.call_timeout)
-            participant.loop.agent.lookup.use_mail(now.mail)
-            participant.loop.agent.lookup.trust_models(now.trusted_models)
-            participant.loop.agent.lookup.approve_tools(now.approved_tools)
         self._calls.limit(now)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)

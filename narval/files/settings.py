@@ -262,6 +262,13 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
         return [f"{server.name}.{action_name(tool)}" for server in self.mcp for tool in server.approved]
 
 
+class CurrentSettings:
+    """The settings of a home as they are `now`: whatever they concern reads them there when it needs them."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.now = settings or Settings()
+
+
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
     """The settings of a home, or all that is wrong with them."""
     return _settings(TomlFile.of(home / FILE, FILE), home)

@@ -126,6 +126,6 @@ def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) 
             with suppress(UnreadableError):
                 decays[each.digest] = definition_of(agent, each).decay
         if each.decays and each.ended is not None and (decay := decays.get(each.digest)) is not None:
-            retention = agent.clockwork.kept if isinstance(each.engine, HeedsPeople) else 0.0
+            retention = agent.home.now.work_kept if isinstance(each.engine, HeedsPeople) else 0.0
             moments.append(each.ended + max(decay, retention))
     return min(moments, default=None)

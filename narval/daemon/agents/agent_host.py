@@ -34,7 +34,7 @@ from narval.daemon.messages.sending import send_elements, send_outputs
 from narval.daemon.waiters import Waiters, future, settle
 from narval.files.agents.settings import AgentSettings
 from narval.files.schemas import Schemas
-from narval.files.settings import Settings
+from narval.files.settings import CurrentSettings
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.notices import ChatNotices
 from narval.people.mail.channel import MailChannel
@@ -118,8 +118,7 @@ class Environment(NamedTuple):
     """The home whose files are followed; None where there are none."""
     main_loop: MainLoop
     office: PostOffice
-    settings: Callable[[], Settings]
-    """Gives the settings that count now."""
+    settings: CurrentSettings
     is_up_to_date: IsUpToDate | None
     record_only: bool
     """True if no agent advances anything."""
@@ -129,22 +128,15 @@ def _blank(
     environment: Environment, number: int, library: Library, own: AgentSettings, since: float
 ) -> AgentState:
     """The state of an agent that has nothing yet of what the store has. Raises StoreError."""
-    settings = environment.settings()
-    agent: AgentState = blank(
+    return blank(
         library,
         environment.store.of(number),
+        home=environment.settings,
+        folder=environment.folder,
         zone=own.timezone or machine_zone(),
         since=since,
         forget_after=own.forget_after,
-        work_kept=settings.work_kept,
-        history_entries=settings.history_entries,
     )
-    agent.runs.families.limit(settings.run_depth, settings.run_family)
-    agent.pacing.limit(settings.run_chain)
-    agent.lookup.use_mail(settings.mail)
-    agent.lookup.trust_models(settings.trusted_models)
-    agent.lookup.approve_tools(settings.approved_tools)
-    return agent
 
 
 def _mail_of(
@@ -159,7 +151,7 @@ def _mail_of(
         return AgentMail(agent, identity, environment.office, post, own)
     from narval.daemon.links.link_mail import LinkMail  # here: a home without peers does not import it
 
-    home = environment.settings().name
+    home = environment.settings.now.name
     return LinkMail(agent, identity, environment.office, post, own, environment.store.agents, home)
 
 
@@ -185,7 +177,7 @@ class AgentHost:
         where some are under way. It is blank: nothing is restored yet. With `record_only` it records what it
         is asked and does nothing else. Raises StoreError.
         """
-        settings, self._main_loop = environment.settings(), environment.main_loop
+        self._main_loop = environment.main_loop
         agent = _blank(environment, number, library, own, since)
         identity = agent.store.identity()._replace(name=name)
         self.mail = _mail_of(environment, agent, identity, self.post, own)
@@ -193,7 +185,7 @@ class AgentHost:
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
         by_chat = ChatNotices(agent, identity.name, environment.main_loop.chats)
-        of_agent = CallsOfAgent(agent, identity.id, targets, self.post, environment.settings, calls)
+        of_agent = CallsOfAgent(agent, identity.id, targets, self.post, calls)
         self.waiters, self.questions = Waiters(), Questions(targets.function_of)
         self.dispatcher = Dispatcher(
             agent,
@@ -201,7 +193,6 @@ class AgentHost:
             targets,
             self.post,
             identity=identity,
-            timeout=settings.call_timeout,
             preparers={**preparers(of_agent), NOTICE: by_chat.or_else(way.out.prepare)},
             in_turn={SEND: partial(send_elements, self.mail)},
             moved=self.waiters.news.note_run,
@@ -219,7 +210,6 @@ class AgentHost:
             ),
             self.dispatcher.dispatch,
             self.dispatcher.answer,
-            limit=settings.turn_limit,
             record_only=environment.record_only or record_only,
             is_volatile=environment.store.is_volatile,
         )

@@ -447,7 +447,7 @@ class Supervisor:
             if (host := self.host(name)) is None:
                 self._tell(name, lifecycle.Due(now))
                 continue
-            host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
+            host.loop.set_limit(None)  # it may have been one
             self._memory.count(host)
             self._tell(name, lifecycle.Due(now, host.last_used, host.settings.idle_after, host.is_in_use))
         self._rounds.call_at(self._timers.next(), self._alarm)

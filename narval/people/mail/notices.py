@@ -85,7 +85,7 @@ class Notices:
 
     def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
         """The call that writes to a person. Raises ActionError where there is no server or no address."""
-        account, person = self._agent.lookup.mail, self._agent.lookup.people.person(call.step)
+        account, person = self._agent.home.now.mail, self._agent.lookup.people.person(call.step)
         if account is None:
             remedy = "add [mail] to etc/narval.toml"
             raise ActionError(f"there is no server to send mail by; {remedy}", "no-server", final=True)

@@ -126,7 +126,7 @@ class FlowCalls:
 
     def __init__(self, of: CallsOfAgent) -> None:
         self._agent, self._id, self._targets = of.agent, of.id, of.targets
-        self._post, self._settings, self._calls = of.post, of.settings, of.calls
+        self._post, self._calls = of.post, of.calls
         self._pages: PageCache | None = None
         self._results, self._claims = StoredResults(of.agent.store, of.calls), Claims()
         self._sessions: set[str] | None = None
@@ -147,7 +147,7 @@ class FlowCalls:
             if rules is not None:
                 judge = partial(judge_flow, self._agent, rules, run)
             judge((payload.get("input", 0), *asked.elements))
-        limits = self._settings().dataflows.with_asked(payload)
+        limits = self._agent.home.now.dataflows.with_asked(payload)
         try:
             check_spilling(definition, limits)
             inputs = self._inputs(definition, asked, payload)
@@ -199,7 +199,7 @@ class FlowCalls:
             results=results,
             web=web,
             show=printed.show,
-            sources=self._settings().sources,
+            sources=self._agent.home.now.sources,
             senders={**side.senders, **outside(code, home, web)},
             home=home,
             elements=side.elements,

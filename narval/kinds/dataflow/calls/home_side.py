@@ -79,7 +79,7 @@ class HomeSide:
         from narval.people.mail.account import MailAccount
         from narval.people.mail.writing import send_text
 
-        given = self._agent.lookup.mail
+        given = self._agent.home.now.mail
         if given is None:
             wanted = "add [mail] to etc/narval.toml"
             raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
