@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
 
@@ -29,18 +29,18 @@ class Waiters:
         """None until somebody waits for a turn."""
         self.news = News()
 
-    def end_of(self, run: int) -> asyncio.Future[None]:
-        """A future that is done when the run is over."""
+    @contextmanager
+    def end_of(self, run: int) -> Iterator[asyncio.Future[None]]:
+        """A future that is done when the run is over, for as long as somebody waits for it."""
         made = future()
-        self._over.setdefault(run, set()).add(made)
-        return made
-
-    def no_longer(self, run: int, waiting: asyncio.Future[None]) -> None:
-        """Drop a future that `end_of` gave."""
-        waiters = self._over.get(run, set())
-        waiters.discard(waiting)
-        if not waiters:
-            self._over.pop(run, None)
+        waiters = self._over.setdefault(run, set())
+        waiters.add(made)
+        try:
+            yield made
+        finally:
+            waiters.discard(made)
+            if not waiters:
+                self._over.pop(run, None)
 
     def answer_to(self, signal: str) -> asyncio.Future[Answer]:
         """A future of the answer to a signal, which may come in a later turn."""

@@ -7,17 +7,21 @@ It sees what Python does, and does not stop code that tries to get by it.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import socket
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
 from narval.core.trust.covering import is_covered
 from narval.system import landlock, seccomp
 from narval.system.landlock import Confinement
+
+Found = TypeVar("Found")
 
 
 class Confined(msgspec.Struct, frozen=True):
@@ -37,7 +41,10 @@ def confine(confined: Confined) -> None:
     """Confine this program, which has one thread yet, for good."""
     if not confined.by_hook:
         confine_thread(confined.limits, has_hosts=bool(confined.hosts))
-    sys.addaudithook(_Guard(confined).hear)
+    guard = _Guard(confined)
+    sys.addaudithook(guard.hear)
+    socket.getaddrinfo = guard.noting(socket.getaddrinfo, lambda rows: (str(row[4][0]) for row in rows))
+    socket.gethostbyname = guard.noting(socket.gethostbyname, lambda address: (address,))
 
 
 def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
@@ -72,6 +79,8 @@ class _Guard:
         self._writes = _real(limits.writes)
         self._reads = (*_real(limits.reads), *self._writes, *self._executes)
         self._busy = False
+        self._addresses: set[str] = set()
+        """The addresses that the names of granted hosts have stood for."""
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Raise PermissionError for what is not granted."""
@@ -83,6 +92,19 @@ class _Guard:
                 self._place(event, arguments)
             finally:
                 self._busy = False
+
+    def noting(
+        self, look_up: Callable[..., Found], addresses_of: Callable[[Found], Iterable[str]]
+    ) -> Callable[..., Found]:
+        """A function that looks up hosts, so that their addresses may be connected to."""
+
+        @functools.wraps(look_up)
+        def looked_up(*arguments: Any, **options: Any) -> Found:
+            answer = look_up(*arguments, **options)
+            self._addresses.update(addresses_of(answer))
+            return answer
+
+        return looked_up
 
     def _place(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
@@ -122,7 +144,11 @@ class _Guard:
             address = arguments[1]
             if not isinstance(address, tuple):
                 raise PermissionError(1, f"not granted: {event}", str(address))
-            self._port(address[1])
+            host, port = address[:2]
+            if event == "socket.bind" or host in self._addresses:
+                self._port(port)
+            else:
+                self._host(host, port)
 
     def _host(self, host: Any, port: Any) -> None:
         name = host.decode("ascii", "replace") if isinstance(host, bytes) else host

@@ -291,9 +291,8 @@ class AgentHost:
             return
         if self.loop.intake.gone is not None:
             raise self.loop.intake.gone
-        end = self.waiters.end_of(run.eid)
-        await self._main_loop.wait_for(end, timeout)
-        self.waiters.no_longer(run.eid, end)
+        with self.waiters.end_of(run.eid) as end:
+            await self._main_loop.wait_for(end, timeout)
         if end.done():
             end.result()
 

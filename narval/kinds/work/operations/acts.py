@@ -7,6 +7,7 @@ from inspect import Parameter, Signature, signature
 from typing import Any
 
 from narval.agent.forgetting import forget_at_once
+from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
 from narval.ask.asking_person import onlooker, person_of
@@ -28,7 +29,7 @@ TERMINAL = "terminal"
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:
     """Tell an item what a person does; what became of it. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
-    run, _, state = WorkView(daemon, person).item(item)
+    run, _, _ = WorkView(daemon, person).item(item)
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,
@@ -49,13 +50,14 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
                 answers.extend(deliver_act(turn, run.eid, event))
 
         await daemon.host.submit(tell)
-        if not answers:
+        if answers:
+            problem, value = answers[0].problem, answers[0].value
+            if problem is None:
+                return {"item": item, "work": run.name, "by": person, **(value or {})}
+            raise WorkRefusedError(problem.kind, problem.message, problem.detail)
+        if run.active:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
-        problem, value = answers[0].problem, answers[0].value
-        if problem is None:
-            return {"item": item, "work": run.name, "by": person, **(value or {})}
-        raise WorkRefusedError(problem.kind, problem.message, problem.detail)
-    raise WorkRefusedError("over", over(state))
+    raise WorkRefusedError("over", over(state_of(daemon.agent, run)))  # perhaps in the turn before this one
 
 
 def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]:

@@ -127,12 +127,15 @@ async def worklist(
     if state is not None and state not in (*MOVES, *PHASES):
         raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
     page = _Shown(every, _listed(daemon, asker, person), state, name, limit, after)
-    rows = await page.rows(daemon)
-    while known is not None and wait > 0 and [row["item"] for row in rows] == known:
-        wait = await daemon.host.turned(wait)
-        if daemon.agent.watches.altered.get(WORK):
-            rows = await page.rows(daemon)
-    return rows
+    while True:
+        version = WorkView(daemon, None).version
+        rows = await page.rows(daemon)
+        if known is None or [row["item"] for row in rows] != known:
+            return rows
+        while wait > 0 and version == WorkView(daemon, None).version:
+            wait = await daemon.host.turned(wait)
+        if wait <= 0:
+            return rows
 
 
 class _Shown(NamedTuple):
