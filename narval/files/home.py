@@ -104,11 +104,13 @@ class Home:
 
     def zone_name(self) -> str:
         """The zone that the settings name; "" where they name none, and it is that of the machine."""
-        import tomllib  # a command that shows no moment need not read them
-
         with suppress(OSError, ValueError):
-            named = tomllib.loads(read_regular(self.settings).decode()).get("timezone")
-            return named if isinstance(named, str) else ""
+            data = read_regular(self.settings)
+            if any(b"timezone" in line for line in data.splitlines() if not line.lstrip().startswith(b"#")):
+                import tomllib  # here: most homes name none, and most commands need no more of the settings
+
+                named = tomllib.loads(data.decode()).get("timezone")
+                return named if isinstance(named, str) else ""
         return ""
 
     def prepare(self) -> None:

@@ -102,6 +102,20 @@ def test_the_zone_of_a_home_and_what_it_altered_are_found_beside_pipes(home: Hom
         compare(home)
 
 
+@pytest.mark.parametrize(
+    ("settings", "zone"),
+    [
+        ("# timezone = 'UTC'", ""),
+        ("threads = 1\n timezone = 'UTC'", "UTC"),
+        ("timezone = 1", ""),
+        ("timezone", ""),
+    ],
+)
+def test_the_zone_of_a_home_is_the_one_its_settings_name(home: Home, settings: str, zone: str) -> None:
+    home.settings.write_text(settings)
+    assert home.zone_name() == zone
+
+
 def test_a_pipe_that_comes_between_the_look_and_the_opening_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from narval import __version__
 from narval.ask.lazy_table import LazyTable
 from narval.core.kinds import KINDS
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
+from narval.system.startup_gc import suspended
 
 _FIRST_SENTENCES = {
     "init": "Make a home that runs as it is.",
@@ -122,7 +123,8 @@ _MODULE_OF = {name: f"{__name__}.{module}" for name, module in _WHERE.items()} |
 
 
 def _command(name: str) -> Command | CommandGroup:
-    command: Command | CommandGroup = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    with suspended():
+        command: Command | CommandGroup = getattr(importlib.import_module(_MODULE_OF[name]), name)
     return command
 
 

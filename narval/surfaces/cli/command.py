@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.ask.text import clean, clean_lines
 from narval.core.errors import (
     DaemonGoneError,
     HomeHeldError,
@@ -30,6 +28,8 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.shell_completion import CompletionItem
 
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
@@ -45,14 +45,13 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 class Folder(click.Path):
     """The path of a folder; an empty one, which would be the current folder, is refused."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path. Fails for an empty one."""
         if value == "":
             self.fail("expected the path of a folder, got an empty one", param, ctx)
-        return super().convert(value, param, ctx)
+        from pathlib import Path  # here: help needs none
+
+        return Path(super().convert(value, param, ctx))  # type: ignore[arg-type]
 
 
 _FINDS = {"run": "`narval runs --name NAME`", "element": "`narval memory NAME`"}
@@ -239,6 +238,8 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
+        from narval.ask.text import clean
+
         vars(error)["message"] = clean(error.message)  # it repeats what was given
         raise
     except BrokenPipeError:
@@ -357,12 +358,13 @@ _AGENT = "The agent to ask, rather than NARVAL_AGENT or the home's own."
 _PEER = "The peer to ask, of etc/peers.toml, rather than this home."
 _AS = "Do it in the name of NAME: recorded with your own. For the home's owner and root."
 _JSON = "Write JSON: one object or one array."
-_COMPLETED: dict[str, Any] = {"shell_complete": completion.agents}
 _COMMON: dict[str, Any] = {"expose_value": False, "callback": _note}
 
 
 def report(error: NarvalError) -> None:
     """Write the message of an error on standard error."""
+    from narval.ask.text import clean_lines
+
     click.echo(f"narval: {clean_lines(str(error))}", err=True)
 
 

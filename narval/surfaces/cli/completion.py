@@ -6,17 +6,13 @@ long, and at any error: then there is nothing to choose from, and no word about 
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.ask.text import clean
-from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.session import Session
-from narval.surfaces.control.client import Client
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -26,6 +22,9 @@ ANSWERED_WITHIN = 0.5
 
 LOOKED_WITHIN = 3.0
 """Seconds for all of it, where no daemon runs and the home has to be opened."""
+
+NEWEST, MANY = 50, 1000
+"""The rows that are asked for before anything was typed, and after."""
 
 PARTS = ("steps", "transitions", "states", "nodes", "objects", "trail", "queue", "instances", "events")
 """The keys of an answer to `show` whose rows are parts of a run, with an id and a state."""
@@ -46,6 +45,8 @@ def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
+        from narval.ask.text import clean
+
         items: dict[str, CompletionItem] = {}
         with suppress(Exception, _TooLongError), _at_most(LOOKED_WITHIN):
             for value, about in choices(context, incomplete, **settings):
@@ -60,6 +61,8 @@ def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings
 
 def asked(context: click.Context, operation: str, **query: Any) -> Any:
     """The answer to an operation. Raises NarvalError."""
+    from narval.surfaces.control.client import Client
+
     session = context.ensure_object(Session)
     if session.peer:
         return session.reach_peer(patience=ANSWERED_WITHIN, answer=ANSWERED_WITHIN).ask(operation, **query)
@@ -76,6 +79,8 @@ def asked(context: click.Context, operation: str, **query: Any) -> Any:
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
     """Raise _TooLongError in the block once the time is up."""
+
+    import signal
 
     def ring(*_: object) -> None:
         raise _TooLongError
@@ -94,13 +99,13 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 def of_runs(context: click.Context, incomplete: str, **query: Any) -> Choices:
     """The newest runs, or many more where a number was begun."""
-    for run in asked(context, "runs", limit=20 * PAGE if incomplete else PAGE, **query):
+    for run in asked(context, "runs", limit=MANY if incomplete else NEWEST, **query):
         yield str(run["eid"]), f"{run['name']} {run['state']}"
 
 
 def _active_names(context: click.Context, _: str) -> Choices:
     """The definitions that have runs under way."""
-    for run in asked(context, "runs", state="active", limit=20 * PAGE):
+    for run in asked(context, "runs", state="active", limit=MANY):
         yield run["name"], f"run {run['eid']} {run['state']}"
 
 
@@ -180,7 +185,7 @@ def of_people(context: click.Context, _: str) -> Choices:
 
 def _elements(context: click.Context, incomplete: str) -> Choices:
     """The newest elements, or many more where a number was begun."""
-    for row in asked(context, "memory", limit=20 * PAGE if incomplete else PAGE):
+    for row in asked(context, "memory", limit=MANY if incomplete else NEWEST):
         yield str(row["eid"]), row["name"]
 
 

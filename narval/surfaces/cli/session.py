@@ -1,4 +1,8 @@
-"""The session of one command: its home, its way of writing, and its connection to what answers."""
+"""The session of one command: its home, its way of writing, and its connection to what answers.
+
+This module is light, for help needs no more of it than its class: what reads a home, asks a daemon or writes
+an answer is imported there.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
-from narval.ask.text import Row, json_bytes, show_moments_in
 from narval.core.errors import HomeHeldError, NarvalError, OperatorError
-from narval.surfaces.control import client
 from narval.system.startup_gc import suspended
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from narval.ask.text import Row
     from narval.files.home import Home
     from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
+    from narval.surfaces.control.client import Client
     from narval.surfaces.link.client import PeerClient
 
     WithoutDaemon = HomeView | RecordOnlyHome | WorkingHome
@@ -68,6 +73,7 @@ class Session:
     @cached_property
     def own_home(self) -> Home:
         """The home, in whose zone moments are shown from then on. Raises NoHomeError."""
+        from narval.ask.text import show_moments_in
         from narval.files.home import Home
 
         home = Home.find(self.directory, os.environ)
@@ -111,7 +117,7 @@ class Session:
             if not connection.record_only:
                 connection.ask("reload")
 
-    def _reach(self, purpose: Callable[[], Purpose]) -> client.Client | PeerClient | WithoutDaemon:
+    def _reach(self, purpose: Callable[[], Purpose]) -> Client | PeerClient | WithoutDaemon:
         if self.peer:
             return self.reach_peer()
         home, acting_as, agent = self.home, self.acting_as, self.agent
@@ -138,6 +144,8 @@ class Session:
         Where none came, people are told so in the words for `none`, as an aside.
         Each time the number (`seq`, from 1) of the last item so far is given back.
         """
+        from narval.ask.text import json_bytes
+
         last, refused = 0, False
 
         def write(items: list[Any]) -> int:
@@ -177,6 +185,8 @@ class Session:
     def give(self, value: Any, people: Callable[[Any], object]) -> None:
         """Write a value: as JSON, or as `people` writes it."""
         if self.as_json:
+            from narval.ask.text import json_bytes
+
             click.echo(json_bytes(value))
         else:
             people(value)
@@ -211,12 +221,14 @@ def _opened(home: Home, purpose: Purpose, acting_as: str, agent: str) -> Without
         return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as, agent)
 
 
-def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: str = "") -> client.Client | T:
+def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: str = "") -> Client | T:
     """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
     so what needs it free is tried again until patience with its holder ends.
     """
+    from narval.surfaces.control import client
+
     holder, deadline = None, time.monotonic() + client.PATIENCE
     while True:
         socket = home.known_socket()
