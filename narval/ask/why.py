@@ -30,7 +30,7 @@ from narval.ask.runs.history import newest
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, parse
 from narval.core.elements.outdated_element import OUTDATED, reason_in
-from narval.core.engines.commands import SIGNAL, Call
+from narval.core.engines.commands import SEND, SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait
 from narval.core.errors import RequestError
 from narval.core.source.secrets import without_secrets
@@ -347,6 +347,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
             {"call": call.call, "inputs": list(json_forms.given_to(call))}
             | {"titles": titles(agent, list(json_forms.given_to(call))[:TITLED])}
             | ({"agent": call.agent} if call.agent else {})
+            | ({"again": True} if call.begun and not call.is_announced and call.kind != SEND else {})
             for call in under_way
         ]
     return line

@@ -24,7 +24,7 @@ from narval.calls.of_kinds import Prepare
 from narval.calls.record import CallRecord, Finish
 from narval.calls.targets import CallTargets
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
-from narval.core.engines.events import CallApproved, Cancelled, Failure, Returned
+from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Failure, Returned
 from narval.core.engines.registry import runnable_kinds
 from narval.core.errors import ActionError
 from narval.core.kinds import UNDOING
@@ -44,6 +44,12 @@ NOTHING_UNDONE = frozenset[int]()
 
 _ANSWERS = (Returned, CallApproved)
 """The events that say what is to become of a call."""
+
+_WITH_TARGETS = ("action", "transform", "program")
+"""The kinds of calls that have a target."""
+
+_GOING_ON = frozenset({"source", "cluster"})
+"""Calls that are not made again when a daemon begins: a source goes on, a cluster has what it was given."""
 
 _UNLIMITED = frozenset({"source", "program"})
 """Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
@@ -76,7 +82,7 @@ class Dispatcher:
         self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._post = False, post
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {
-            **dict.fromkeys(("action", "transform", "program"), self._call_target),
+            **dict.fromkeys(_WITH_TARGETS, self._call_target),
             **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
             **{kind: partial(self._call_in_turn, answer) for kind, answer in in_turn.items()},
             **{kind: partial(self._call_prepared, prepare) for kind, prepare in preparers.items()},
@@ -181,8 +187,17 @@ class Dispatcher:
         else:
             is_lost = call.begun and call.on_restart == "error" and call.kind != SEND
             is_lost = is_lost and not self.targets.outlives(run, call)
+            if not is_lost and self._may_have_begun(run, call):
+                self._post(Delivery(run.eid, CallStarting(0, 0.0, call.call)))
             if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
                 self._post(Delivery(run.eid, back))
+
+    def _may_have_begun(self, run: Run, call: Call) -> bool:
+        """True of a call that may have done something before the daemon ended, and is made again."""
+        target = self.targets.find(run, call) if call.kind in _WITH_TARGETS else None
+        if target is None or target.pure or target.where in _GOING_ON:
+            return False
+        return call.begun or not call.is_announced
 
     def external_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, no other agent's."""

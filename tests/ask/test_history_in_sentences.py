@@ -20,6 +20,7 @@ from narval.core.errors import RequestError
 from narval.core.kinds import KINDS
 from narval.store.batch import JournalRow
 from narval.surfaces.cli.history import sentence
+from narval.surfaces.cli.render import answers
 from tests.surfaces.cli.command_line import data, make_home, well
 from tests.surfaces.cli.command_line import narval as command
 
@@ -92,6 +93,32 @@ def test_M29_each_step_has_its_sentences_with_the_titles_of_elements(agent: Any)
     assert groups(whole)[3][1][-1] == f"{given}, try 2; it took less than 1 ms."
     assert groups(whole)[4][0] == "run"
     assert groups(whole)[4][1][0].startswith("The run is done")
+
+
+def test_M29_a_call_that_the_next_daemon_makes_again_is_told_twice(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "modules/w.py").write_text(
+        "import asyncio, narval\n\n@narval.action\nasync def sleeps(): await asyncio.sleep(3600)\n"
+    )
+    step = '<step id="s" type="action" target="w.sleeps"'
+    (home / "recipes/w.xml").write_text(
+        f"""<cookbook group="w"><recipe name="twice" start_step="s" end_step="s">{step}/></recipe>
+<recipe name="once" start_step="s" end_step="s">{step} on-restart="error"/></recipe></cookbook>"""
+    )
+    with narval.open(home) as agent:
+        twice, once = agent.start("w.twice"), agent.start("w.once")
+        calls = agent.daemon.agent.runs[once].calls
+        agent.runner.run(agent.daemon.main_loop.work_until(lambda: any(c.begun for c in calls.values())))
+    with narval.open(home) as agent:
+        agent.runner.run(agent.daemon.main_loop.work_until(lambda: not agent.daemon.agent.runs[once].active))
+        again = "w.sleeps was called again: the daemon had stopped before it came back."
+        (_, step) = groups(agent.ask("story", run=twice))
+        assert step == ("step s", ["It called w.sleeps; it is under way.", again])
+        lines = list(answers.why(agent.why(twice)))
+        assert "  it was called again: the daemon stopped before it came back" in lines
+        assert not [
+            said for _, told in groups(agent.ask("story", run=once)) for said in told if "again" in said
+        ]
 
 
 def test_M29_an_argument_made_for_the_next_step_is_not_what_the_call_before_it_gave(agent: Any) -> None:

@@ -36,7 +36,7 @@ def test_a_simulation_sees_a_claim_that_is_not_exclusive(monkeypatch: pytest.Mon
     claim = ACTS_ON_ITEMS["claim"]._replace(other="claimed")
     monkeypatch.setattr(acts, "ACTS_ON_ITEMS", {**ACTS_ON_ITEMS, "claim": claim})
     with pytest.raises(BrokenError, match="is renewed by"):
-        run(50_007, Peopled)
+        run(50_022, Peopled)
 
 
 @pytest.mark.soak

@@ -15,8 +15,17 @@ from narval.store.batch import JournalRow
 class CallTold:
     """A call of which the beginning was told: `said` is its sentence, which its end completes."""
 
-    def __init__(self, part: str, name: str, at: float, event_at: str, said: Said) -> None:
-        self.part, self.name, self.at, self.event_at, self._said = part, name, at, event_at, said
+    def __init__(self, line: Row, at: float, said: Said) -> None:
+        self.part, self.name, self.at, self.event_at, self._said = (
+            _part(line),
+            line["name"],
+            at,
+            line["at"],
+            said,
+        )
+        is_first_told = line["kind"] == commands.SEND or line.get("on_restart") == "error"
+        self.may_have_begun = not (is_first_told or line.get("undoable"))
+        """True if the next begin that an entry tells of is not the first."""
 
     def end(self, said: Said) -> None:
         """Say how it came back, in the same sentence."""
@@ -41,7 +50,7 @@ class CallsTold:
         elif is_held:
             said.append("; it waits for an agreement")
         said.append("; it is under way." if is_open and not is_held else ".")
-        call = CallTold(_part(line), line["name"], row.at, event_at=line["at"], said=said)
+        call = CallTold(line, row.at, said)
         self._open[line["call"]] = self._known[line["call"]] = call
         return call.part, said
 
@@ -71,6 +80,15 @@ class CallsTold:
         if line.get("attempt", 1) > 1:
             said.append(f", try {line['attempt']}")
         return said
+
+    def starting(self, id: str) -> Said | None:
+        """The sentence on the begin of a call that had begun before; None of any other."""
+        call = self.find(id)
+        if call is None:
+            return None
+        is_again, call.may_have_begun = call.may_have_begun, True
+        again = f"{call.name} was called again: the daemon had stopped before it came back."
+        return [again] if is_again else None
 
     def end(self, row: JournalRow, event: Row, facts: list[Row]) -> Said | None:
         """The sentence on the end of a call; None where it goes on the sentence on its beginning."""
@@ -125,7 +143,7 @@ class CallsTold:
         for row in self._agent.store.journal(self._run.eid, int(number) - 1, most=1):
             for line in lines_of(row):
                 if line["what"] == "Call" and line["call"] == id:
-                    return CallTold(_part(line), line["name"], row.at, line["at"], [])
+                    return CallTold(line, row.at, [])
         return None
 
     def part_of(self, id: str) -> str:

@@ -133,6 +133,9 @@ class _Teller:
                 return
             case "Started":
                 yield _Sentence(self._beginning(event))
+            case "CallStarting":
+                if (said := self._calls.starting(event["call"])) is not None:
+                    yield self._of_call(event["call"], said)
             case "CallApproved":
                 said = self._sentences.in_words("Its call was agreed to, by {work}.", event, {})
                 yield self._of_call(event["call"], said)

@@ -238,7 +238,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     attempt: int = 1
     """The number of the try, from 1."""
     begun: bool = False
-    """True once a call that is announced has begun; the runtime keeps it."""
+    """True once a call that is announced has begun, or any other is made again; the runtime keeps it."""
     program: Program | None = None
     """The program that a call of the kind "program" runs."""
     payload: dict[str, Plain] | None = None
@@ -255,6 +255,11 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The rules that somebody agreed to with it: they are added before this try of it is made."""
     undoable: bool = False
     """True if an action undoes it: that it begins is recorded first, for what never began is not undone."""
+
+    @property
+    def is_announced(self) -> bool:
+        """True if that it begins is recorded first."""
+        return self.on_restart == "error" or self.undoable
 
 
 def telling(

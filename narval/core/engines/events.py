@@ -191,8 +191,8 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call is about to be begun: recorded first, so that the next daemon knows.
 
-    It is one that must not be made twice, or that can be undone. Other calls have no such event, and they are
-    made again if the daemon stops meanwhile, as those that can be undone are (N29, N35).
+    It is one that must not be made twice, or that can be undone. Any other call has such an event only where
+    it is made again, because a daemon that may have begun it has ended (N29, N35).
     """
 
     id: int
