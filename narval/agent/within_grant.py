@@ -20,23 +20,28 @@ from narval.core.elements.element import parse
 from narval.core.engines.commands import CancelCall
 from narval.core.engines.events import Failure, OutputElement, Produced, Returned
 from narval.core.trust.covering import ANYTHING, is_covered
-from narval.core.trust.needs import ANY
+from narval.core.trust.needs import ANY, made_by
+from narval.files.grants import limits_of_earlier
 
 log = logging.getLogger("narval.grants")
 
 
 def granted_to(agent: AgentState, run: Run) -> tuple[Run, tuple[str, ...]] | None:
-    """The run of the top level behind a run, and what its definition was granted; None where that may reach
-    anything, or is of a version of which it is not known any more what was seen.
+    """The run of the top level behind a run, and the needs that its definition was granted; None where that
+    may reach anything.
+
+    A version that counts no more, or may not begin now, has what was granted to its name.
     """
     outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
     definition = outermost.definition if outermost is not None else None
     if outermost is None or definition is None:
         return None
     granted: tuple[str, ...] | None = getattr(definition, "granted", None)
-    if granted is None:
+    if granted is None and (grants := agent.lookup.grants) is not None:
         current = agent.library.get(definition.kind, definition.full_name)
-        if isinstance(current, RunDefinition) and current.digest == definition.digest:
+        if not isinstance(current, RunDefinition) or current.digest != definition.digest or current.withheld:
+            granted = limits_of_earlier(definition, grants)
+        else:
             granted = current.granted
     return (outermost, granted) if granted is not None else None
 
@@ -45,11 +50,14 @@ def given_within(transaction: Transaction, run: Run, event: Returned | Produced)
     """The event that a run is told of what its call gave: an error where that would start, end or send what
     nobody has seen before it was granted. A source is given up then.
     """
-    holder = granted_to(transaction.agent, run)
+    agent = transaction.agent
+    holder = granted_to(agent, run)
     if holder is None:
         return event
     outermost, granted = holder
-    beyond = next((need for each in event.elements for need in _made(each, granted)), "")
+    beyond = _beyond(event, granted)
+    if beyond:  # an earlier version has no list of what its text says that it starts and ends
+        beyond = _beyond(event, (*granted, *made_by(outermost.definition, agent.library)))
     if not beyond:
         return event
     name, call = outermost.name, run.calls[event.call]
@@ -58,6 +66,11 @@ def given_within(transaction: Transaction, run: Run, event: Returned | Produced)
     if type(event) is Produced:
         transaction.outer.append((run, CancelCall(event.call)))
     return Returned(0, 0.0, event.call, problem=Failure(NOT_GRANTED, why, final=True))
+
+
+def _beyond(event: Returned | Produced, granted: tuple[str, ...]) -> str:
+    """The first need of what a call gave that is not granted; "" where all of them are."""
+    return next((need for each in event.elements for need in _made(each, granted)), "")
 
 
 def _made(output: OutputElement, granted: tuple[str, ...]) -> Iterator[str]:

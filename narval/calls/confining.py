@@ -13,6 +13,7 @@ import narval
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.agent.runs import NOT_GRANTED
+from narval.agent.within_grant import granted_to
 from narval.calls.context import CallContext, Inputs, Target
 from narval.calls.programs.spawn import LIMITING
 from narval.calls.workers.confined import Confined
@@ -32,7 +33,6 @@ from narval.core.trust.needs import (
 )
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
-from narval.files.grants import limits_of_earlier
 from narval.files.outside.services import AnyService, WebService, places_by_table
 from narval.system.landlock import Confinement, abi
 
@@ -171,28 +171,16 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     """The error of a call of an action that would reach what nobody has granted to the definition behind it;
     None if it may be made.
     """
-    outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
-    granted = _granted_to(agent, outermost) if outermost is not None else None
-    if granted is None or outermost is None or call.kind != Action.kind:
+    holder = granted_to(agent, run) if call.kind == Action.kind else None
+    if holder is None:
         return None
+    outermost, granted = holder
     beyond = next(_beyond(target.needs, granted, inputs), "")
     if not beyond:
         return None
     name = outermost.name
     why = f"{target.action} would reach what nobody has granted to {name}: {beyond}"
     return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}", final=True)
-
-
-def _granted_to(agent: AgentState, run: Run) -> tuple[str, ...] | None:
-    """The needs that are granted to the definition of a run; None where it may reach anything."""
-    definition, grants = run.definition, agent.lookup.grants
-    granted: tuple[str, ...] | None = getattr(definition, "granted", None)
-    if granted is not None or definition is None or grants is None:
-        return granted
-    current = agent.library.get(definition.kind, definition.full_name)
-    if isinstance(current, RunDefinition) and current.digest == definition.digest and not current.withheld:
-        return current.granted
-    return limits_of_earlier(definition, grants)
 
 
 def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:

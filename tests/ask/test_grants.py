@@ -44,15 +44,14 @@ ASKS = 'grants = "ask"\n'
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    for path, text in {
-        "etc/narval.toml": ASKS,
-        "data/memory.xml": MEMORY,
-        "recipes/send.xml": SENDS,
-        "recipes/note.xml": NOTES,
-    }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
+    written(tmp_path, {"data/memory.xml": MEMORY, "recipes/send.xml": SENDS, "recipes/note.xml": NOTES})
     return tmp_path
+
+
+def written(home: Path, files: dict[str, str]) -> None:
+    for path, text in {"etc/narval.toml": ASKS, **files}.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text)
 
 
 def standing(agent: Agent, name: str) -> dict[str, object]:
@@ -499,6 +498,8 @@ async def go_on():
 OTHER = """<recipe group="post" name="other" start_step="w" end_step="w">
   <step id="w" type="action" target="basic.nothing"/></recipe>"""
 
+MAKING = {"recipes/other.xml": OTHER, "modules/makes.py": MAKES}
+
 
 def makes(what: str, inside: str = "") -> str:
     text = f'<step id="w" type="action" target="makes.{what}">{inside}</step>'
@@ -515,10 +516,7 @@ def makes(what: str, inside: str = "") -> str:
     ],
 )
 def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str, beyond: str) -> None:
-    made = {"etc/narval.toml": ASKS, "recipes/make.xml": makes(what), "recipes/other.xml": OTHER}
-    for path, text in {**made, "modules/makes.py": MAKES, "agents/ada/agent.toml": ""}.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    written(tmp_path, {**MAKING, "recipes/make.xml": makes(what), "agents/ada/agent.toml": ""})
     with narval.open(tmp_path) as agent:
         assert standing(agent, "post.make")["standing"] == "inside"
         agent.start("post.make")
@@ -529,28 +527,37 @@ def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str
         assert runs(agent, "post.make") == ["failed"]
         assert runs(agent, "post.other") == []
         assert agent.memory("start-plan | quit") == []
-    trusting = tmp_path / "etc/narval.toml"
-    trusting.write_text("")
     if what == "anything":
+        (tmp_path / "etc/narval.toml").write_text("")
         with narval.open(tmp_path) as agent:
             agent.start("post.make")
             agent.until_idle()
             assert runs(agent, "post.other") == ["done"]
 
 
+@pytest.mark.parametrize(("what", "is_let"), [("anything", False), ("plan", True)])
+def test_a_run_whose_definition_is_gone_starts_no_more_at_the_next_start_than_its_text_says(
+    tmp_path: Path, what: str, is_let: bool
+) -> None:
+    waits = """<step id="a" type="action" target="basic.nothing"/><transition id="t"><in idref="a"/>
+      <out idref="w"/><condition><match>go</match></condition></transition></recipe>"""
+    recipe = makes(what).replace('start_step="w"', 'start_step="a"').replace("</recipe>", waits)
+    written(tmp_path, {**MAKING, "recipes/make.xml": recipe})
+    with narval.open(tmp_path) as agent:
+        agent.start("post.make")
+        agent.until_idle()
+    (tmp_path / "recipes/make.xml").unlink()
+    with narval.open(tmp_path) as agent:
+        agent.add("<go/>")
+        agent.until_idle()
+        assert runs(agent, "post.other") == (["done"] if is_let else [])
+        assert len(agent.memory("error[@type='not-granted']")) == int(not is_let)
+
+
 def test_what_a_definition_says_that_it_starts_is_not_held_back(tmp_path: Path) -> None:
     says = '<arguments><start recipe="post.other"/></arguments>'
-    for path, text in {
-        "etc/narval.toml": ASKS,
-        "recipes/make.xml": makes("plan"),
-        "recipes/say.xml": makes("anything", says)
-        .replace("makes.anything", "basic.start")
-        .replace("make", "say"),
-        "recipes/other.xml": OTHER,
-        "modules/makes.py": MAKES,
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    say = makes("anything", says).replace("makes.anything", "basic.start").replace("make", "say")
+    written(tmp_path, {**MAKING, "recipes/make.xml": makes("plan"), "recipes/say.xml": say})
     with narval.open(tmp_path) as agent:
         needs = {
             name: {need["need"] for need in standing(agent, name)["needs"]}

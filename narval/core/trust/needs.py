@@ -108,6 +108,11 @@ def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> l
     return sorted(needs.values(), key=lambda need: (order[need.what], need.value))
 
 
+def made_by(definition: Definition, library: Library) -> tuple[str, ...]:
+    """The needs of what a definition says that its calls may give, as their texts."""
+    return tuple(need.text for need in needs_of(definition, library, NamedPlaces()) if need.what in MADE)
+
+
 def written_in(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
     """The attributes of elements, and of their children, by name."""
     return _attributes(node for xml in elements for node in _with_children(parse(xml)))
