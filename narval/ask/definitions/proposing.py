@@ -41,6 +41,7 @@ from narval.files.proposals.folder import (
     digest_of_texts,
     proposal_named,
     proposals_of,
+    put_folder,
     text_of_form,
 )
 
@@ -271,9 +272,7 @@ def _write(folder: Path, name: str, by: str, texts: dict[str, str], wish: str, a
         (made / WISH).write_text(wish, encoding="utf-8", errors="replace")
         (made / ABOUT).write_text(text_of_form(about), encoding="utf-8")
         _check_place(folder, name, by)  # another may have come meanwhile
-        if (folder / name).exists():
-            shutil.rmtree(folder / name)
-        made.rename(folder / name)
+        put_folder(made, folder / name, folder / f".{name}")
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise

@@ -27,6 +27,9 @@ PROPOSALS = "proposals"
 TEXTS = "texts"
 """The folder of a proposal with its files."""
 
+FORMER = ".texts"
+"""The folder of a proposal with its files while others take their place."""
+
 ROUNDS = "rounds"
 """The folder of a proposal with each answer of the model, `1.txt`, and `1.json` on what came of it."""
 
@@ -83,7 +86,8 @@ class Proposal:
     def texts(self) -> dict[str, str]:
         """Its texts by the name of their file, sorted."""
         with suppress(OSError):
-            files = sorted(path for path in (self.folder / TEXTS).iterdir() if _is_plain(path))
+            folder = self.folder / (TEXTS if (self.folder / TEXTS).exists() else FORMER)
+            files = sorted(path for path in folder.iterdir() if _is_plain(path))
             return {path.name: path.read_text("utf-8", "replace") for path in files}
         return {}
 
@@ -143,20 +147,33 @@ class Proposal:
         made = Path(tempfile.mkdtemp(dir=self.folder, prefix=".texts-"))
         try:
             for name, text in texts.items():
-                (made / name).write_text(text, encoding="utf-8", errors="replace")
-            if (self.folder / TEXTS).exists():
-                (self.folder / TEXTS).rename(made / ".former")
-            made.rename(self.folder / TEXTS)
+                write_whole(made / name, text.encode("utf-8", "replace"))
+            put_folder(made, self.folder / TEXTS, self.folder / FORMER)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
-        shutil.rmtree(self.folder / TEXTS / ".former", ignore_errors=True)
 
     def drop(self) -> None:
         """Delete it. Raises OSError."""
         gone = self.folder.with_name(f".{self.name}-{os.urandom(4).hex()}")
         self.folder.rename(gone)  # at once, whatever becomes of its files
         shutil.rmtree(gone)
+
+
+def put_folder(made: Path, path: Path, former: Path) -> None:
+    """Have a folder in place of another, which is at `former` until it is: a program that is killed meanwhile
+    leaves one of the two. Raises OSError; then all is as it was.
+    """
+    if path.exists():
+        shutil.rmtree(former, ignore_errors=True)
+        path.rename(former)
+    try:
+        made.rename(path)
+    except OSError:
+        if former.exists():
+            former.rename(path)
+        raise
+    shutil.rmtree(former, ignore_errors=True)
 
 
 def proposals_of(home: Path) -> Iterator[Proposal]:
