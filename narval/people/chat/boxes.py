@@ -333,20 +333,21 @@ class ChatBoxes:
                 self.box(_name_in(scope)).lose(scope.rpartition(" ")[2], key)
 
     def _read(self) -> None:
-        store, self.is_followed = self._agent.store, True
+        store, boxes = self._agent.store, dict[str, ChatBox]()
         for key, fact in store.meta.items():
             if key.startswith(PREFIX):
                 last, _, position = fact.partition(" ")
-                box = self.box(key.removeprefix(PREFIX))
+                box = boxes.setdefault(name := key.removeprefix(PREFIX), ChatBox(name))
                 box.last, box.position = int(last), position
         for scope in store.scopes():
             if scope.scope.startswith(PREFIX):
-                box = self.box(_name_in(scope.scope))
+                box = boxes.setdefault(name := _name_in(scope.scope), ChatBox(name))
                 for row in sorted(store.results(scope.scope), key=_order):
                     box.keep(row)
         at = self._clock.now()
-        for box in self._boxes.values():
+        for box in boxes.values():
             box.handed.update(id for id, outbound in box.outbox.items() if outbound.was_due(at))
+        self._boxes, self.is_followed = boxes, True  # all of it, or the next who asks reads it again
 
 
 def outbox_in(turn: Turn, box: ChatBox) -> dict[str, Outbound]:

@@ -19,11 +19,12 @@ from narval.ask.asker import CHAT, Asker
 from narval.ask.chat import inbox
 from narval.ask.operations import invoke
 from narval.calls.context import CallContext
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, StoreAwayError
 from narval.files.shipped import shipped
 from narval.people.chat import boxes
 from narval.people.chat.answering import end_of_item
 from narval.people.chat.messages import ENDED, Reply
+from narval.store.batch import ResultRow
 from narval.system.clock import SimulatedClock
 
 PEOPLE = """
@@ -238,6 +239,25 @@ def test_C10_an_end_in_the_turn_in_which_a_message_is_sent_stays(home: Home) -> 
     assert {one.purpose for one in box.outbox.values() if one.to == "ann"} == {ENDED}
     assert box.outbox[first].begun == 1
     assert box.sent["k"].purpose == ENDED
+
+
+def test_boxes_that_were_read_in_part_are_read_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.takes("hello")
+    agent = home.agent.daemon.host.agent
+    chats, results = boxes.ChatBoxes(agent, SimulatedClock(NOON)), agent.store.results
+
+    def is_away(scope: str, *most: int) -> list[ResultRow]:
+        if scope.endswith(boxes.SEEN):
+            raise StoreAwayError("the store is away")
+        return list(results(scope, *most))
+
+    monkeypatch.setattr(agent.store, "results", is_away)
+    with pytest.raises(StoreAwayError):
+        chats.box("phone")
+    monkeypatch.undo()
+    box = chats.box("phone")
+    assert [taken.message.text for taken in box.inbox.values()] == ["hello"]
+    assert list(box.seen) == ["ann@example.org m1"]
 
 
 def test_C12_what_cannot_be_sent_is_given_up_after_a_day(
