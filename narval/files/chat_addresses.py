@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from narval.core.errors import RequestError
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.people_file import PEOPLE_FILE, parse_people
+from narval.files.toml import quoted
 from narval.system.whole_file import write_whole
 
 KEY = "chat"
@@ -19,7 +19,7 @@ KEY = "chat"
 
 def line_of(addresses: list[str]) -> str:
     """The line that a person has with these addresses."""
-    return f"{KEY} = [{', '.join(map(json.dumps, addresses))}]"
+    return f"{KEY} = [{', '.join(map(quoted, addresses))}]"
 
 
 def with_address(text: str, person: str, address: str) -> str:

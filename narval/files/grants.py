@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -37,7 +36,7 @@ from narval.files.outside.services import places_by_table
 from narval.files.settings import Settings
 from narval.files.shipped import is_shipped, shipped
 from narval.files.snapshot import AgentFiles, Snapshot
-from narval.files.toml import Reader, TomlFile, flag, text
+from narval.files.toml import Reader, TomlFile, flag, listed, outcome, quoted, text
 from narval.system.regular_file import read_file
 from narval.system.whole_file import write_whole
 
@@ -54,9 +53,11 @@ _HEAD = "# What was granted to which definition: narval grants, narval grant, na
 
 def read_grants(home: Path) -> tuple[Mapping[str, Grant] | None, list[Fault]]:
     """The grants of a home, by the names of their tables, or all that is wrong with the file."""
-    file = TomlFile.of(home / GRANTS, GRANTS)
-    made = {name: Grant(**{"by": "", "at": "", **file.read(_READERS, name)}) for name in file.table}
-    return (None, sorted(file.faults)) if file.faults else (made, [])
+
+    def grants(file: TomlFile) -> Mapping[str, Grant]:
+        return {name: Grant(**{"by": "", "at": "", **file.read(_READERS, name)}) for name in file.table}
+
+    return outcome(TomlFile.of(home / GRANTS, GRANTS), grants)
 
 
 def grants_of(home: Path) -> Mapping[str, Grant]:
@@ -81,34 +82,26 @@ def text_of_grants(grants: Mapping[str, Grant]) -> str:
 
 def _tables(grants: Mapping[str, Grant]) -> Iterator[str]:
     for name in sorted(grants):
-        yield f"\n[{_quoted(name)}]\n"
+        yield f"\n[{quoted(name)}]\n"
         grant = grants[name]
         for key in ("by", "at", "digest"):
             if value := getattr(grant, key):
-                yield f"{key} = {_quoted(value)}\n"
+                yield f"{key} = {quoted(value)}\n"
         if grant.rejected:
             yield "rejected = true\n"
         if grant.everything:
             yield "everything = true\n"
             continue
         for key in ("needs", "sentences"):
-            values = "".join(f"  {_quoted(value)},\n" for value in getattr(grant, key))
+            values = "".join(f"  {quoted(value)},\n" for value in getattr(grant, key))
             yield f"{key} = [\n{values}]\n" if values else f"{key} = []\n"
 
 
-def _quoted(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError("a list of texts")
-    return tuple(value)
-
+_TEXTS = listed(str, "texts")
 
 _READERS: Mapping[str, Reader] = {
-    "by": text, "at": text, "digest": text, "everything": flag, "rejected": flag, "needs": _texts,
-    "sentences": _texts,
+    "by": text, "at": text, "digest": text, "everything": flag, "rejected": flag, "needs": _TEXTS,
+    "sentences": _TEXTS,
 }  # fmt: skip
 
 

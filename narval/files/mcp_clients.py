@@ -6,10 +6,9 @@ What is not named is refused. A file counts as it is at the client's next call.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -19,8 +18,7 @@ from narval.core.errors import Fault, OperatorError, PatternError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
 from narval.files.tokens import new_token, read_digest, token_digest
-from narval.files.toml import InnerError, Reader, TomlFile, count, readers_of, size_up_to
-from narval.system.unexpected import unexpected
+from narval.files.toml import TomlFile, count, listed, outcome, readers_of, size_up_to
 from narval.system.whole_file import write_whole
 
 CLIENTS = "etc/mcp"
@@ -38,25 +36,6 @@ TOOL_CALL = "tool-call"
 CLIENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
 _ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-
-
-def _listed(read: Callable[[str], str], expected: str) -> Reader:
-    """A reader of a list of texts, each read by `read`, which raises ValueError."""
-
-    def reader(value: object) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            raise ValueError(f"a list of {expected}")
-        values: list[str] = []
-        for position, item in enumerate(value):
-            if not isinstance(item, str):
-                raise InnerError(f"a list of {expected}", position)
-            try:
-                values.append(read(item))
-            except ValueError as error:
-                raise InnerError(str(error), position) from None
-        return tuple(dict.fromkeys(values))
-
-    return reader
 
 
 def _agent(text: str) -> str:
@@ -102,15 +81,15 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     """Its name, which its file has."""
     sha256: Annotated[str, partial(read_digest, made=", as `narval mcp client add` writes it")] = ""
     """The SHA-256 of its token, in hex; without one it has no way in over HTTP."""
-    agents: Annotated[tuple[str, ...], _listed(_agent, "names of agents")] = ()
+    agents: Annotated[tuple[str, ...], listed(_agent, "names of agents")] = ()
     """The agents that it may ask; where it names none, the first."""
-    tools: Annotated[tuple[str, ...], _listed(_tool, "names of tools")] = ()
+    tools: Annotated[tuple[str, ...], listed(_tool, "names of tools")] = ()
     """The tools that it may use."""
-    add: Annotated[tuple[str, ...], _listed(_element, "names of elements")] = ()
+    add: Annotated[tuple[str, ...], listed(_element, "names of elements")] = ()
     """The names of the elements that it may add, send and give to runs."""
-    read: Annotated[tuple[str, ...], _listed(_pattern, "patterns")] = ()
+    read: Annotated[tuple[str, ...], listed(_pattern, "patterns")] = ()
     """The patterns of the elements that it may read."""
-    recipes: Annotated[tuple[str, ...], _listed(_recipe, "names of definitions")] = ()
+    recipes: Annotated[tuple[str, ...], listed(_recipe, "names of definitions")] = ()
     """The definitions that it may start; those with a `tool` are tools of their own."""
     calls: Annotated[int, count(6_000)] = 60
     """The calls that are taken in a minute."""
@@ -132,14 +111,13 @@ def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
     place = f"{CLIENTS}/{name}.toml"
     if not (home / place).exists():
         raise FileNotFoundError(place)
-    file = TomlFile.of(home / place, place)
-    try:
-        values: dict[str, Any] = file.read(CLIENT_READERS)
+
+    def client(file: TomlFile) -> McpClient:
         if not CLIENT_NAME.fullmatch(name):
             file.faults.append(Fault(place, 1, 1, f"the name of a client: expected {_NAMED}, found {name!r}"))
-    except Exception as error:
-        return None, [unexpected(place, error)]
-    return (None, sorted(set(file.faults))) if file.faults else (McpClient(name=name, **values), [])
+        return McpClient(name=name, **file.read(CLIENT_READERS))
+
+    return outcome(TomlFile.of(home / place, place), client)
 
 
 def client_names(home: Path) -> list[str]:

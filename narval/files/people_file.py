@@ -6,8 +6,7 @@ Without the file the user of the home is the only person, and holds every role (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -22,15 +21,26 @@ from narval.core.definitions.people.directory import (
     chat_key,
 )
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import DefinitionError, Fault, PatternError, SettingsError
-from narval.core.patterns.pattern import compile_pattern
+from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.outside.chats import CHAT_KINDS
-from narval.files.toml import zone
+from narval.files.toml import (
+    CurrentFile,
+    Reader,
+    TomlFile,
+    as_it_is,
+    fitting,
+    listed,
+    one_of,
+    outcome,
+    pattern,
+    required,
+    text,
+    zone,
+)
 from narval.system.logins import login
 from narval.system.regular_file import read_source
-from narval.system.unexpected import unexpected
 
 PEOPLE_FILE = "etc/people.toml"
 
@@ -41,72 +51,86 @@ _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _CHAT = re.compile(r"[a-z]+:[^\s,;\"<>]{1,500}")
 _QUIET = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]-(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 _NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
+_name = fitting(NAME.fullmatch, f"a name {_NAMED}")
+_NAMES = listed(_name, f"names {_NAMED}")
 
-PEOPLE_KEYS: Mapping[str, tuple[str, ...]] = {
-    "": ("people", "roles", "admin", "approval", "mail_trust", "ways"),
-    "people": ("name", "login", "mail", "chat", "roles", "web", "away", "zone", "quiet"),
-    "roles": ("above",),
-    "admin": ("people", "roles"),
-    "approval": ("action", "match", "work"),
-    "away": ("from", "to", "instead"),
+
+_address = fitting(_ADDRESS.fullmatch, "an address, such as ann@example.org")
+
+
+def _chat(address: str) -> str:
+    """Read an address at a kind of chat that there is."""
+    if _CHAT.fullmatch(address) is None or address.partition(":")[0] not in CHAT_KINDS:
+        raise ValueError("an address with its kind, such as xmpp:ann@example.org")
+    return address
+
+
+def _hours(value: object) -> str:
+    """Read hours that end at another time than they begin."""
+    first, _, last = str(value).partition("-")
+    if not isinstance(value, str) or _QUIET.fullmatch(value) is None or first == last:
+        raise ValueError('hours, such as "22:00-07:00"')
+    return value
+
+
+def _day(value: object) -> date:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise ValueError("a day, such as 2026-12-20")
+    return value
+
+
+PEOPLE_READERS: Mapping[str, Mapping[str, Reader]] = {
+    "": {
+        **dict.fromkeys(("people", "roles", "admin", "approval"), as_it_is),
+        "mail_trust": text,
+        "ways": listed(one_of(*WAYS), f"ways, some of {', '.join(WAYS)}"),
+    },
+    "people": {
+        "name": text,
+        "login": text,
+        "mail": listed(_address, "addresses, such as ann@example.org"),
+        "chat": listed(_chat, "addresses with their kind, such as xmpp:ann@example.org"),
+        "roles": _NAMES,
+        "web": one_of(*get_args(WebRole)),
+        "away": as_it_is,
+        "zone": zone,
+        "quiet": _hours,
+    },
+    "roles": {"above": _NAMES},
+    "admin": {"people": _NAMES, "roles": _NAMES},
+    "approval": {"action": text, "match": pattern(), "work": text},
+    "away": {"from": _day, "to": _day, "instead": text},
 }
-"""The keys that each table may have."""
-
-
-def _is_hours(text: str) -> bool:
-    """True of hours that end at another time than they begin."""
-    first, _, last = text.partition("-")
-    return _QUIET.fullmatch(text) is not None and first != last
+"""The readers of each table."""
 
 
 def load_people(home: Path | None) -> Directory:
     """The directory of a home, or of one in memory. Raises SettingsError with all the faults of its file."""
-    directory, faults = read_people(home)
-    if directory is None:
-        raise SettingsError("\n".join(map(str, faults)))
-    return directory
+    return required(read_people(home))
 
 
 def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
     """The directory of a home, or all that is wrong with its file."""
-    try:
-        source = read_source(home / PEOPLE_FILE, PEOPLE_FILE) if home is not None else None
-    except FileNotFoundError:
-        source = None
-    except DefinitionError as error:
-        return None, list(error.faults)
-    return (Directory.of_owner(_owner(home)), []) if source is None else parse_people(source)
+    if home is None or not (home / PEOPLE_FILE).exists():
+        return Directory.of_owner(_owner(home)), []
+    return outcome(TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE), _directory)
 
 
-class PeopleNow:
-    """The directory of a home as its file says now, which is read where it has changed."""
+class PeopleNow(CurrentFile[Directory | None]):
+    """The directory of a home as its file says now."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
-        self._version: tuple[int, ...] | None = None
-        self._directory: Directory | None = None
+        super().__init__(home / PEOPLE_FILE, lambda: read_people(home)[0])
 
     def by_chat(self, address: str) -> Person | None:
         """The person who writes from an address at a chat service; None while the file has faults."""
-        version: tuple[int, ...] = ()
-        with suppress(OSError):
-            status = (self._home / PEOPLE_FILE).stat()
-            version = status.st_mtime_ns, status.st_size, status.st_ino
-        if version != self._version:
-            self._directory, self._version = read_people(self._home)[0], version
-        return self._directory.by_chat(address) if self._directory is not None else None
+        directory = self.get()
+        return directory.by_chat(address) if directory is not None else None
 
 
 def parse_people(source: Source) -> tuple[Directory | None, list[Fault]]:
     """The directory that a text of TOML holds, or all that is wrong with it."""
-    try:
-        reading = _Reading(TomlText(source))
-        directory = reading.directory()
-    except DefinitionError as error:
-        return None, list(error.faults)
-    except Exception as error:
-        return None, [unexpected(source.path, error)]
-    return (None, sorted(set(reading.faults))) if reading.faults else (directory, [])
+    return outcome(TomlFile(source), _directory)
 
 
 def place_of_rule(home: Path, position: int) -> tuple[int, int]:
@@ -121,229 +145,93 @@ def _owner(home: Path | None) -> str:
     return login(home.stat().st_uid if home is not None else getuid())
 
 
-class _Values:
-    """The values of one text by their paths; `faults` are those found so far."""
-
-    def __init__(self, text: TomlText) -> None:
-        self._text = text
-        self.faults: list[Fault] = []
-
-    def _at(self, *path: str | int) -> Any:
-        """The value at a path; None where there is none."""
-        found: Any = self._text.table
-        for key in path:
-            if isinstance(found, list) and isinstance(key, int):
-                found = found[key]
-            else:
-                found = found.get(key) if isinstance(found, dict) else None
-        return found
-
-    def _table(self, word: str, *path: str) -> bool:
-        """True if a table stands there; its keys are checked by what `PEOPLE_KEYS` says of the word."""
-        found = self._at(*path)
-        if found is not None and not isinstance(found, dict):
-            self._expected("a table", *path)
-            return False
-        self._check_keys(word, *path)
-        return found is not None
-
-    def _tables(self, word: str) -> Iterator[str]:
-        """The names of the tables within one at the top."""
-        found = self._at(word)
-        if found is not None and not isinstance(found, dict):
-            self._expected(f"tables, such as [{word}.ann]", word)
-            return
-        for name in found or ():
-            if not NAME.fullmatch(name):
-                self._fault(f"expected a name {_NAMED}, found {name!r}", word, name)
-            if self._table(word, word, name):
-                yield name
-
-    def _check_keys(self, word: str, *path: str | int) -> None:
-        """Note a fault for each key that a table cannot have."""
-        for key in self._at(*path) or ():
-            if key not in PEOPLE_KEYS[word]:
-                self._fault(f"unknown key {key!r}{closest(key, PEOPLE_KEYS[word])}", *path, key)
-
-    def _value(self, fits: Callable[[Any], object], wanted: str, *path: str | int) -> Any:
-        """The value at a path that fits; None where there is none, or another, which is noted."""
-        found = self._at(*path)
-        if found is None or fits(found):
-            return found
-        self._expected(wanted, *path)
-        return None
-
-    def _word(self, *path: str | int) -> str:
-        return self._value(lambda value: isinstance(value, str) and value.strip(), "a text", *path) or ""
-
-    def _one_of(self, *path: str | int) -> WebRole:
-        words: tuple[WebRole, ...] = get_args(WebRole)
-        wanted = f"{', '.join(words[:-1])} or {words[-1]}"
-        found: WebRole | None = self._value(lambda value: value in words, wanted, *path)
-        return found or "person"
-
-    def _zone(self, *path: str | int) -> str:
-        value = self._word(*path)
-        try:
-            return zone(value) if value else ""
-        except ValueError as error:
-            self._expected(str(error), *path)
-            return ""
-
-    def _day(self, *path: str | int) -> date | None:
-        fits = lambda value: isinstance(value, date) and not isinstance(value, datetime)  # noqa: E731
-        found = self._value(fits, "a day, such as 2026-12-20", *path)
-        return found if isinstance(found, date) else None
-
-    def _names(self, *path: str | int) -> tuple[str, ...]:
-        return self._list(*path, fits=NAME.fullmatch, wanted=f"names {_NAMED}")
-
-    def _list(self, *path: str | int, fits: Callable[[str], object], wanted: str) -> tuple[str, ...]:
-        """The texts of a list; those that do not fit are noted."""
-        found = self._value(lambda value: isinstance(value, list), f"a list of {wanted}", *path) or []
-        for number, item in enumerate(found):
-            if not isinstance(item, str) or not fits(item):
-                self._fault_of_value(f"expected {wanted}, found {_shown(item)}", *path, number)
-        return tuple(item for item in found if isinstance(item, str))
-
-    # --- faults -----------------------------------------------------------------------------------------
-
-    def _expected(self, wanted: str, *path: str | int) -> None:
-        self._fault_of_value(f"{path[-1]}: expected {wanted}, found {_shown(self._at(*path))}", *path)
-
-    def _fault(self, message: str, *path: str | int) -> None:
-        self.faults.append(self._text.source.fault(message, *self._text.key(*path)))
-
-    def _fault_of_value(self, message: str, *path: str | int) -> None:
-        self.faults.append(self._text.source.fault(message, *self._text.value(*path)))
-
-
-class _Reading(_Values):
-    """The reading of one file into a directory."""
-
-    def directory(self) -> Directory:
-        """The directory that the file describes, as far as it can be understood."""
-        top = self._text.table
-        self._check_keys("")
-        persons = [self._person(name) for name in self._tables("people")]
-        above = {role: self._names("roles", role, "above") for role in self._tables("roles")}
-        self._table("admin", "admin")
-        self._check_persons(persons)
-        self._check_circle({role: list(lower) for role, lower in above.items()}, "roles", "above")
-        trust = self._word("mail_trust") if "mail_trust" in top else ""
-        return Directory(
-            people=tuple(persons),
-            above=above,
-            admin_people=self._known(self._names("admin", "people"), persons, "admin", "people"),
-            admin_roles=self._names("admin", "roles"),
-            approvals=tuple(self._approvals()),
-            mail_trust=trust,
-            ways=self._list("ways", fits=WAYS.__contains__, wanted=f"ways, some of {', '.join(WAYS)}"),
-        )
-
-    def _person(self, name: str) -> Person:
-        path = "people", name
-        return Person(
-            name,
-            full_name=self._word(*path, "name"),
-            login=self._word(*path, "login"),
-            mail=self._list(
-                *path, "mail", fits=_ADDRESS.fullmatch, wanted="addresses, such as ann@example.org"
-            ),
-            chat=self._list(
-                *path,
-                "chat",
-                fits=_is_at_a_chat,
-                wanted="addresses with their kind, such as xmpp:ann@example.org",
-            ),
-            zone=self._zone(*path, "zone"),
-            quiet=self._value(
-                lambda value: isinstance(value, str) and _is_hours(value),
-                'hours, such as "22:00-07:00"',
-                *path,
-                "quiet",
+def _directory(file: TomlFile) -> Directory:
+    """The directory that a file describes; what is wrong is noted there."""
+    top = file.read(PEOPLE_READERS[""])
+    people = [
+        _person(file, name, values)
+        for name, values in file.named("people", PEOPLE_READERS["people"], "ann", _name)
+    ]
+    roles = file.named("roles", PEOPLE_READERS["roles"], "approver", _name)
+    above = {role: values.get("above", ()) for role, values in roles}
+    admin = file.read(PEOPLE_READERS["admin"], "admin")
+    names = top["people"].keys() if isinstance(top.get("people"), dict) else ()
+    _check_people(file, people, names)
+    _check_circle(file, above, "roles", "above")
+    for number, name in enumerate(admin.get("people", ())):
+        if name not in names:
+            file.note(
+                ("admin", "people", number), f"nobody is called {name!r}{closest(name, names)}", of_value=True
             )
-            or "",
-            roles=self._names(*path, "roles"),
-            web=self._one_of(*path, "web"),
-            away=self._away(*path, "away"),
-        )
+    return Directory(
+        people=tuple(people),
+        above=above,
+        admin_people=admin.get("people", ()),
+        admin_roles=admin.get("roles", ()),
+        approvals=tuple(_approvals(file)),
+        mail_trust=top.get("mail_trust", ""),
+        ways=top.get("ways", ()),
+    )
 
-    def _away(self, *path: str) -> Away | None:
-        if not self._table("away", *path):
-            return None
-        first, last = self._day(*path, "from"), self._day(*path, "to")
-        if first is not None and last is not None and last < first:
-            self._fault_of_value(f"expected a day not before {first}, found {last}", *path, "to")
-        return Away(first, last, self._word(*path, "instead"))
 
-    def _approvals(self) -> Iterator[Approval]:
-        rules = self._text.table.get("approval", [])
-        if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-            self._fault("approval: expected tables, each begun by [[approval]]", "approval")
-            return
-        for number in range(len(rules)):
-            path = "approval", number
-            self._check_keys("approval", *path)
-            for key in ("action", "work"):
-                if key not in rules[number]:
-                    example = {"action": "mail.send", "work": "home.approve"}[key]
-                    self._fault(f'approval needs {key}, such as {key} = "{example}"', *path)
-            match = self._word(*path, "match")
-            try:
-                if match:
-                    self._refuse_variables(compile_pattern(match).variables, *path)
-            except PatternError as error:
-                self._fault_of_value(f"no XPath that narval can try: {error.message}", *path, "match")
-            yield Approval(self._word(*path, "action"), self._word(*path, "work"), match)
+def _person(file: TomlFile, name: str, values: dict[str, Any]) -> Person:
+    full_name, is_away = values.pop("name", ""), values.pop("away", None) is not None
+    return Person(name, full_name=full_name, away=_away(file, name) if is_away else None, **values)
 
-    def _refuse_variables(self, variables: Collection[str], *path: str | int) -> None:
-        if variables:
-            told = ", ".join(f"${name}" for name in sorted(variables))
-            self._fault_of_value(f"expected no variable, found {told}", *path, "match")
 
-    # --- checks of the whole ----------------------------------------------------------------------------
+def _away(file: TomlFile, name: str) -> Away:
+    path = "people", name, "away"
+    away = file.read(PEOPLE_READERS["away"], *path)
+    first, last = away.get("from"), away.get("to")
+    if first is not None and last is not None and last < first:
+        file.note((*path, "to"), f"expected a day not before {first}, found {last}", of_value=True)
+    return Away(first, last, away.get("instead", ""))
 
-    def _check_persons(self, persons: list[Person]) -> None:
-        names = [person.name for person in persons]
-        instead: dict[str, list[str]] = {}
-        logins: dict[str, str] = {}
-        addresses: dict[str, str] = {}
-        chats: dict[str, str] = {}
-        for person in persons:
-            path = "people", person.name
-            if person.login:
-                self._once(logins, person.login, person.name, *path, "login")
-            for number, address in enumerate(person.mail):
-                self._once(addresses, address.casefold(), person.name, *path, "mail", number)
-            for number, address in enumerate(person.chat):
-                self._once(chats, chat_key(address), person.name, *path, "chat", number)
-            if person.away is not None and (meanwhile := person.away.instead):
-                if meanwhile not in names:
-                    message = f"nobody is called {meanwhile!r}{closest(meanwhile, names)}"
-                    self._fault_of_value(message, *path, "away", "instead")
-                instead[person.name] = [meanwhile]
-        self._check_circle(instead, "people", "away", "instead")
 
-    def _once(self, known: dict[str, str], value: str, person: str, *path: str | int) -> None:
+def _approvals(file: TomlFile) -> Iterator[Approval]:
+    for number, values in file.each("approval", PEOPLE_READERS["approval"]):
+        for key, example in (("action", "mail.send"), ("work", "home.approve")):
+            if key not in file.table["approval"][number]:
+                file.note(("approval", number), f'approval needs {key}, such as {key} = "{example}"')
+        match = values["match"].text if "match" in values else ""
+        yield Approval(values.get("action", ""), values.get("work", ""), match)
+
+
+# --- checks of the whole ------------------------------------------------------------------------------------
+
+
+def _check_people(file: TomlFile, people: list[Person], names: Collection[str]) -> None:
+    instead: dict[str, tuple[str, ...]] = {}
+    taken: dict[tuple[str, str], str] = {}
+
+    def once(key: str, value: str, person: str, *path: str | int) -> None:
         """Note a fault unless one person alone has a login or an address."""
-        other = known.setdefault(value, person)
+        other = taken.setdefault((key, value), person)
         if other != person:
-            self._fault_of_value(f"{value} is that of {other} already; two people cannot share it", *path)
+            message = f"{value} is that of {other} already; two people cannot share it"
+            file.note(("people", person, key, *path), message, of_value=True)
 
-    def _check_circle(self, after: Mapping[str, list[str]], table: str, *keys: str) -> None:
-        for way in _circles(after):
-            self._fault_of_value(f"goes in a circle: {' → '.join(way)}", table, way[0], *keys)
+    for person in people:
+        if person.login:
+            once("login", person.login, person.name)
+        for number, address in enumerate(person.mail):
+            once("mail", address.casefold(), person.name, number)
+        for number, address in enumerate(person.chat):
+            once("chat", chat_key(address), person.name, number)
+        if person.away is not None and (meanwhile := person.away.instead):
+            if meanwhile not in names:
+                message = f"nobody is called {meanwhile!r}{closest(meanwhile, names)}"
+                file.note(("people", person.name, "away", "instead"), message, of_value=True)
+            instead[person.name] = (meanwhile,)
+    _check_circle(file, instead, "people", "away", "instead")
 
-    def _known(self, names: tuple[str, ...], persons: Iterable[Person], *path: str) -> tuple[str, ...]:
-        known = [person.name for person in persons]
-        for number, name in enumerate(names):
-            if name not in known:
-                self._fault_of_value(f"nobody is called {name!r}{closest(name, known)}", *path, number)
-        return names
+
+def _check_circle(file: TomlFile, after: Mapping[str, Iterable[str]], table: str, *keys: str) -> None:
+    for way in _circles(after):
+        file.note((table, way[0], *keys), f"goes in a circle: {' → '.join(way)}", of_value=True)
 
 
-def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
+def _circles(after: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
     """A shortest way from each name that leads back to itself."""
     for name in after:
         reached, came_from = [name], {name: ""}
@@ -357,13 +245,3 @@ def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
                 if follower not in came_from:
                     came_from[follower] = current
                     reached.append(follower)
-
-
-def _is_at_a_chat(address: str) -> bool:
-    """True of an address at a kind of chat that there is."""
-    return _CHAT.fullmatch(address) is not None and address.partition(":")[0] in CHAT_KINDS
-
-
-def _shown(value: object) -> str:
-    """A value as a message shows it."""
-    return f"{value!r:.80}" if isinstance(value, str) else f"{value!s:.80}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -15,7 +16,7 @@ import msgspec
 from narval.core.agent_name import agent_name
 from narval.core.definitions.action.tool import action_name
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import Fault, SettingsError
+from narval.core.errors import Fault
 from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
 from narval.files.agents.senders import CALLERS, HOOKS, Caller, Webhook, read_callers, read_hooks
@@ -42,19 +43,21 @@ from narval.files.toml import (
     AT_START,
     Reader,
     TomlFile,
+    as_it_is,
     count,
     duration,
     flag,
     one_of,
     or_none,
+    outcome,
     places,
     readers_of,
+    required,
     size,
     text,
     zone,
 )
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, read_link, read_web
-from narval.system.unexpected import unexpected
 
 FILE = "etc/narval.toml"
 
@@ -226,10 +229,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         Raises SettingsError with all the faults of the file.
         """
-        settings, faults = read_settings(home)
-        if settings is None:
-            raise SettingsError("\n".join(map(str, faults)))
-        return settings
+        return required(read_settings(home))
 
     @property
     def usual(self) -> AgentSettings:
@@ -271,22 +271,16 @@ class CurrentSettings:
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
     """The settings of a home, or all that is wrong with them."""
-    return _settings(TomlFile.of(home / FILE, FILE), home)
+    return outcome(TomlFile.of(home / FILE, FILE), partial(_settings, home))
 
 
 def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None, list[Fault]]:
     """The settings that a text of TOML holds, or all that is wrong. Folders are relative to the home."""
-    return _settings(TomlFile(source), home)
+    return outcome(TomlFile(source), partial(_settings, home))
 
 
-def _settings(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
-    try:
-        return _checked(file, home)
-    except Exception as error:
-        return None, [unexpected(FILE, error)]
-
-
-def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
+def _settings(home: Path, file: TomlFile) -> Settings:
+    """The settings of a file; what is wrong is noted there."""
     values = file.read(READERS)
     callers = read_callers(file) if CALLERS in values else {}
     own = file.read(readers_among(CollectionsOf(home), callers), AGENT) if AGENT in values else {}
@@ -304,8 +298,6 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     if cluster.get("address", LOCAL) not in ("", LOCAL) and not cluster.get("certificates"):
         needed = f"cluster_certificates beside it, a folder of {', '.join(CERTIFICATES)}"
         file.note(("cluster",), f"cluster: expected {needed}, found none")
-    if file.faults:
-        return None, sorted(file.faults)
     folders = values.get("xslt_folders", ())
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
     if certificates := cluster.get("certificates"):
@@ -325,7 +317,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         MCP: servers,
         CHATS: chats,
     }
-    return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)}), []
+    return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)})
 
 
 def _mail(file: TomlFile) -> Mapping[str, str]:
@@ -379,6 +371,6 @@ TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, M
 READERS: Mapping[str, Reader] = {
     **readers_of(Settings),
     **{CLUSTER_KEYS[name]: read for name, read in readers_of(ClusterSettings).items()},
-    **dict.fromkeys(TABLES, lambda value: value),
+    **dict.fromkeys(TABLES, as_it_is),
 }
 """The readers of the keys of the file."""

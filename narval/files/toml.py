@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import DefinitionError, Fault
+from narval.core.errors import DefinitionError, Fault, PatternError, SettingsError
 from narval.core.source.secrets import without_secrets
 from narval.core.source.text import Source
 from narval.core.source.toml import Path as Inner
@@ -19,9 +21,15 @@ from narval.core.source.toml import TomlText
 from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
 
-Reader = Callable[[object], Any]
-"""Reads a value; raises ValueError with what was expected, InnerError with where in the value that was."""
+if TYPE_CHECKING:
+    from narval.core.patterns.pattern import Pattern
 
+Reader = Callable[[object], Any]
+"""Reads a value; raises ValueError with what was expected, InnerError with where in the value that was, and
+MisfitsError with several of these.
+"""
+
+Value = TypeVar("Value")
 
 AT_START = "at the next start"
 """Marks a setting that a running daemon does not take over when the file is changed."""
@@ -48,6 +56,14 @@ class InnerError(ValueError):
     def __init__(self, expected: str, *at: str | int) -> None:
         super().__init__(expected)
         self.at: Inner = at
+
+
+class MisfitsError(ValueError):
+    """Several faults within a value."""
+
+    def __init__(self, errors: list[InnerError]) -> None:
+        super().__init__(str(errors[0]))
+        self.errors = errors
 
 
 class TomlFile:
@@ -78,32 +94,30 @@ class TomlFile:
             file.faults += error.faults
             return file
 
-    def read(self, readers: Mapping[str, Reader], *within: str) -> dict[str, Any]:
+    def read(self, readers: Mapping[str, Reader], *within: str | int) -> dict[str, Any]:
         """The values of a table, the outermost unless told; faults of keys and values are noted."""
-        table: Any = self.table
-        for word in within:
-            table = table.get(word, {})
+        table = _within(self.table, within)
         if not isinstance(table, dict):
-            what = f"{'.'.join(within)}: expected a table, [{'.'.join(within)}], found {table!r:.80}"
+            what = f"{_shown(within)}: expected a table, [{_shown(within)}], found {table!r:.80}"
             self.note(within, what, of_value=True)
             return {}
         values: dict[str, Any] = {}
         for key, value in table.items():
-            at, shown = (*within, key), ".".join((*within, key))
+            at = (*within, key)
             if (read := readers.get(key)) is None:
-                self.note(at, f"unknown setting {shown!r}{closest(key, readers)}")
+                self.note(at, f"unknown setting {_shown(at)!r}{closest(key, readers)}")
                 continue
             try:
                 values[key] = read(value)
             except ValueError as error:
-                inner = error.at if isinstance(error, InnerError) else ()
-                found = _within(value, inner)
-                told = without_secrets(f"{found!r}")[:80]
-                self.note((*at, *inner), f"{shown}: expected {error}, found {told}", of_value=True)
+                for each in error.errors if isinstance(error, MisfitsError) else [error]:
+                    inner = each.at if isinstance(each, InnerError) else ()
+                    found = without_secrets(f"{_within(value, inner)!r}")[:80]
+                    self.note((*at, *inner), f"{_shown(at)}: expected {each}, found {found}", of_value=True)
         return values
 
     def named(
-        self, table: str, readers: Mapping[str, Reader], example: str, name_of: Reader = str
+        self, table: str, readers: Mapping[str, Reader], example: str, name_of: Callable[[str], object] = str
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """The names and values of the tables `[TABLE.NAME]` in which nothing is wrong; faults are noted.
 
@@ -122,6 +136,15 @@ class TomlFile:
             if len(self.faults) == before:
                 yield name, values
 
+    def each(self, table: str, readers: Mapping[str, Reader]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The numbers and values of the tables `[[TABLE]]`; faults are noted."""
+        tables = self.table.get(table, [])
+        if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+            self.note((table,), f"{table}: expected tables, each begun by [[{table}]]")
+            return
+        for number in range(len(tables)):
+            yield number, self.read(readers, table, number)
+
     def line(self, *path: str | int) -> int:
         """The line of a key; 1 in a text that cannot be read."""
         return 1 if self._text is None else self._text.key(*path)[0]
@@ -131,6 +154,49 @@ class TomlFile:
         if self._text is not None:
             place = self._text.value(*path) if of_value else self._text.key(*path)
             self.faults.append(self._text.source.fault(message, *place))
+
+
+def outcome(file: TomlFile, make: Callable[[TomlFile], Value]) -> tuple[Value | None, list[Fault]]:
+    """The value that is made of a text, or all that is wrong with that."""
+    try:
+        value = make(file)
+    except Exception as error:
+        return None, [unexpected(file.shown, error)]
+    return (None, sorted(set(file.faults))) if file.faults else (value, [])
+
+
+def required(made: tuple[Value | None, list[Fault]]) -> Value:
+    """The value of an outcome. Raises SettingsError with all that is wrong."""
+    value, faults = made
+    if value is None:
+        raise SettingsError("\n".join(map(str, faults)))
+    return value
+
+
+class CurrentFile(Generic[Value]):
+    """The content of a file as it is now, which `read` gives; it is read again where it has changed."""
+
+    def __init__(self, path: Path, read: Callable[[], Value]) -> None:
+        self._path, self._read = path, read
+        self._version: tuple[int, ...] | None = None
+
+    def get(self) -> Value:
+        """The content."""
+        version: tuple[int, ...] = ()
+        with suppress(OSError):
+            status = self._path.stat()
+            version = status.st_mtime_ns, status.st_size, status.st_ino
+        if version != self._version:
+            self._content, self._version = self._read(), version
+        return self._content
+
+
+def quoted(text: str) -> str:
+    """A text as TOML has it: as JSON does, but without the halves of characters that JSON may have."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# --- readers ------------------------------------------------------------------------------------------------
 
 
 def duration(value: object) -> float:
@@ -166,10 +232,73 @@ def one_of(*words: str) -> Reader:
 
     def read(value: object) -> str:
         if value not in words:
-            raise ValueError(" or ".join(words))
+            raise ValueError(_either(words))
         return str(value)
 
     return read
+
+
+def fitting(fits: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Read a text that fits."""
+
+    def read(value: str) -> str:
+        if not fits(value):
+            raise ValueError(expected)
+        return value
+
+    return read
+
+
+def listed(read: Callable[[str], Any], expected: str, *, or_one: bool = False) -> Reader:
+    """Read a list of texts, each by `read`; with `or_one` of one at least, for which a text may stand."""
+
+    def read_all(value: object) -> tuple[Any, ...]:
+        items = [value] if or_one and not isinstance(value, list) else value
+        if not isinstance(items, list):
+            raise ValueError(f"a list of {expected}")
+        if or_one and not items:
+            raise ValueError(expected)
+        values, misfits = list[Any](), list[InnerError]()
+        for number, item in enumerate(items):
+            try:
+                if not isinstance(item, str):
+                    raise ValueError(expected)
+                values.append(read(item))
+            except ValueError as error:
+                misfits.append(InnerError(str(error), *([number] if items is value else [])))
+        if misfits:
+            raise MisfitsError(misfits)
+        return tuple(dict.fromkeys(values))
+
+    return read_all
+
+
+def some_of(*words: str) -> Reader:
+    """Read some words of those that there are, or one."""
+    return listed(one_of(*words), _either(words), or_one=True)
+
+
+def pattern(*variables: str) -> Reader:
+    """Read a pattern, which may have these variables."""
+
+    def read(value: object) -> Pattern:
+        from narval.core.patterns.pattern import compile_pattern  # here: most files have none
+
+        try:
+            made = compile_pattern(text(value))
+        except PatternError as error:
+            raise ValueError(f"an XPath that narval can try ({error.message})") from None
+        for name in sorted(made.variables.difference(variables)):
+            there = f"there are {', '.join(f'${one}' for one in variables)}" if variables else "none is there"
+            raise ValueError(f"no variable ${name} ({there})")
+        return made
+
+    return read
+
+
+def as_it_is(value: object) -> object:
+    """Read a table that is read apart."""
+    return value
 
 
 def count(most: int | None = None) -> Reader:
@@ -226,6 +355,16 @@ def zone(value: object) -> str:
 
 
 def _within(value: Any, at: Inner) -> Any:
+    """The value at a path; an empty table where there is none."""
     for part in at:
-        value = value[part]
+        value = value.get(part, {}) if isinstance(value, dict) else value[part]
     return value
+
+
+def _shown(path: Inner) -> str:
+    """The path of a key as messages have it."""
+    return ".".join(part for part in path if isinstance(part, str))
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

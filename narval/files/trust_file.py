@@ -6,7 +6,7 @@ A home without the file has no rules: there a language model's answer asks befor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,10 +14,10 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import BY_A_RULE
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.commands import FLOW
-from narval.core.errors import Fault, PatternError, SettingsError
+from narval.core.errors import Fault, SettingsError
 from narval.core.kinds import ASKING, KINDS
 from narval.core.memory.labels import ANY_MODEL, FIXED, SECRET
-from narval.core.patterns.pattern import Pattern, compile_pattern
+from narval.core.patterns.pattern import Pattern
 from narval.core.source.text import Source
 from narval.core.trust.parts import Part
 from narval.core.trust.rules import (
@@ -33,31 +33,61 @@ from narval.core.trust.rules import (
 )
 from narval.files.grants import shipped_definitions
 from narval.files.shipped import unloaded
-from narval.files.toml import TomlFile
+from narval.files.toml import (
+    Reader,
+    TomlFile,
+    as_it_is,
+    fitting,
+    listed,
+    one_of,
+    outcome,
+    pattern,
+    some_of,
+    text,
+)
 from narval.system.regular_file import read_source
-from narval.system.unexpected import unexpected
 from narval.system.whole_file import write_whole
 
 TRUST_FILE = "etc/trust.toml"
 
-TOP_KEYS = ("secret", "known", "rule")
-"""The tables of the file."""
-
 _CALLED = ("action", *(name for name, kind in KINDS.items() if FLOW in kind.preparers))
 """The kinds of definitions that a rule may name as `action`: by their name is judged what they do."""
-
-RULE_KEYS = ("from", "secret", "part", "action", "recipe", "to", "holds", "then", "why")
-"""The keys of a rule."""
 
 MOST_RULES = 1_000
 """The most rules of a home: each label of a call is tried on them."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
-_NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
 _LABEL = re.compile(r"[^\s?*]{1,200}\*?|\*")
-_LABELLED = 'labels such as "mail", "hook:shop", "model:*" or "*"'
 _TARGET = re.compile(r"[^\s*]{1,200}\*?")
+
+
+def _labels(expected: str) -> Reader:
+    """Read labels as a rule names them, without the sign of a secret, which `secret` is for."""
+
+    def is_label(text: str) -> bool:
+        return _LABEL.fullmatch(text) is not None and not text.startswith(SECRET)
+
+    return listed(fitting(is_label, expected), expected, or_one=True)
+
+
 _TARGETED = 'names such as "mail.send" or "mail.*"'
+_TARGETS = listed(fitting(_TARGET.fullmatch, _TARGETED), _TARGETED, or_one=True)
+
+TRUST_READERS: Mapping[str, Reader] = dict.fromkeys(("secret", "known", "rule"), as_it_is)
+"""The readers of the tables of the file."""
+
+RULE_READERS: Mapping[str, Reader] = {
+    "from": _labels('labels such as "mail", "hook:shop", "model:*" or "*"'),
+    "secret": _labels('names of [secret], or "*"'),
+    "part": one_of(*get_args(PartWord)),
+    "action": _TARGETS,
+    "recipe": _TARGETS,
+    "to": pattern(FROM),
+    "holds": some_of(*get_args(Holding)),
+    "then": one_of(*SEVERITY),
+    "why": text,
+}
+"""The readers of a rule; `to` may have the names of [known] as variables, too."""
 
 
 def load_trust(home: Path | None) -> Rules | None:
@@ -72,12 +102,12 @@ def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
     """The rules of a home, None where it has no file of them; and all that is wrong with that file."""
     if home is None or not (home / TRUST_FILE).exists():
         return None, []
-    return _read(TomlFile.of(home / TRUST_FILE, TRUST_FILE))
+    return outcome(TomlFile.of(home / TRUST_FILE, TRUST_FILE), _rules)
 
 
 def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
     """The rules that a text of TOML holds, or None and all that is wrong with it."""
-    return _read(TomlFile(source))
+    return outcome(TomlFile(source), _rules)
 
 
 def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Iterator[Fault]:
@@ -92,8 +122,8 @@ def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Ite
             if not any(fits(name, label) for label in (*labels, ANY_MODEL)):
                 message = f"rule: nothing that comes in here has the label {name!r}{closest(name, labels)}"
                 yield Fault(TRUST_FILE, rule.line, 1, message, warning=True)
-        for word, listed, there in (("action", rule.actions, actions), ("definition", rule.recipes, names)):
-            for name in listed:
+        for word, named, there in (("action", rule.actions, actions), ("definition", rule.recipes, names)):
+            for name in named:
                 is_here = ":" in name or any(fits(name, other) for other in there)
                 if not is_here and not any(fits(name, other) for other in _shipped(word)):
                     message = f"rule: there is no {word} {name!r} here{closest(name, there)}"
@@ -154,159 +184,58 @@ def _overlaps(rule: Rule, other: Rule) -> bool:
     return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)
 
 
-def _read(file: TomlFile) -> tuple[Rules | None, list[Fault]]:
-    try:
-        rules = _Reading(file).rules() if not file.faults else None
-    except Exception as error:
-        return None, [unexpected(file.shown, error)]
-    return (None, sorted(set(file.faults))) if file.faults else (rules, [])
+def _rules(file: TomlFile) -> Rules:
+    """The rules of a file; what is wrong is noted there."""
+    file.read(TRUST_READERS)
+    secrets, lists = _patterns(file, "secret"), _patterns(file, "known")
+    readers = {**RULE_READERS, "to": pattern(FROM, *(f"{KNOWN}{name}" for name in lists))}
+    if isinstance(tables := file.table.get("rule"), list) and len(tables) > MOST_RULES:
+        message = f"expected at most {MOST_RULES:,} rules, found {len(tables):,}"
+        file.note(("rule", MOST_RULES), message)
+        return Rules()
+    rules = tuple(_rule(file, number, values, secrets) for number, values in file.each("rule", readers))
+    return Rules(rules, tuple(secrets.items()), lists)
 
 
-class _Reading:
-    """The reading of one file, which notes the faults."""
-
-    def __init__(self, file: TomlFile) -> None:
-        self._file = file
-
-    def rules(self) -> Rules:
-        """The rules of the file, as far as it can be understood."""
-        for key in self._file.table:
-            if key not in TOP_KEYS:
-                self._file.note((key,), f"unknown key {key!r}{closest(key, TOP_KEYS)}")
-        secrets = self._patterns("secret", "note[@topic='health']")
-        lists = self._patterns("known", "contact/@mail")
-        rules = tuple(self._rule(number, secrets, lists) for number in self._numbers())
-        return Rules(rules, tuple(secrets.items()), lists)
-
-    def _patterns(self, table: str, example: str) -> dict[str, Pattern]:
-        """The patterns of a table, by name."""
-        value = self._file.table.get(table, {})
-        if not isinstance(value, dict):
-            self._expected(f"a table, [{table}], with patterns by name", value, table)
-            return {}
-        patterns: dict[str, Pattern] = {}
-        for name, text in value.items():
-            if not _NAME.fullmatch(name):
-                self._file.note((table, name), f"expected {_NAMED}, found {name!r:.80}")
-            elif (pattern := self._pattern(text, f'a pattern, such as "{example}"', table, name)) is not None:
-                self._refuse_variables(pattern.variables, (), table, name)
-                patterns[name] = pattern
-        return patterns
-
-    def _numbers(self) -> Iterator[int]:
-        value = self._file.table.get("rule", [])
-        if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
-            self._file.note(("rule",), "rule: expected tables, each begun by [[rule]]")
-        elif len(value) > MOST_RULES:
-            self._file.note(
-                ("rule", MOST_RULES), f"expected at most {MOST_RULES:,} rules, found {len(value):,}"
-            )
-        else:
-            yield from range(len(value))
-
-    def _rule(self, number: int, secrets: Mapping[str, Pattern], lists: Mapping[str, Pattern]) -> Rule:
-        path = "rule", number
-        table = self._file.table["rule"][number]
-        for key in table:
-            if key not in RULE_KEYS:
-                self._file.note((*path, key), f"unknown key {key!r}{closest(key, RULE_KEYS)}")
-        origins = self._names(*path, "from", fits=_is_label, expected=_LABELLED)
-        of_secrets = self._names(*path, "secret", fits=_is_label, expected='names of [secret], or "*"')
-        for position, name in enumerate(of_secrets):
-            if not name.endswith(ALL) and name not in secrets:
-                message = f"[secret] has no {name!r}{closest(name, secrets)}"
-                self._file.note((*path, "secret", position), message, of_value=True)
-        if "from" not in table and "secret" not in table:
-            message = 'a rule needs from or secret, the labels that it is about, such as from = "mail"'
-            self._file.note(path, message)
-        if "then" not in table:
-            self._file.note(path, 'a rule needs then, such as then = "ask"')
-        to = self._pattern(table["to"], "a pattern over an input", *path, "to") if "to" in table else None
-        if to is not None:
-            self._refuse_variables(to.variables, (FROM, *(f"{KNOWN}{name}" for name in lists)), *path, "to")
-        return Rule(
-            self._one_of(SEVERITY, "refuse", *path, "then"),
-            origins,
-            of_secrets,
-            self._one_of(get_args(PartWord), "any", *path, "part"),
-            self._names(*path, "action", fits=_TARGET.fullmatch, expected=_TARGETED),
-            self._names(*path, "recipe", fits=_TARGET.fullmatch, expected=_TARGETED),
-            to,
-            self._words(get_args(Holding), *path, "holds"),
-            self._text(*path, "why"),
-            self._file.line(*path),
-        )
-
-    # --- values -----------------------------------------------------------------------------------------
-
-    def _at(self, *path: str | int) -> Any:
-        """The value at a path; None where there is none."""
-        value: Any = self._file.table
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else value[key]
-        return value
-
-    def _names(self, *path: str | int, fits: Callable[[str], object], expected: str) -> tuple[str, ...]:
-        """The texts of a list, or the one that stands in its place; those that do not fit are noted."""
-        value = self._at(*path)
-        if value is None:
-            return ()
-        listed = value if isinstance(value, list) else [value]
-        if not listed:
-            self._expected(expected, value, *path)
-        for position, item in enumerate(listed):
-            if not isinstance(item, str) or not fits(item):
-                at = (*path, position) if isinstance(value, list) else path
-                self._expected(expected, item, *at)
-        return tuple(item for item in listed if isinstance(item, str))
-
-    def _words(self, words: tuple[Any, ...], *path: str | int) -> tuple[Any, ...]:
-        return self._names(*path, fits=words.__contains__, expected=_either(words))
-
-    def _one_of(self, words: tuple[Any, ...], default: Any, *path: str | int) -> Any:
-        value = self._at(*path)
-        if value is None:
-            return default
-        if not isinstance(value, str) or value not in words:
-            self._expected(_either(words), value, *path)
-            return default
-        return value
-
-    def _text(self, *path: str | int) -> str:
-        value = self._at(*path)
-        if value is not None and (not isinstance(value, str) or not value.strip()):
-            self._expected("a text", value, *path)
-        return " ".join(value.split()) if isinstance(value, str) else ""
-
-    def _pattern(self, value: object, expected: str, *path: str | int) -> Pattern | None:
-        if not isinstance(value, str) or not value.strip():
-            self._expected(expected, value, *path)
-            return None
-        try:
-            pattern = compile_pattern(value)
-        except PatternError as error:
-            message = f"no XPath that narval can try: {error.message}"
-            self._file.note(path, message, of_value=True)
-            return None
-        for doubt in pattern.doubts:
-            self._file.note(path, f"{path[-1]}: {doubt.message}", of_value=True)
-        return pattern
-
-    def _refuse_variables(self, used: frozenset[str], may: tuple[str, ...], *path: str | int) -> None:
-        for name in sorted(used.difference(may)):
-            there = f"; there are {', '.join(f'${one}' for one in may)}" if may else "; none is there"
-            self._file.note(path, f"expected no variable ${name}{there}", of_value=True)
-
-    def _expected(self, expected: str, value: object, *path: str | int) -> None:
-        name = next(key for key in reversed(path) if isinstance(key, str))
-        excerpt = f"{value!r:.80}" if isinstance(value, str) else f"{value!s:.80}"
-        self._file.note(path, f"{name}: expected {expected}, found {excerpt}", of_value=True)
+def _patterns(file: TomlFile, table: str) -> dict[str, Pattern]:
+    """The patterns of a table, by name."""
+    named = file.table.get(table)
+    patterns = file.read(dict.fromkeys(named, pattern()) if isinstance(named, dict) else {}, table)
+    for name, made in patterns.items():
+        if not _NAME.fullmatch(name):
+            what = "a name of a to z, digits and -, at most 32, that begins with a letter"
+            file.note((table, name), f"expected {what}, found {name!r:.80}")
+        _note_doubts(file, made, table, name)
+    return patterns
 
 
-def _is_label(text: str) -> bool:
-    """True for a label as a rule names it, without the sign of a secret, which `secret` is for."""
-    return _LABEL.fullmatch(text) is not None and not text.startswith(SECRET)
+def _note_doubts(file: TomlFile, made: Pattern, *path: str | int) -> None:
+    for doubt in made.doubts:
+        file.note(path, f"{path[-1]}: {doubt.message}", of_value=True)
 
 
-def _either(words: tuple[str, ...]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+def _rule(file: TomlFile, number: int, values: Mapping[str, Any], secrets: Mapping[str, Pattern]) -> Rule:
+    path, table = ("rule", number), file.table["rule"][number]
+    of_secrets = values.get("secret", ())
+    for position, name in enumerate(of_secrets):
+        if not name.endswith(ALL) and name not in secrets:
+            message = f"[secret] has no {name!r}{closest(name, secrets)}"
+            file.note((*path, "secret", position), message, of_value=True)
+    if "from" not in table and "secret" not in table:
+        file.note(path, 'a rule needs from or secret, the labels that it is about, such as from = "mail"')
+    if "then" not in table:
+        file.note(path, 'a rule needs then, such as then = "ask"')
+    if "to" in values:
+        _note_doubts(file, values["to"], *path, "to")
+    return Rule(
+        values.get("then", "refuse"),
+        values.get("from", ()),
+        of_secrets,
+        values.get("part", "any"),
+        values.get("action", ()),
+        values.get("recipe", ()),
+        values.get("to"),
+        values.get("holds", ()),
+        " ".join(values.get("why", "").split()),
+        file.line(*path),
+    )

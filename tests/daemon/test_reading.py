@@ -118,7 +118,7 @@ def test_an_unexpected_error_is_a_fault_of_its_file_and_the_others_are_read(
     ("path", "text", "module", "name"),
     [
         ("data/memory.xml", "<memory/>", memory_file, "read_xml"),
-        ("etc/people.toml", "[people.ann]", people_file, "TomlText"),
+        ("etc/people.toml", "[people.ann]", people_file, "_check_people"),
         ("etc/narval.toml", "threads = 3", settings, "read_services"),
         ("etc/schemas/x.rng", "<a/>", schema_trial, "parse_untrusted"),
         ("agents/a/agent.toml", "", agent_settings, "readers_among"),

@@ -10,7 +10,7 @@ import pytest
 
 from narval.core.source.text import Source
 from narval.core.trust.rules import SEVERITY, Holding, PartWord
-from narval.files.trust_file import RULE_KEYS, TOP_KEYS, TRUST_FILE, parse_trust
+from narval.files.trust_file import RULE_READERS, TRUST_FILE, TRUST_READERS, parse_trust
 from tests.surfaces.cli.command_line import well
 
 ROOT = Path(__file__).parents[2]
@@ -30,10 +30,10 @@ def test_each_example_is_rules_without_faults(page: str) -> None:
 def test_the_page_has_every_word() -> None:
     text = (ROOT / PAGES[0]).read_text()
     rows = re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE)
-    assert set(RULE_KEYS) <= set(rows)
+    assert set(RULE_READERS) <= set(rows)
     words = (*get_args(PartWord), *get_args(Holding), *SEVERITY)
     assert [word for word in words if f'`"{word}"`' not in text] == []
-    assert [word for word in TOP_KEYS if f"[{word}]" not in text] == []
+    assert [word for word in TRUST_READERS if f"[{word}]" not in text] == []
 
 
 def test_the_file_that_ships_has_no_faults() -> None:

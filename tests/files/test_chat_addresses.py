@@ -45,7 +45,7 @@ def test_C14a_addresses_are_taken_away() -> None:
         ("[people.ann]", "bob", ANN, r"there is no \[people.bob\] in etc/people.toml; there is 'ann'"),
         ("[people]\nann = { name = 'Ann' }", "ann", ANN, r"ann stands in a line of .*: add there chat = \["),
         (f"[people.ann]\nchat = ['{ANN}']\n[people.ben]", "ben", ANN, "is that of ann already"),
-        ("[people.ann]", "ann", "smoke:ann", "expected addresses with their kind"),
+        ("[people.ann]", "ann", "smoke:ann", "expected an address with its kind"),
     ],
 )
 def test_what_cannot_be_added_is_told(text: str, person: str, address: str, why: str) -> None:

@@ -55,7 +55,7 @@ def test_G39_a_peer_is_a_table_that_says_how_it_is_reached_and_what_it_may() -> 
         name="laptop",
         token_sha256=DIGEST,
         agents=("*",),
-        asks=("read", "write"),
+        asks=("write", "read"),
         requests=100,
         bytes=1024 * 1024,
     )

@@ -18,6 +18,7 @@ from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.services import SERVICE_TABLES
 from narval.files.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
+from narval.files.toml import quoted
 from tests.examples import examples
 from tests.places import ROOT
 
@@ -179,7 +180,7 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("workers = 2.5", "1:11: workers: expected a whole number"),
         ("worker_memory = 512", '1:17: worker_memory: expected a text such as "512M" or "2G"'),
         ("worker_memory = '0M'", "1:17: worker_memory: expected a text such as"),
-        ("log_level='loud'", "1:11: log_level: expected debug or info or warning or error, found 'loud'"),
+        ("log_level='loud'", "1:11: log_level: expected debug, info, warning or error, found 'loud'"),
         ("timezone = 'Mars/Olympus'", "1:12: timezone: expected the name of a time zone"),
         ("timezone = '../../etc/passwd'", "1:12: timezone: expected the name of a time zone"),
         ("store = 'narval.db'", "1:9: store: expected the URL of a database"),
@@ -265,3 +266,9 @@ def test_any_text_is_settings_or_faults(text: str | bytes) -> None:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     settings, faults = parse_settings(Source(FILE, data))
     assert (settings is None) == bool(faults)
+
+
+@given(st.text())
+def test_a_text_that_is_written_is_read_again(text: str) -> None:
+    """JSON may write a character in halves, such as \\ud83d\\ude00, which TOML does not take."""
+    assert tomllib.loads(f"key = {quoted(text)}") == {"key": text}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from narval.files.agents.settings import (
     parse_stored_settings,
 )
 from narval.files.found_files import MODULES, RECIPES, is_ours, names_in
+from narval.files.toml import quoted
 
 
 def folder_names(home: Path) -> list[str]:
@@ -53,7 +53,7 @@ def make_folder(home: Path, name: str, text: str) -> None:
 
 def collections_text(collections: list[str]) -> str:
     """The settings of an agent that follows these collections, and its own definitions."""
-    return f"collections = {json.dumps([*collections, OWN])}\n"
+    return f"collections = [{', '.join(map(quoted, [*collections, OWN]))}]\n"
 
 
 def settings_without_effect(home: Path, stored: Mapping[str, str]) -> list[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -21,11 +22,11 @@ from narval.files.toml import (
     duration,
     flag,
     or_none,
+    outcome,
     readers_of,
     size,
     zone,
 )
-from narval.system.unexpected import unexpected
 
 EVERYBODY = "*"
 """Any agent, or any element, in lists of who may what."""
@@ -139,29 +140,23 @@ def read_agent_file(
 
     `known` are the collections that there are, `callers` the programs that call by HTTP.
     """
-    return _given(TomlFile.of(path, shown), known, callers)
+    return outcome(TomlFile.of(path, shown), partial(_given, known, callers))
 
 
 def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
     """The settings that a text of TOML says, or all that is wrong with it."""
-    return _given(TomlFile(source), known, AnyName())
+    return outcome(TomlFile(source), partial(_given, known, AnyName()))
 
 
 def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
     """The settings of an agent that any daemon of a store may have, or all that is wrong with them: which
     collections there are is found out where the agent is at work.
     """
-    return _given(TomlFile(Source(AGENT_FILE, text.encode())), AnyName(), AnyName())
+    return outcome(TomlFile(Source(AGENT_FILE, text.encode())), partial(_given, AnyName(), AnyName()))
 
 
-def _given(
-    file: TomlFile, known: Container[str], callers: Container[str]
-) -> tuple[Given | None, list[Fault]]:
-    try:
-        given = file.read(readers_among(known, callers))
-    except Exception as error:
-        return None, [unexpected(file.shown, error)]
-    return (None, sorted(file.faults)) if file.faults else (given, [])
+def _given(known: Container[str], callers: Container[str], file: TomlFile) -> Given:
+    return file.read(readers_among(known, callers))
 
 
 def readers_among(known: Container[str], callers: Container[str]) -> Mapping[str, Reader]:

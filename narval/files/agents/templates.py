@@ -14,7 +14,6 @@ A word in braces is a parameter; `number` counts. Values are filled into texts, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,7 +27,7 @@ from narval.core.definitions.suggestions import nearest
 from narval.core.errors import Fault, RequestError
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import is_ours
-from narval.files.toml import Reader, TomlFile, readers_of
+from narval.files.toml import Reader, TomlFile, quoted, readers_of
 
 NUMBER = "number"
 """The parameter that counts."""
@@ -184,22 +183,17 @@ def _texts(value: Any) -> Iterator[str]:
 def _lines(settings: Mapping[str, Any]) -> Iterator[str]:
     """The lines of an agent.toml that says these settings."""
     for key, value in settings.items():
-        yield f"{_quoted(key)} = {_value(value)}\n"
+        yield f"{quoted(key)} = {_value(value)}\n"
 
 
 def _value(value: Any) -> str:
     """A value as TOML."""
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_quoted(key)} = {_value(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{quoted(key)} = {_value(one)}' for key, one in value.items())}}}"
     return str(value)
-
-
-def _quoted(text: str) -> str:
-    """A text as TOML has it: as JSON does, but for what JSON may write as halves of a character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -14,6 +14,7 @@ from narval.core.errors import RequestError
 from narval.core.source.text import Source
 from narval.files.outside.mcp_servers import MCP, NAME
 from narval.files.settings import FILE, parse_settings
+from narval.files.toml import quoted
 from narval.system.whole_file import write_whole
 
 TABLES = ("mcpServers", "servers", "context_servers")
@@ -174,12 +175,12 @@ def _server(written: str, entry: Any) -> AddedServer:
     url = next((entry[key] for key in _URLS if isinstance(entry.get(key), str)), None)
     _check_transport(name, str(entry.get("type", entry.get("transport", ""))), url)
     if url is not None:
-        lines.append(f"url = {_quoted(_whole(name, 'url', url))}")
+        lines.append(f"url = {quoted(_whole(name, 'url', url))}")
         lines += _headers(name, entry.get("headers"), secrets)
     elif isinstance(entry.get("command"), str):
-        lines.append(f"command = [{', '.join(map(_quoted, _words(name, entry)))}]")
+        lines.append(f"command = [{', '.join(map(quoted, _words(name, entry)))}]")
         if isinstance(entry.get("cwd"), str):
-            lines.append(f"folder = {_quoted(_whole(name, 'cwd', entry['cwd']))}")
+            lines.append(f"folder = {quoted(_whole(name, 'cwd', entry['cwd']))}")
         lines += _variables(name, entry.get("env"), secrets)
     else:
         raise RequestError(f"{name}: expected a command or a url, got {', '.join(entry) or 'nothing'}")
@@ -214,7 +215,7 @@ def _check_transport(name: str, kind: str, url: str | None) -> None:
         raise RequestError(
             f"{name}: type: expected http (streamable HTTP), got sse, which the protocol has given up: most "
             'servers have an address for http too, often …/mcp: write that, and "type": "http"; else start a '
-            f'program that speaks both: "command": "npx", "args": ["-y", "mcp-remote", {_quoted(url)}]'
+            f'program that speaks both: "command": "npx", "args": ["-y", "mcp-remote", {quoted(url)}]'
         )
     if kind and url is not None and kind not in _OVER_HTTP:
         raise RequestError(f"{name}: type: expected http beside a url, got {kind:.80}")
@@ -254,7 +255,7 @@ def _variables(name: str, variables: Any, secrets: _Secrets) -> list[str]:
         if not isinstance(value, str | int | float | bool):
             raise RequestError(f"{name}: env: {variable!r:.80}: expected a text")
         text = value if isinstance(value, str) else json.dumps(value)
-        pairs.append(f"{_quoted(variable)} = {_quoted(secrets.named('env', variable, text))}")
+        pairs.append(f"{quoted(variable)} = {quoted(secrets.named('env', variable, text))}")
     return [f"secrets = {{ {', '.join(pairs)} }}"]
 
 
@@ -268,9 +269,9 @@ def _headers(name: str, headers: Any, secrets: _Secrets) -> list[str]:
     for header, value in headers.items():
         scheme, _, token = value.partition(" ")
         if header.lower() == "authorization" and scheme.lower() == "bearer" and token.strip():
-            lines.append(f"secret = {_quoted(secrets.named('headers', 'token', token.strip()))}")
+            lines.append(f"secret = {quoted(secrets.named('headers', 'token', token.strip()))}")
         else:
-            pairs.append(f"{_quoted(header)} = {_quoted(secrets.named('headers', header, value))}")
+            pairs.append(f"{quoted(header)} = {quoted(secrets.named('headers', header, value))}")
     return [*lines, *([f"headers = {{ {', '.join(pairs)} }}"] if pairs else [])]
 
 
@@ -282,8 +283,3 @@ def _texts(name: str, key: str, value: Any) -> list[str]:
 
 def _plain(variable: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", variable.lower())
-
-
-def _quoted(text: str) -> str:
-    """A text of TOML."""
-    return json.dumps(text)

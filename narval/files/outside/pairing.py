@@ -23,7 +23,7 @@ from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.outside.peers import PEERS_FILE, load_peers, parse_peers, peer_name, peer_url
 from narval.files.tokens import new_token, token_digest
-from narval.files.toml import Reader
+from narval.files.toml import Reader, quoted
 from narval.system.whole_file import write_whole
 
 HOLDS = 600
@@ -70,7 +70,7 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
         there = f"{peer.name} is a peer already: `narval link remove {peer.name}` first, or take another name"
         raise OperatorError(there if peer.name in load_peers(home) else f"etc/{secret} is there: remove it")
     token = new_token()
-    lines = [f'url = "{url}"', f'token = "{secret}"', *([f"ca = {_quoted(peer.ca)}"] if peer.ca else [])]
+    lines = [f'url = "{url}"', f'token = "{secret}"', *([f"ca = {quoted(peer.ca)}"] if peer.ca else [])]
     text = _with_table(home, peer.name, [*lines, *_rights(peer.agents)])
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w") as opened:
@@ -155,7 +155,7 @@ def _with_table(home: Path, name: str, lines: Sequence[str]) -> str:
 
 def _rights(agents: Sequence[str]) -> list[str]:
     """The lines that say what a peer may, of which those that allow nothing are comments."""
-    named = ", ".join(map(_quoted, agents))
+    named = ", ".join(map(quoted, agents))
     return [
         f"agents = [{named}]  # of this home, which may write to it and be written to"
         if agents
@@ -191,11 +191,6 @@ def _accepted(home: Path, now: float) -> dict[str, int]:
 
 def _sum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:4]
-
-
-def _quoted(text: str) -> str:
-    """A text of TOML."""
-    return msgspec.json.encode(text).decode()
 
 
 def _check(read: Reader, value: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -18,13 +17,25 @@ from urllib.parse import urlsplit
 import msgspec
 
 from narval.core.agent_name import NAME
-from narval.core.errors import Fault, SettingsError
+from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.files.agents.settings import EVERYBODY
 from narval.files.tokens import read_digest, same_tokens
-from narval.files.toml import InnerError, Reader, TomlFile, count, or_none, readers_of, size_up_to, text
+from narval.files.toml import (
+    CurrentFile,
+    Reader,
+    TomlFile,
+    count,
+    listed,
+    one_of,
+    or_none,
+    outcome,
+    readers_of,
+    required,
+    size_up_to,
+    text,
+)
 from narval.files.web_settings import is_loopback
-from narval.system.unexpected import unexpected
 
 PEERS_FILE = "etc/peers.toml"
 """The file of a home that has its peers."""
@@ -61,22 +72,14 @@ def peer_url(value: object) -> str:
     return value.rstrip("/")
 
 
-def _agents(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError('a list of agents of this home, such as ["shop"], or ["*"] for all')
-    for number, name in enumerate(value):
-        if name != EVERYBODY and not (isinstance(name, str) and NAME.fullmatch(name)):
-            raise InnerError("the name of an agent, or * for all", number)
-    return tuple(dict.fromkeys(value))
+def _agent(name: str) -> str:
+    if name != EVERYBODY and not NAME.fullmatch(name):
+        raise ValueError("the name of an agent, or * for all")
+    return name
 
 
-def _asks(value: object) -> tuple[PeerScope, ...]:
-    if not isinstance(value, list):
-        raise ValueError('a list of what may be asked, such as ["read"]')
-    for number, scope in enumerate(value):
-        if scope not in _SCOPES:
-            raise InnerError(" or ".join(_SCOPES), number)
-    return tuple(scope for scope in _SCOPES if scope in value)
+_AGENTS = listed(_agent, 'agents of this home, such as ["shop"], or ["*"] for all')
+_ASKS = listed(one_of(*_SCOPES), 'what may be asked, such as ["read"]')
 
 
 class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,9 +95,9 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The SHA-256 of the token by which it proves itself here; empty: it cannot ask us."""
     ca: Annotated[str | None, or_none(text)] = None
     """The file of certificates (PEM) against which that of its address is checked; empty: the system's."""
-    agents: Annotated[tuple[str, ...], _agents] = ()
+    agents: Annotated[tuple[str, ...], _AGENTS] = ()
     """The agents of this home that may write to its agents, and be written to by them; `*` is all."""
-    asks: Annotated[tuple[PeerScope, ...], _asks] = ()
+    asks: Annotated[tuple[PeerScope, ...], _ASKS] = ()
     """The rights that it has to ask this home, as `narval --peer` does: read, write."""
     requests: Annotated[int, count(600_000)] = 60_000
     """The requests that are taken from it in a minute."""
@@ -123,53 +126,37 @@ def read_peers(home: Path | None) -> tuple[Peers | None, list[Fault]]:
     """The peers of a home, or all that is wrong with their file; there need be none."""
     if home is None or not (home / PEERS_FILE).exists():
         return NO_PEERS, []
-    return _peers(TomlFile.of(home / PEERS_FILE, PEERS_FILE))
+    return outcome(TomlFile.of(home / PEERS_FILE, PEERS_FILE), _peers)
 
 
 def parse_peers(source: Source) -> tuple[Peers | None, list[Fault]]:
     """The peers that a text of TOML names, or all that is wrong with it."""
-    return _peers(TomlFile(source))
+    return outcome(TomlFile(source), _peers)
 
 
 def load_peers(home: Path | None) -> Peers:
     """The peers of a home, or of one in memory. Raises SettingsError with all the faults of its file."""
-    peers, faults = read_peers(home)
-    if peers is None:
-        raise SettingsError("\n".join(map(str, faults)))
-    return peers
+    return required(read_peers(home))
 
 
-class PeersFile:
-    """The peers of a home as its file says now: it is read again where it changed."""
+class PeersFile(CurrentFile[tuple[Peers | None, list[Fault]]]):
+    """The peers of a home as its file says now."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
-        self._version: tuple[int, ...] | None = None
-        self._read: tuple[Peers | None, list[Fault]] = NO_PEERS, []
+        super().__init__(home / PEERS_FILE, lambda: read_peers(home))
 
     def current(self) -> Peers:
         """The peers. Raises SettingsError with all the faults of the file."""
-        version: tuple[int, ...] = ()
-        with suppress(OSError):
-            status = (self._home / PEERS_FILE).stat()
-            version = status.st_mtime_ns, status.st_size, status.st_ino
-        if version != self._version:
-            self._read, self._version = read_peers(self._home), version
-        peers, faults = self._read
-        if peers is None:
-            raise SettingsError("\n".join(map(str, faults)))
-        return peers
+        return required(self.get())
 
 
-def _peers(file: TomlFile) -> tuple[Peers | None, list[Fault]]:
-    try:
-        peers = {name: peer for name in file.table if (peer := _peer(file, name)) is not None}
-        for name, other in same_tokens({name: peer.token_sha256 for name, peer in peers.items()}):
-            message = f"{name}.token_sha256: expected a token of its own, found that of {other}"
-            file.note((name, "token_sha256"), message, of_value=True)
-    except Exception as error:
-        return None, [unexpected(file.shown, error)]
-    return (None, sorted(set(file.faults))) if file.faults else (MappingProxyType(peers), [])
+def _peers(file: TomlFile) -> Peers:
+    """The peers of a file; what is wrong is noted there."""
+    peers = {name: peer for name in file.table if (peer := _peer(file, name)) is not None}
+    for name, other in same_tokens({name: peer.token_sha256 for name, peer in peers.items()}):
+        message = f"{name}.token_sha256: expected a token of its own, found that of {other}"
+        file.note((name, "token_sha256"), message, of_value=True)
+    return MappingProxyType(peers)
 
 
 def _peer(file: TomlFile, name: str) -> PeerSettings | None:

@@ -36,7 +36,7 @@ from narval.files.outside.sources import (
     FlowLimits,
     FlowSource,
 )
-from narval.files.people_file import PEOPLE_KEYS
+from narval.files.people_file import PEOPLE_READERS
 from narval.files.settings import (
     AGENT,
     FILE,
@@ -143,7 +143,7 @@ def lines() -> Iterator[str]:
     yield "\n## `etc/people.toml`\n\nExplained under [people](people.md#who-is-who).\n"
     yield from table(
         ("table", "keys"),
-        ((code(f"[{name}]") if name else "at the top", codes(keys)) for name, keys in PEOPLE_KEYS.items()),
+        ((code(f"[{name}]") if name else "at the top", codes(keys)) for name, keys in PEOPLE_READERS.items()),
     )
 
 

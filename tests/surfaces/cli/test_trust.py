@@ -47,7 +47,7 @@ def test_F10_rules_are_a_table_with_the_place_of_each(home: Path) -> None:
 
 def test_F10_while_the_file_is_broken_its_faults_are_told(home: Path) -> None:
     broken = RULES.replace('"ask"', '"aks"')
-    fault = "etc/trust.toml:8:8: then: expected allow, ask or refuse, found 'aks'"
+    fault = "etc/trust.toml:8:8: rule.then: expected allow, ask or refuse, found 'aks'"
     with library.open(home) as agent:  # the last good one counts for a daemon
         (home / "etc/trust.toml").write_text(broken)
         agent.ask("reload")

@@ -91,5 +91,5 @@ def test_P81_a_scenario_may_have_people_of_its_own(agent: Any) -> None:
         agent, people + answer + '<expect><work name="purchase.approve" outcome="approve"/></expect>'
     )
     assert played["well"], [played[key] for key in ("expected", "waiting", "stopped") if key in played]
-    with pytest.raises(DefinitionError, match="unknown key 'rolls'; did you mean 'roles'"):
+    with pytest.raises(DefinitionError, match=r"unknown setting 'people\.zoe\.rolls'; did you mean 'roles'"):
         play(agent, "<people>[people.zoe]\nrolls = []</people>")
