@@ -405,6 +405,37 @@ def test_help_and_asking_a_daemon_import_little(home: Path) -> None:
     assert (int(of_help) <= 12, int(of_asking) <= 32, heavy) == (True, True, "[]\n"), done.stderr
 
 
+_ENDING = """
+import atexit, sys, threading
+from narval.__main__ import main
+atexit.register(print, "registered", flush=True)
+{}
+sys.argv = ["narval", "--version"]
+main()
+"""
+_HIDDEN = "del sys.modules['atexit']"
+_THREAD = (
+    "threading.Thread(target=lambda: threading.main_thread().join() or print('thread', flush=True)).start()"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(_HIDDEN, []), ("", ["registered"]), (f"{_HIDDEN}; {_THREAD}", ["thread", "registered"])],
+)
+def test_a_command_ends_at_once_unless_something_is_left_to_do(before: str, after: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ENDING.format(before)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[1:] == after
+
+
+def test_a_command_whose_last_words_cannot_be_written_says_so() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "narval", "--version"], stdout=full, check=False)
+    assert done.returncode != 0
+
+
 @pytest.mark.parametrize(
     "arguments", [["fro\ab"], ["show", "1", "x\ay"], ["runs", "--li\am"], ["runs", "--limit", "\a"]]
 )
