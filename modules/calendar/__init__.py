@@ -21,9 +21,9 @@ from ..feeds.reading import cut, line_of
 from ..files.places import absolute
 from . import writing
 from .dav import Server
-from .occurring import Found, Window, events_of
+from .occurring import Found, Window, events_of, key_of
 from .origins import Files, Origin, is_over
-from .parsing import CalendarError
+from .parsing import CalendarError, Fault
 from .told import Told
 
 USUAL_DAYS, MOST_DAYS, USUAL_PAST = 31, 366, 1
@@ -68,7 +68,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     origin = request.origin(here.home, watched=True)
     files: list[bytes] | None = None
     seen: Window | None = None
-    trouble, faults = "", frozenset[str]()
+    trouble, faults = "", frozenset[Fault]()
     waiting: asyncio.Future[None] | None = None
     try:
         while True:
@@ -81,7 +81,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
                     for batch in await asyncio.to_thread(_batches, reported, events, window):
                         yield batch
                     if fresh := [fault for fault in events.faults if fault not in faults]:
-                        yield [_error("bad-event", fault, request.name) for fault in fresh]
+                        yield [_bad_event(fault, request.name) for fault in fresh]
                     faults = frozenset(events.faults)
                     await asyncio.to_thread(reported.record, events.events)
                     await origin.recorded()
@@ -231,6 +231,15 @@ def _to_the_next_day() -> float:
 def _batches(reported: Told, events: Found, window: Window) -> Iterable[Elements]:
     changes = reported.changes(events.events, window)
     return [changes[start : start + BATCH] for start in range(0, len(changes), BATCH)]
+
+
+def _bad_event(fault: Fault, name: str) -> etree._Element:
+    """The error of an event that cannot be read, with the key that the event has, or would have."""
+    if not fault.uid:
+        return _error("bad-event", fault.text, name)
+    error = _error("bad-event", f"event {fault.uid[:100]}: {fault.text}", name)
+    error.set("key", key_of(name, fault.uid, None))
+    return error
 
 
 def _error(kind: str, message: str, name: str) -> etree._Element:

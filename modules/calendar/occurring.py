@@ -14,7 +14,17 @@ from narval.api import is_web
 
 from ..feeds.reading import cut, line_of
 from ..files.places import clean
-from .parsing import LONG_AGO, Entry, Moment, Property, entries_of, moment_without_zones, unescaped, wall_of
+from .parsing import (
+    LONG_AGO,
+    Entry,
+    Fault,
+    Moment,
+    Property,
+    entries_of,
+    moment_without_zones,
+    unescaped,
+    wall_of,
+)
 from .recurring import Budget, RuleError, walls
 
 MAX_STEPS = 1_000_000
@@ -54,16 +64,16 @@ class Occurrence(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The events of a calendar by key, in the order of time; and what could not be read, in sentences."""
+    """The events of a calendar by key, in the order of time; and what could not be read."""
 
     events: dict[str, etree._Element]
-    faults: list[str]
+    faults: list[Fault]
 
 
 def events_of(files: Iterable[bytes], name: str, window: Window) -> Found:
     """The `event` elements of a calendar that is in these files. Raises CalendarError."""
     budget, entries = Budget(MAX_STEPS), list[Entry]()
-    faults: list[str] = []
+    faults: list[Fault] = []
     for data in files:
         more, wrong = entries_of(data, budget)
         entries += more
@@ -73,14 +83,14 @@ def events_of(files: Iterable[bytes], name: str, window: Window) -> Found:
         try:
             found = list(islice(_of_one(of_one, window, budget.part()), MAX_OF_ONE + 1))
         except (RuleError, OverflowError) as error:
-            faults.append(f"event {of_one[0].uid[:100]}: {error}")
+            faults.append(Fault(str(error), of_one[0].uid))
             continue
         if len(found) > MAX_OF_ONE:
-            faults.append(f"event {of_one[0].uid[:100]}: occurs more than {MAX_OF_ONE} times in the window")
+            faults.append(Fault(f"occurs more than {MAX_OF_ONE} times in the window", of_one[0].uid))
         occurrences += found[:MAX_OF_ONE]
     occurrences.sort(key=lambda occurrence: (_instant(occurrence.start, window.zone), occurrence.entry.uid))
     if len(occurrences) > MAX_EVENTS:
-        faults.append(f"expected at most {MAX_EVENTS:,} events in the window, found {len(occurrences):,}")
+        faults.append(Fault(f"expected at most {MAX_EVENTS:,} events, found {len(occurrences):,}"))
     elements = (element_of(found, name, window.zone) for found in occurrences[:MAX_EVENTS])
     return Found({str(element.get("key")): element for element in elements}, faults[:MAX_FAULTS])
 

@@ -40,6 +40,13 @@ class CalendarError(Exception):
         super().__init__(message)
 
 
+class Fault(NamedTuple):
+    """What is wrong with an event, in a sentence; `uid` is "" where it is none of one event."""
+
+    text: str
+    uid: str = ""
+
+
 class EntryError(ValueError):
     """An event cannot be read."""
 
@@ -95,13 +102,13 @@ READ = frozenset((
 PLAIN = re.compile("([^:;]{0,40})(.?)(.*)", re.DOTALL)
 
 
-def entries_of(data: bytes, budget: Budget) -> tuple[list[Entry], list[str]]:
+def entries_of(data: bytes, budget: Budget) -> tuple[list[Entry], list[Fault]]:
     """The events of a file, and what is wrong with those that cannot be read. Raises CalendarError."""
     calendars = [found for found in _components(data) if found.name == "VCALENDAR"]
     if not calendars:
         raise CalendarError("bad-calendar", "expected a VCALENDAR, found none: is it an .ics file?")
     found: list[Entry] = []
-    faults: list[str] = []
+    faults: list[Fault] = []
     for calendar in calendars:
         zones = Zones([part for part in calendar.parts if part.name == "VTIMEZONE"], budget.part())
         for part in calendar.parts:
@@ -109,8 +116,8 @@ def entries_of(data: bytes, budget: Budget) -> tuple[list[Entry], list[str]]:
                 try:
                     found.append(_entry(part, zones))
                 except (ValueError, OverflowError) as error:
-                    faults.append(f"event {part.text('UID')[:100] or '?'}: {error}")
-        faults += zones.faults
+                    faults.append(Fault(str(error), part.text("UID")))
+        faults += map(Fault, zones.faults)
     return found, faults
 
 

@@ -18,6 +18,7 @@ from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.telling.words import counted
 from narval.core.engines.registry import import_engines
 from narval.core.errors import DefinitionError, Fault, NarvalError
 from narval.core.source.text import Source
@@ -298,7 +299,8 @@ class GrantAnswers:
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
     """Have the log say what a daemon starts on, with so many runs under way, and what it has read."""
-    log.info("started on %s, with %d runs under way", home.path if home is not None else "memory", runs)
+    place = home.path if home is not None else "memory"
+    log.info("started on %s, with %s under way", place, counted(runs, "run"))
     _log(logging.INFO, "%s", differences([], files.followers.snapshot.libraries))
     _log(logging.INFO, "did not load: %s", files.faults)
 

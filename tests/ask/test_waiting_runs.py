@@ -56,6 +56,20 @@ def test_runs_are_listed_and_counted_by_what_they_wait_for(agent: Agent) -> None
     assert waiting_for(agent, "element", state="done") == []
 
 
+def test_a_date_that_an_element_holds_is_waited_for_and_not_the_element(agent: Agent) -> None:
+    agent.load("""<recipe group="t" name="soon" start_step="a" end_step="c">
+      <step id="a" type="action" target="basic.nothing"/>
+      <step id="b" type="action" target="basic.nothing"/>
+      <step id="c" type="action" target="basic.nothing"/>
+      <transition id="s"><in idref="a"/><out idref="b"/>
+        <condition as="m" use="yes"><match>meeting</match></condition></transition>
+      <transition id="t"><in idref="b"/><out idref="c"/><time at="$m/@start" before="15m"/></transition>
+    </recipe>""")
+    run = agent.start("t.soon", "<meeting start='2026-03-02T10:00'/>")
+    agent.until_idle()
+    assert (agent.run(run)["waits_for"], waiting_for(agent, "moment")) == ("moment", ["t.soon"])
+
+
 def test_what_goes_on_waits_for_another_thing_and_what_ends_for_none(agent: Agent) -> None:
     person, element = agent.start("t.person"), agent.start("t.element")
     agent.until_idle()

@@ -188,7 +188,7 @@ def test_one_event_that_cannot_be_read_costs_itself_and_is_told_once(home: Path,
     path.write_bytes(ics(BOAT, bad))
     watching(agent)
     (error,) = agent.memory("error")
-    assert error.attributes["type"] == "bad-event"
+    assert (error.attributes["type"], error.attributes["key"]) == ("bad-event", "home bad")
     assert "event bad: expected FREQ to be one of" in error.text
     agent.wait(agent.start("try.hear"))
     saved(agent, path, ics(BOAT, bad, HEARD))

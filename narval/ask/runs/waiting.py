@@ -35,8 +35,8 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
     works = kinds - _ANSWERED_BY_RUNS
     if works and not all(_is_source(agent, run, call) for call in run.calls.values() if call.kind in works):
         return NOTHING
-    if run.watches or works:
-        return ELEMENT
+    if works or any(watch.conditions for watch in run.watches.values()):
+        return ELEMENT  # a watch without conditions is of the element that a date was worked out from
     if run.wakes:
         return MOMENT
     return CALL if kinds else ACT

@@ -86,7 +86,7 @@ def _lines(row: Row) -> Iterator[str]:
     if row["foreign"]:
         yield "  it came from a collection, not from the owner of this home"
     if row["at"]:
-        changed = "; it is not what was looked at then" if row["changed"] else ""
+        changed = "; its definition has changed since" if row["changed"] else ""
         did = "rejected" if row["standing"] == "rejected" else "granted"
         yield f"  {did} by {clean(row['by'])} at {row['at']}{changed}"
     yield "needs outside the home:"

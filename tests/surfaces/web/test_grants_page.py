@@ -34,6 +34,9 @@ def test_an_operator_grants_what_a_definition_needs_and_takes_it_back(pages: Pag
     assert pages.does(f"{page}/grant") == page
     pages.shows(page, "granted by", "Take back")
     assert pages.ask("grants", name="post.carry")["definitions"][0]["standing"] == "granted"
+    (pages.home.path / "recipes" / "carry.xml").write_text(SENDS.replace("--now", "--later"))
+    pages.ask("reload")
+    pages.shows(page, "granted by", "; its definition has changed since")
     assert pages.does(f"{page}/revoke") == page
     pages.shows(page, "It starts nothing", "Grant this")
 
