@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from narval.store.store import AgentStore
+
 LINK = "link"
 """The scope of results that has how far each sender of the peer has come, by its id; and, as `MET`, what the
 peer was as the link began last.
@@ -32,6 +34,9 @@ answered, each with its kind and its receiver there.
 
 INCARNATION = "incarnation"
 """The fact that has the incarnation of the store once a backup was put back; before, the row's id is it."""
+
+ANSWERED = b""
+"""The data, in place of these, of a message that is answered, or whose time is over, and that waits."""
 
 encode_numbers = msgspec.msgpack.Encoder().encode
 decode_numbers = msgspec.msgpack.Decoder(dict[str, int]).decode
@@ -65,3 +70,8 @@ def renew_links(target: Any, mark: str) -> None:
         execute(_RESULT, agent, RESTORED, later, time.time(), encode_numbers(dict(sent)))
         execute(_NO_FACT, agent, INCARNATION)
         execute(_FACT, agent, INCARNATION, later)
+
+
+def answered(store: AgentStore) -> frozenset[str]:
+    """The ids of the messages to a peer that are answered, or whose time is over, and that wait."""
+    return frozenset(row.key for row in store.results(SENT) if row.data == ANSWERED)

@@ -24,6 +24,7 @@ from narval.daemon.messages.envelope import unseal
 from narval.daemon.messages.remote_calls import CALL
 from narval.daemon.rounds import Alarm, Rounds
 from narval.store.batch import ACTIVE, PASSIVE, STORE, SUSPENDED, AgentRow, MessageRow, TakenRow, new_agent
+from narval.store.links import answered
 from narval.store.store import Store
 
 if TYPE_CHECKING:  # a store of one daemon has none
@@ -267,12 +268,13 @@ class Agents:
         await self.supervisor.settled(name)
         mail, asked = self.own.mail, list(self._asked_of(row))
         left = self._store.letters.messages(row.agent)
+        ended = frozenset[str]() if peer is None else answered(self._store.of(row.agent))
         why = "it was removed" if peer is None else f"the link with {peer_of(name)} was removed"
 
         def leave(turn: Turn) -> None:
             turn.transaction.batch.removed_agents.append(row.agent)
             mail.calls.notify_of_gone(turn, name=name, asked=asked)
-            mail.bury(turn, left, name, Refusal("removed", why))
+            mail.bury(turn, [one for one in left if one.id not in ended], name, Refusal("removed", why))
             if self._store.leases is not None:  # what comes later is a stray of its sender
                 turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)
 
@@ -299,6 +301,8 @@ class Agents:
                 self.own.post(Request(partial(self._bury_overdue, row), self._buried))
             else:
                 self.supervisor.need(name)
+                if stands_for_peer(name) and (host := self.supervisor.host(name)) is not None:
+                    host.mail.mailbox.try_again()
 
     def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
         """Take what is overdue for an agent that takes nothing itself, as far as its order allows."""

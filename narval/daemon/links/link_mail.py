@@ -28,6 +28,7 @@ from narval.daemon.links.passing_on import PassingOn
 from narval.daemon.links.protocol import LinkFaultError, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.agent_mail import AgentMail
+from narval.daemon.messages.contract import OVERDUE
 from narval.daemon.messages.envelope import Envelope, unseal
 from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.outbox import Outbox
@@ -74,7 +75,8 @@ class LinkMail(AgentMail):
         home: str,
     ) -> None:
         super().__init__(agent, identity, office, post, settings)
-        self.mailbox = LinkMailbox(agent.store, identity, self.outbox, office, post, agents, home)
+        sent = SentMessages(agent.store, lambda turn, rows: self.bury(turn, rows, identity.name, OVERDUE))
+        self.mailbox = LinkMailbox(agent.store, identity, self.outbox, office, post, agents, home, sent)
 
 
 class OnceRecorded(NamedTuple):
@@ -99,6 +101,7 @@ class LinkMailbox(Mailbox):
         post: Callable[[Delivery | Request], None],
         agents: Callable[[], Iterable[AgentRow]],
         home: str,
+        sent: SentMessages,
     ) -> None:
         super().__init__(row.agent, office, post, lambda turn, message: False)
         self.peer, self._store, self._row, self._agents = peer_of(row.name), store, row, agents
@@ -109,8 +112,8 @@ class LinkMailbox(Mailbox):
         """The reason why the peer could not be asked last; "" once it is heard of."""
         self.heard_at: float | None = None
         """The moment at which the peer was last heard of in this activation."""
-        self._sent = SentMessages(store)
-        self._passing_on = PassingOn(self.peer, row, home, outbox, office, self._sent, self._has_room)
+        self._sent = sent
+        self._passing_on = PassingOn(self.peer, row, home, outbox, office, sent, self._has_room)
         self._names: dict[str, str] = {}
         """The names of the senders there, by id."""
         self._numbers: dict[str, int] = {}
@@ -128,6 +131,12 @@ class LinkMailbox(Mailbox):
         self._sent.restore()
         for waiting in self._office.begin(self):
             self.put(waiting)
+        if self._sent:
+            self.try_again()
+
+    def try_again(self) -> None:
+        """End the messages whose time is over."""
+        self._post(Request(self._sent.end_overdue))
 
     def _restored(self) -> LinkState:
         """The state of the link as the store has it."""

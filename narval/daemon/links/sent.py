@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 
 from narval.agent.turn import Turn
 from narval.daemon.messages.remote_calls import CANCEL
 from narval.store.batch import MessageRow, ResultRow
-from narval.store.links import SENT
+from narval.store.links import ANSWERED, SENT
 from narval.store.store import AgentStore
 
 MOST_TAKEN = 5_000
@@ -16,25 +16,41 @@ MOST_TAKEN = 5_000
 agent there, and few more answers are on their way.
 """
 
+MOST_IN_ALL = 100_000
+"""The messages that the peer may answer, of all kinds and for all agents there."""
+
+Bury = Callable[[Turn, list[MessageRow]], None]
+"""Tells the senders of messages that their time is over."""
+
 
 class SentMessages:
     """The messages to a peer. That one is there says its link; what becomes of it there, that it cannot be
     taken or what a call gives, an answer under its id, which counts once.
+
+    A message whose time is over before the peer has said that it has it ends here, and counts as answered. It
+    goes to the peer all the same, for the numbers have no gap, and is refused there.
     """
 
-    def __init__(self, store: AgentStore) -> None:
-        self._store = store
+    def __init__(self, store: AgentStore, bury: Bury) -> None:
+        self._store, self._bury = store, bury
         self._waiting: dict[str, deque[tuple[MessageRow, str]]] = {}
         """The messages that the peer has not taken, each with its receiver there, by the id of the sender."""
-        self._taken: dict[str, dict[str, None]] = {}
-        """The ids of the latest that it has, in order, by kind and receiver there."""
+        self._unanswered: set[str] = set()
+        """The ids of those that wait and that it may answer, for it may have them without having said so."""
         self._answered: set[str] = set()
-        """The ids of those that wait which it has answered, before it said that it has them."""
+        """The ids of those that are answered, and wait."""
+        self._taken: OrderedDict[str, str] = OrderedDict()
+        """The ids of the latest that it has, in order, each with its kind and receiver there."""
+        self._by_receiver: dict[str, OrderedDict[str, None]] = {}
+        """The same, in order, by kind and receiver there."""
 
     def restore(self) -> None:
         """Know the latest that were taken, as the store has them. Raises StoreError."""
         for row in reversed(self._store.results(SENT)):
-            self._taken.setdefault(row.data.decode(), {})[row.key] = None
+            if row.data == ANSWERED:
+                self._answered.add(row.key)
+            else:
+                self._add(row.key, row.data.decode())
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -42,41 +58,62 @@ class SentMessages:
     def put(self, sender_id: str, row: MessageRow, to: str) -> None:
         """Have a message to an agent of the peer wait."""
         self._waiting.setdefault(sender_id, deque()).append((row, to))
+        is_own = row.kind != CANCEL and row.id.startswith(f"{sender_id}.")  # else it is about another one
+        if is_own and row.id not in self._answered:
+            self._unanswered.add(row.id)
 
     def taken(self, turn: Turn, sender_id: str, number: int) -> Iterator[MessageRow]:
         """The messages of a sender up to a number, which the peer has taken."""
         waiting = self._waiting.get(sender_id)
         while waiting and waiting[0][0].number <= number:
             row, to = waiting.popleft()
-            if row.id in self._answered:
-                self._answered.discard(row.id)
-            elif row.kind != CANCEL and row.id.startswith(f"{sender_id}."):  # else it is about another one
+            if row.id in self._unanswered:
+                self._unanswered.discard(row.id)
                 self._remember(turn, row.id, f"{row.kind} {to}")
+            elif row.kind != CANCEL and row.id in self._answered:
+                self._answered.discard(row.id)
+                turn.transaction.batch.dropped_results.append((SENT, row.id))
             yield row
         if waiting is not None and not waiting:
             del self._waiting[sender_id]
 
     def may_be_answered(self, id: str) -> bool:
         """True of the id of a message that was sent there, and is not answered."""
-        if id in self._answered:
-            return False
-        waiting = self._waiting.get(id.partition(".")[0], ())
-        return any(id in ids for ids in self._taken.values()) or any(row.id == id for row, _ in waiting)
+        return id in self._taken or id in self._unanswered
 
     def answered(self, turn: Turn, id: str) -> None:
         """Note that a message is answered."""
-        for ids in self._taken.values():
-            if id in ids:
-                del ids[id]
-                turn.transaction.batch.dropped_results.append((SENT, id))
-                return
-        self._answered.add(id)
+        if id in self._taken:
+            self._drop(turn, id)
+        else:
+            self._unanswered.discard(id)
+            self._answered.add(id)
+            turn.transaction.batch.results.append(ResultRow(SENT, id, turn.at, ANSWERED))
+
+    def end_overdue(self, turn: Turn) -> None:
+        """End the messages whose time is over."""
+        waiting = [row for rows in self._waiting.values() for row, _ in rows if row.id in self._unanswered]
+        overdue = [row for row in waiting if row.until is not None and row.until <= turn.at]
+        for row in overdue:
+            self.answered(turn, row.id)
+        self._bury(turn, overdue)
 
     def _remember(self, turn: Turn, id: str, what: str) -> None:
-        ids = self._taken.setdefault(what, {})
-        ids[id] = None
+        self._add(id, what)
         turn.transaction.batch.results.append(ResultRow(SENT, id, turn.at, what.encode()))
-        if len(ids) > MOST_TAKEN:
-            oldest = next(iter(ids))
-            del ids[oldest]
-            turn.transaction.batch.dropped_results.append((SENT, oldest))
+        if len(self._by_receiver[what]) > MOST_TAKEN:
+            self._drop(turn, next(iter(self._by_receiver[what])))
+        elif len(self._taken) > MOST_IN_ALL:
+            self._drop(turn, next(iter(self._taken)))
+
+    def _add(self, id: str, what: str) -> None:
+        self._taken[id] = what
+        self._by_receiver.setdefault(what, OrderedDict())[id] = None
+
+    def _drop(self, turn: Turn, id: str) -> None:
+        what = self._taken.pop(id)
+        ids = self._by_receiver[what]
+        del ids[id]
+        if not ids:
+            del self._by_receiver[what]
+        turn.transaction.batch.dropped_results.append((SENT, id))

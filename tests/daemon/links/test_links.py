@@ -224,6 +224,41 @@ async def test_G40_that_nobody_takes_a_message_is_believed_after_a_restart_too(h
 
 
 @in_a_loop
+async def test_G32_a_message_to_a_peer_that_is_away_ends_at_its_time(homes: TwoHomes) -> None:
+    await homes.open("home")
+    await homes.send("home", "shop@office", "<order n='1'/>", keep=60.0)
+    await homes.send("home", "shop@office", "<order n='2'/>")
+    homes.scenes["home"].clock.advance(61.0)
+    for _ in range(2):
+        [error] = await homes.memory("home", "error[@type='undelivered']")
+        assert "it waited for longer than it was to be kept" in error["xml"]
+        [letter] = await homes.ask("home", "letters", dead=True)
+        assert letter["to"] == "shop@office"
+        await homes.close("home")
+        await homes.open("home")
+    homes.scenes["office"].clock.advance(61.0)
+    await homes.open("office")
+    await homes.exchange()
+    [order] = await homes.memory("office", "order", "shop")
+    assert 'n="2"' in order["xml"]
+    assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
+    assert await homes.ask("home", "letters") == []
+    await homes.close()
+
+
+@in_a_loop
+async def test_G32_a_message_that_has_ended_is_not_told_of_again_as_the_link_ends(homes: TwoHomes) -> None:
+    await homes.open("home")
+    await homes.send("home", "shop@office", "<order/>", keep=60.0)
+    homes.scenes["home"].clock.advance(61.0)
+    assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
+    homes.write("home", "etc/peers.toml", "")
+    await homes.daemons["home"].files.reload()
+    assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
+    await homes.close()
+
+
+@in_a_loop
 async def test_G35_a_call_ends_with_the_agent_of_the_peer_that_is_removed(homes: TwoHomes) -> None:
     await homes.open()
     run = (await homes.ask("home", "start", name="m.hangs"))["eid"]
