@@ -54,6 +54,13 @@ def test_P81_people_answer_as_the_scenario_says(agent: Any) -> None:
     assert agent.ask("runs", kind="work") == []
 
 
+def test_P81_of_two_answers_to_an_item_the_second_is_told_as_too_late(agent: Any) -> None:
+    answer = '<answer work="purchase.approve" by="ann" outcome="{}" after="2h"/>'
+    played = play(agent, answer.format("approve") + answer.format("reject"))
+    said = [(one["outcome"], one["refused"]) for one in played["happened"] if one["what"] == "acted"]
+    assert said == [("approve", None), ("reject", "over: it was over by then")]
+
+
 def test_P81_without_an_answer_time_goes_on(agent: Any) -> None:
     played = play(agent, '<expect><work name="purchase.approve" state="expired"/></expect>', until="6d")
     assert played["well"], [played[key] for key in ("expected", "waiting", "stopped") if key in played]
