@@ -13,15 +13,13 @@ import narval
 from narval import Needs
 from narval.ask.operations import invoke
 from narval.calls.confining import services_for
-from narval.core.errors import Fault, NarvalError, RequestError
+from narval.core.errors import NarvalError, RequestError
 from narval.files import grants
-from narval.files.agents.collections import parse_file
 from narval.files.making.new_home import create_home
 from narval.files.outside.services import LanguageModel, WebService
 from narval.files.proposals.altering import altering
-from narval.files.shipped import shipped, shipped_modules
+from narval.files.shipped import shipped
 from narval.surfaces.python.agent import Agent
-from narval.system.regular_file import read_file
 from tests.ask.letters import PEOPLE, SETTINGS, Post
 
 MEMORY = """<memory>
@@ -583,20 +581,3 @@ def test_all_of_a_new_home_begins_and_what_ships_is_not_read_for_that(
         rows = agent.ask("grants")["definitions"]
         assert {row["standing"] for row in rows} == {"ships", "inside"}
         assert any(need["outside"] for row in rows for need in row["needs"])
-
-
-def test_each_name_that_ships_ships_once() -> None:
-    """So a file that is as it ships has what ships under its names."""
-    folders = [shipped() / "recipes", *(shipped() / "agents").glob("*/recipes")]
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    of_files = [
-        (one.kind, one.full_name)
-        for path in files
-        if not isinstance(source := read_file(path, path.name), Fault)
-        for one in parse_file(source).definitions
-    ]
-    assert len(of_files) == len({*of_files}) == len(grants.shipped_definitions())
-    modules = shipped_modules().load(shipped_modules().names).modules.values()
-    of_modules = {(one.kind, one.full_name) for module in modules for one in module.found}
-    assert of_modules
-    assert of_modules.isdisjoint(of_files)

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.core.errors import DefinitionError
+from narval.core.errors import DefinitionError, Fault
+from narval.files.agents.collections import parse_file
+from narval.files.grants import shipped_definitions
 from narval.files.loaded import Loaded
 from narval.files.reading import load
-from narval.files.shipped import shipped_modules
+from narval.files.shipped import shipped, shipped_modules
+from narval.system.regular_file import read_file
 from tests.files.rereading import Loader
 
 ACTION = "from narval import action\n"
@@ -265,3 +268,20 @@ def test_N31_a_new_version_of_narval_is_a_change_of_its_modules_like_any_other(
     with narval.open(home) as agent:
         (fault,) = agent.ask("definitions")["faults"][:1]
         assert (fault["path"], fault["line"]) == ("<narval>/modules/talk/words.py", 1)
+
+
+def test_each_name_that_ships_ships_once() -> None:
+    """So a file that is as it ships has what ships under its names."""
+    folders = [shipped() / "recipes", *(shipped() / "agents").glob("*/recipes")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    of_files = [
+        (one.kind, one.full_name)
+        for path in files
+        if not isinstance(source := read_file(path, path.name), Fault)
+        for one in parse_file(source).definitions
+    ]
+    assert len(of_files) == len({*of_files}) == len(shipped_definitions())
+    modules = shipped_modules().load(shipped_modules().names).modules.values()
+    of_modules = {(one.kind, one.full_name) for module in modules for one in module.found}
+    assert of_modules
+    assert of_modules.isdisjoint(of_files)
