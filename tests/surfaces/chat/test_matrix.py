@@ -164,6 +164,22 @@ def test_invitations_of_known_people_alone_are_followed(either: Homeserver, tmp_
     run(listen())
 
 
+def test_strangers_that_count_invite_to_so_many_rooms_and_people_to_any(
+    server: MatrixServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "MOST_ROOMS", 2)
+    rooms = [server.room(EVE, invited=(NARVAL,)) for _ in range(4)]
+
+    async def listen() -> None:
+        async with listening(opened(server, home=home_of(tmp_path, ANN), strangers=True)) as heard:
+            of_ann = server.room(ANN, invited=(NARVAL,))
+            await until(lambda: server.membership(of_ann, NARVAL) == "join")
+            assert heard.texts == []
+        assert [server.membership(room, NARVAL) for room in rooms] == ["join", "join", "invite", "invite"]
+
+    run(listen())
+
+
 def test_invitations_of_strangers_are_bounded_and_people_are_read_once(
     server: MatrixServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,8 @@ MOST_INVITATIONS = 1_000
 """The invitations of unknown people that are remembered, the last ones: each is followed once its sender is
 known.
 """
+MOST_ROOMS = 1_000
+"""The rooms in which an account is, from which on it follows no invitations of strangers."""
 BUTTONS = "narval.buttons"
 """The field of our messages that has the data of their buttons."""
 _NOTHING = {"not_types": ["*"]}
@@ -250,20 +252,23 @@ class Rooms:
         if answer.get("rooms", {}).get("invite"):
             await self.enter_those_of_the_settings()
         for room, person in list(self._invitations.items()):
-            if self._is_known(person):
+            is_known = self._people.by_chat(f"matrix:{person}") is not None
+            if is_known or self._session.settings.strangers:
                 del self._invitations[room]
                 try:
+                    if not is_known and await self._is_in_many():
+                        logger.info("%s", f"an invitation of {person} is left: too many rooms already")
+                        continue
                     await self._session.ask("POST", f"rooms/{quote(room, safe='')}/join", {})
                 except (ChatError, OSError) as error:
                     logger.info("%s", f"an invitation of {person} cannot be followed: {error}")
         for room in list(self._invitations)[:-MOST_INVITATIONS]:
             del self._invitations[room]
 
-    def _is_known(self, person: str) -> bool:
-        """True for a person of the directory, and for anybody where the messages of strangers count."""
-        if self._session.settings.strangers:
-            return True
-        return self._people.by_chat(f"matrix:{person}") is not None
+    async def _is_in_many(self) -> bool:
+        """True if the account is in so many rooms that strangers may invite it to no more."""
+        joined = await self._session.ask("GET", "joined_rooms")
+        return len(joined.get("joined_rooms", ())) >= MOST_ROOMS
 
     def name_of(self, room: str) -> str:
         """The name of a room in the settings; "" if it is none of these."""
