@@ -234,11 +234,12 @@ def _batches(reported: Told, events: Found, window: Window) -> Iterable[Elements
 
 
 def _bad_event(fault: Fault, name: str) -> etree._Element:
-    """The error of an event that cannot be read, with the key that the event has, or would have."""
-    if not fault.uid:
-        return _error("bad-event", fault.text, name)
-    error = _error("bad-event", f"event {fault.uid[:100]}: {fault.text}", name)
-    error.set("key", key_of(name, fault.uid, None))
+    """The error of an event that cannot be read, with the key that the event has or would have: without one
+    it would say that the calendar cannot be read.
+    """
+    event = f"event {fault.uid[:100]}: " if fault.uid else ""
+    error = _error("bad-event", f"{event}{fault.text}", name)
+    error.set("key", key_of(name, fault.uid, None).strip())
     return error
 
 

@@ -196,6 +196,18 @@ def test_one_event_that_cannot_be_read_costs_itself_and_is_told_once(home: Path,
     assert len(agent.memory("error")) == 1
 
 
+def test_an_error_of_one_event_does_not_say_that_the_calendar_is_in_trouble(
+    home: Path, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = vevent("odd", "DTSTART;TZID=Nowhere/There:20261124T090000", "RRULE:FREQ=NEVER")
+    (home / "data" / "home.ics").write_bytes(ics(BOAT, odd))
+    with caplog.at_level("INFO", "narval.sources"):
+        watching(agent)
+    assert {error.attributes["key"] for error in agent.memory("error")} == {"home", "home odd"}
+    assert "bad-event" in caplog.text
+    assert "that is over" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("calendar", "told"),
     [
