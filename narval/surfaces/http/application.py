@@ -222,7 +222,8 @@ def _live(route: PageRoute, site: Site) -> Endpoint:
 
 def _act(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        visit = _visit(request, site, request.scope.get(FIELDS) or Fields(), looks=route.looks)
+        fields, is_part = request.scope.get(FIELDS) or Fields(), FRAGMENT in request.headers
+        visit = _visit(request, site, fields, live=is_part, looks=route.looks)
         page = await route.handler(visit)
         if isinstance(page, Shown) and page.status < 400 and not route.looks:
             raise TypeError(

@@ -67,6 +67,16 @@ def test_a_text_is_checked_and_compared_without_being_kept(pages: PagesOfHome) -
     assert file(pages) == TEXT
 
 
+def test_a_simulation_is_given_what_is_chosen_beside_the_text(pages: PagesOfHome) -> None:
+    page, ann = "/definitions/demo.greet/edit", pages.add("<name>Ann</name>")
+    offered = f'<option value="{ann}">name {ann} · Ann</option>'
+    text = pages.shows(page, "What a simulation is given", 'name="chosen"', offered)
+    assert "talk.say" in text
+    kept = pages.post(page, edited="<recipe/>", chosen=str(ann), xml="<name>Bob</name>").text
+    assert f'<option value="{ann}" selected>' in kept
+    assert "&lt;name&gt;Bob&lt;/name&gt;" in kept
+
+
 def test_sentences_on_several_definitions_of_a_file_stand_below_their_names(pages: PagesOfHome) -> None:
     assert "<h3>recipe mine.one</h3>" not in pages.shows(EDIT)
     two = f"<cookbook>{TEXT}{TEXT.replace('one', 'two')}</cookbook>"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import line_look, nested
+from narval.surfaces.web.pages.given import form_of
 
 
 @page(
@@ -87,9 +89,13 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
         "saved": next((one for one in row["versions"] if one["version"] == visit.query.get("saved")), None),
         "asked": visit.query.get("asked", "").split(),
         "can_simulate": row["path"].endswith(".xml"),
+        "given": {field: visit.fields.get(field) for field in ("xml", "elements")},
         "problem": problem,
         "here": "/definitions",
     }
+    if not visit.live:
+        with suppress(NarvalError):  # of a file that did not load nothing is known yet
+            values |= await form_of(visit, name)
     return Shown("edit.html", values, row, status=400 if problem else 200)
 
 
