@@ -158,3 +158,14 @@ def test_runs_are_known_by_what_they_had_to_do_with(agent: Agent) -> None:
     }  # fmt: skip
     with pytest.raises(RequestError, match="expected at most 1,000 runs, got 1,001"):
         agent.ask("runs_about", runs=[run] * 1001)
+
+
+def test_the_log_says_with_how_many_runs_a_daemon_starts(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "t.xml").write_text(BOOK)
+    for runs in ("0 runs", "1 run"):
+        with narval.open(tmp_path) as agent:
+            started = [line["message"] for line in agent.ask("log") if "started on" in line["message"]]
+            assert started[-1] == f"started on {tmp_path}, with {runs} under way"
+            agent.start("t.moment")
+            agent.until_idle()
