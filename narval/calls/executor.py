@@ -26,8 +26,8 @@ from narval.system.simulated_sleep import SimulatedSleeps
 
 if TYPE_CHECKING:
     from narval.calls.cluster.backend import Cluster
+    from narval.calls.kept_files import Mentions
     from narval.calls.mcp.backend import McpServers
-    from narval.calls.mcp.kept_files import Mentions
 
 
 class Executor:

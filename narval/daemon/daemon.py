@@ -349,7 +349,7 @@ def assemble(
         settings.own,
         since=clock.now(),
     )
-    main_loop.chats.open(host.agent, host.chats, host.post, lambda: in_force.now.chats)
+    main_loop.chats.open(host.agent, host.chats, host.post, lambda: in_force.now.chats, store.mentions)
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     files_in_force = FilesInForce(home, snapshot, host, in_force)

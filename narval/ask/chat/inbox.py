@@ -197,6 +197,8 @@ async def chat_element(
     taken = box.inbox[message]
     said = _without_room(taken.message, settings, daemon)
     xml = chat_message(settings, said, person=taken.person, path=path)
+    if path and daemon.home is not None:
+        daemon.main_loop.chats.files.sweep_beside(daemon.home.path)
     return await _deal(daemon, box, message, _replies(otherwise or []), xml, unless_taken=True)
 
 

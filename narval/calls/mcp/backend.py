@@ -22,6 +22,7 @@ import msgspec
 from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
+from narval.calls.kept_files import MCP_FILES, KeptFiles, Mentions
 from narval.calls.mcp.connecting import connect_to, last_lines, told_last
 from narval.calls.mcp.conversion import has_bytes, result_of
 from narval.calls.mcp.frames import (
@@ -36,7 +37,6 @@ from narval.calls.mcp.frames import (
     read_answer,
     why_changed,
 )
-from narval.calls.mcp.kept_files import KeptFiles, Mentions
 from narval.calls.mcp.session import CHANGED, LOGIN_WANTED
 from narval.calls.mcp.transports import CANNOT_START, LOST
 from narval.calls.output_capture import end_prints
@@ -81,7 +81,7 @@ class McpServers(Coroutines):
         mentions: Mentions | None = None,
     ) -> None:
         super().__init__(loop, limits.patience)
-        self._limits, self._reaper, self._files = limits, client, KeptFiles(mentions)
+        self._limits, self._reaper, self._files = limits, client, KeptFiles(MCP_FILES, mentions)
         self._connections: dict[str, Connection] = {}
         self.changed: dict[tuple[str, str], str] = {}
         """The tools that their servers describe in another way than was accepted, with the reason."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.calls.mcp.kept_files import FILES, write_file
+from narval.calls.kept_files import MCP_FILES, write_file
 from narval.core.definitions.action.tool import xml_name
 from narval.core.definitions.action.tool_arguments import MOST_DEPTH
 from narval.core.elements.error_element import xml_safe
@@ -138,7 +138,7 @@ def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[st
     if home is None:
         return told
     ending = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
-    path = f"{FILES}/{digest[:2]}/{digest}/{xml_name(kind)}{ending}"
+    path = f"{MCP_FILES}/{digest[:2]}/{digest}/{xml_name(kind)}{ending}"
     try:
         write_file(home / path, data)
     except OSError as error:

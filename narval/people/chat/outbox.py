@@ -16,6 +16,7 @@ from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.context import CallContext, call, now
+from narval.calls.kept_files import CHAT_FILES, KeptFiles, Mentions
 from narval.core.definitions.people.directory import Person
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError
@@ -43,6 +44,8 @@ class ChatOutbox:
 
     def __init__(self) -> None:
         self._own: _Own | None = None
+        self.files = KeptFiles(CHAT_FILES)
+        """The files of messages."""
 
     def open(
         self,
@@ -50,9 +53,12 @@ class ChatOutbox:
         boxes: ChatBoxes,
         post: Callable[[Request], None],
         chats: Callable[[], tuple[ChatSettings, ...]],
+        mentions: Mentions,
     ) -> None:
-        """Have the home's own agent record what is to be sent, by its boxes and `chats`, as they are now."""
-        self._own = _Own(agent, boxes, post, chats)
+        """Have the home's own agent record what is to be sent, by its boxes and `chats`, as they are now;
+        `mentions` tells what names files of messages.
+        """
+        self._own, self.files = _Own(agent, boxes, post, chats), KeptFiles(CHAT_FILES, mentions)
 
     @property
     def _home(self) -> _Own:

@@ -9,11 +9,9 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from narval.calls.kept_files import CHAT_FILES
 from narval.people.chat.messages import Incoming
 from narval.surfaces.chat.contract import ChatError, Kind
-
-FOLDER = "var/chat"
-"""The folder of a home where the files of messages are, each in a folder of its digest."""
 
 MOST_BYTES = 10 * 1024 * 1024
 """The most bytes of one file."""
@@ -39,11 +37,13 @@ async def fetched(kind: Kind, message: Incoming, home: Path) -> str:
         raise ChatError("files cannot be fetched from this chat", final=True)
     if file.size is not None and file.size > MOST_BYTES:
         raise ChatError(f"expected at most {MOST_BYTES:,} bytes, got {file.size:,}", final=True)
-    folder = home / FOLDER
+    folder = home / CHAT_FILES
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     used = sum(one.stat().st_size for one in (*folder.glob("*/*"), *folder.glob(_PARTS)) if one.is_file())
     if used + (file.size or 0) > QUOTA:
-        raise ChatError(f"{FOLDER} has no room: it may have {QUOTA:,} bytes; remove files there", final=True)
+        raise ChatError(
+            f"{CHAT_FILES} has no room: it may have {QUOTA:,} bytes; remove files there", final=True
+        )
     coming = folder / f".{secrets.token_hex(8)}"
     try:
         await kind.fetch(file, coming, MOST_BYTES)
@@ -63,7 +63,7 @@ async def fetched(kind: Kind, message: Incoming, home: Path) -> str:
 
 def remove_parts(home: Path) -> None:
     """Remove the parts of files that a program before has left as it was killed."""
-    for part in (home / FOLDER).glob(_PARTS):
+    for part in (home / CHAT_FILES).glob(_PARTS):
         with suppress(OSError):
             part.unlink()
 

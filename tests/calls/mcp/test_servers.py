@@ -129,7 +129,7 @@ def test_a_file_that_nothing_names_any_more_is_removed(
     at_work: HomeWithServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is remembered and names it keeps it, and what is not a day old stays."""
-    monkeypatch.setattr("narval.calls.mcp.kept_files.SWEEP_EVERY", 0.0)
+    monkeypatch.setattr("narval.calls.kept_files.SWEEP_EVERY", 0.0)
     names = {digit: f"var/mcp-files/{digit * 2}/{digit * 64}/image.png" for digit in "abcd"}
     for name in names.values():
         file = at_work.home / name

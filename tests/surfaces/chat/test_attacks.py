@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from narval.calls import kept_files
+from narval.calls.kept_files import CHAT_FILES
 from narval.core.errors import RequestError
 from narval.people.chat.messages import IncomingFile
 from narval.surfaces.chat import connection, files, sending
@@ -152,7 +155,7 @@ async def test_C8_a_file_is_fetched_into_the_home_and_no_further(
         await chat.says("look", file=file)
         (row,) = await elements(chat)
         assert row["labels"] == ["chat"]
-        (path,) = (tmp_path / files.FOLDER).glob("*/*")
+        (path,) = (tmp_path / CHAT_FILES).glob("*/*")
         assert (path.name, path.read_bytes()) == ("people.toml", b"a picture")
         assert f'path="{path.relative_to(tmp_path)}"' in row["xml"]
         monkeypatch.setattr(files, "MOST_BYTES", 1000)
@@ -160,7 +163,29 @@ async def test_C8_a_file_is_fetched_into_the_home_and_no_further(
         assert "more than 1,000 bytes" in refused
         monkeypatch.setattr(files, "QUOTA", 1)
         assert "has no room" in await chat.says("", file=file)
-        assert [one.name for one in (tmp_path / files.FOLDER).iterdir()] == [path.parent.name]
+        assert [one.name for one in (tmp_path / CHAT_FILES).iterdir()] == [path.parent.name]
+
+
+@in_a_loop
+async def test_C8_a_file_that_nothing_names_any_more_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_files, "SWEEP_EVERY", 0.0)
+    old = tmp_path / CHAT_FILES / ("c" * 32) / "old.png"
+    async with chat_at_work(make_chat_home(tmp_path)) as chat:
+        chat.service.files = {"r1": b"one", "r2": b"two"}
+        file = {"name": "a.png", "media_type": "image/png", "size": 3}
+        await chat.says("look", file=file | {"reference": "r1"})
+        (named,) = (tmp_path / CHAT_FILES).glob("*/*")
+        old.parent.mkdir()
+        old.write_bytes(b"old")
+        for path in (named, old):
+            os.utime(path, (1.0, 1.0))
+        await chat.says("look", file=file | {"reference": "r2"})
+        async with asyncio.timeout(60):
+            while old.parent.exists():
+                await asyncio.sleep(0.01)
+        assert named.exists()
 
 
 @pytest.mark.parametrize(
@@ -191,7 +216,7 @@ async def test_C8_parts_of_files_count_and_what_a_kill_left_of_them_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "QUOTA", 10)
-    part = tmp_path / files.FOLDER / ".5eed"
+    part = tmp_path / CHAT_FILES / ".5eed"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * 9)
     picture = {"name": "a.png", "media_type": "image/png", "size": 5, "reference": "a"}

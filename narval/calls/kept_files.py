@@ -1,4 +1,4 @@
-"""Kept files: what servers sent that is no text, as files of the home, for as long as anything names them."""
+"""Kept files: what came that is no text, as files of the home, for as long as anything names them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from pathlib import Path
 from narval.core.errors import StoreError
 from narval.system.whole_file import write_whole
 
-FILES = "var/mcp-files"
-"""The folder of a home where the bytes of results are kept, by their digest."""
+MCP_FILES = "var/mcp-files"
+"""The folder of a home with the bytes that servers of MCP sent, each in two folders of its digest."""
+
+CHAT_FILES = "var/chat"
+"""The folder of a home with the files that people sent by chat, each in a folder of its digest."""
 
 YOUNG = 86_400.0
 """Seconds for which a file stays in any case: what names it may be under way."""
@@ -27,10 +30,9 @@ SWEEP_EVERY = 3600.0
 Mentions = Callable[[str], Iterable[bytes] | None]
 """Gives all that is remembered with a text in it; None where nothing is kept that could be searched."""
 
-log = logging.getLogger("narval.mcp")
+log = logging.getLogger("narval.perform")
 
-_NAMED = re.compile(rb"var/mcp-files/[0-9a-f]{2}/([0-9a-f]{64})")
-_DIGEST = re.compile("[0-9a-f]{64}")
+_DIGEST = re.compile("[0-9a-f]{32}|[0-9a-f]{64}")
 
 _ALONE = threading.Lock()
 """Held to write a file, and to remove one."""
@@ -52,10 +54,10 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 class KeptFiles:
-    """The files of a home. `mentions` tells what names them; without it all stay."""
+    """The files in a folder of a home. `mentions` tells what names them; without it all stay."""
 
-    def __init__(self, mentions: Mentions | None = None) -> None:
-        self._mentions = mentions
+    def __init__(self, folder: str, mentions: Mentions | None = None) -> None:
+        self._folder, self._mentions = folder, mentions
         self._swept = -SWEEP_EVERY
 
     def sweep_beside(self, home: Path) -> None:
@@ -65,24 +67,26 @@ class KeptFiles:
         if self._mentions is None or time.monotonic() < self._swept + SWEEP_EVERY:
             return
         self._swept = time.monotonic()
-        work = partial(self._sweep, home / FILES, self._mentions)
-        threading.Thread(target=work, name="narval-mcp-files", daemon=True).start()
+        work = partial(self._sweep, home, self._mentions)
+        threading.Thread(target=work, name="narval-kept-files", daemon=True).start()
 
-    def _sweep(self, files: Path, mentions: Mentions) -> None:
+    def _sweep(self, home: Path, mentions: Mentions) -> None:
         try:
-            _remove_unnamed(files, mentions)
+            _remove_unnamed(home, self._folder, mentions)
         except (OSError, StoreError) as error:
-            log.warning("files that nothing names could not be removed from %s: %s", FILES, error)
+            log.warning("files that nothing names could not be removed from %s: %s", self._folder, error)
 
 
-def _remove_unnamed(files: Path, mentions: Mentions) -> None:
+def _remove_unnamed(home: Path, files: str, mentions: Mentions) -> None:
     """Remove the old files that nothing names. Raises OSError, StoreError."""
-    old = {folder.name: folder for folder in files.glob("??/*") if _is_old(folder)}
-    found = mentions(f"{FILES}/") if old else None
+    folders = [*(home / files).glob("*"), *(home / files).glob("??/*")]
+    old = {folder.name: folder for folder in folders if _is_old(folder)}
+    found = mentions(f"{files}/") if old else None
     if found is None:
         return
+    named = re.compile(re.escape(files).encode() + rb"/(?:[0-9a-f]{2}/)?([0-9a-f]{32,64})")
     for value in found:
-        for digest in _NAMED.findall(value):
+        for digest in named.findall(value):
             old.pop(digest.decode(), None)
     for folder in old.values():
         with _ALONE:
@@ -91,11 +95,13 @@ def _remove_unnamed(files: Path, mentions: Mentions) -> None:
                     file.unlink()
                 with contextlib.suppress(OSError):  # others are beside it
                     folder.rmdir()
-                    folder.parent.rmdir()
+                    if folder.parent != home / files:
+                        folder.parent.rmdir()
 
 
 def _is_old(folder: Path) -> bool:
     """True of the folder of a file that has been there for long."""
     if _DIGEST.fullmatch(folder.name) is None or not folder.is_dir():
         return False
-    return all(file.stat().st_mtime < time.time() - YOUNG for file in folder.iterdir())
+    within = [*folder.iterdir()] or [folder]  # one that is empty is about to be filled
+    return all(one.stat().st_mtime < time.time() - YOUNG for one in within)
