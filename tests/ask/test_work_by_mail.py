@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from narval.agent.run import Run
+from narval.core.engines.events import Event, Signalled
+from narval.core.errors import InternalError
 from tests.ask.letters import TOKEN, Post, token, token_in
 
 
@@ -56,6 +59,27 @@ def test_P61_a_person_answers_by_replying(post: Post) -> None:
     (mail,) = post.agent.memory("email")
     assert not TOKEN.search(mail.xml.decode()), "no recipe can have a token"
     assert b"[token]" in mail.xml
+
+
+def test_a_turn_that_breaks_down_over_an_answer_is_not_recorded_and_the_answer_comes_again(
+    tmp_path: Path,
+) -> None:
+    def breaks(run: Run, event: Event) -> None:
+        if type(event) is Signalled:
+            raise RecursionError("too deep")
+        note(run, event)
+
+    post, note = Post(tmp_path), Run.note
+    with post.open(), pytest.MonkeyPatch.context() as patch:
+        item = post.start()
+        post.reply(post.sent("ann")[0], "approve")
+        patch.setattr(Run, "note", breaks)
+        with pytest.raises(InternalError, match="too deep"):
+            post.take()
+    with post.open():
+        post.agent.until_idle()
+        assert "TokenSpent" in post.kinds(item)
+        assert post.agent.memory("decision")[0].attributes["outcome"] == "approve"
 
 
 def test_P63_a_claim_by_mail_spends_the_token_and_brings_another(post: Post) -> None:

@@ -13,7 +13,7 @@ from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.core.engines.events import Produced, Returned
 from narval.core.errors import StoreError
-from narval.people.mail.incoming import hand_over, marked
+from narval.people.mail.incoming import answer_in, marked
 from narval.people.mail.notices import Notices
 from narval.people.mail.tokens import NOTICE_ID, TOKEN, blanked
 
@@ -38,11 +38,14 @@ class MailChannel:
             return event
         elements = []
         for element in event.elements:
+            answer = None
             try:
-                hand_over(turn, self._id, element.xml)
+                answer = answer_in(turn, self._id, element.xml)
             except StoreError:
                 raise
             except Exception:
                 log.exception("a mail could not be read as an answer")
+            if answer is not None:
+                turn.tell(*answer)
             elements.append(replace(element, xml=blanked(marked(element.xml))))
         return replace(event, elements=tuple(elements))

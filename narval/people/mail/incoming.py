@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from lxml import etree
-from msgspec.structs import replace
 
 from narval.agent.turn import Turn
 from narval.core.elements.canonical import canonical
@@ -37,16 +36,16 @@ log = logging.getLogger("narval.people")
 WORK = "work"
 
 
-def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
-    """Tell an item what a mail says, if it is one and brings a token of that item."""
+def answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | None:
+    """The item that a mail brings a token of, and what it is told; None of anything else."""
     if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
-        return
+        return None
     mail = parse(xml)
     forms = _last_token(mail)
     if local_name(mail.tag) != "email" or not forms:
-        return
+        return None
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
-        return  # its mailbox was read before
+        return None  # its mailbox was read before
     key = bytes.fromhex(turn.agent.store.meta.get(KEY, ""))
     for token in forms:
         item = turn.agent.runs.active.get(int(token.partition("-")[0]))
@@ -54,9 +53,9 @@ def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
             continue
         call = notice_of(key, agent, item.state, token)
         if call is not None:
-            _deliver(turn, item, mail, hash_of(token), call)
-            return
+            return item.eid, _read(turn, item, mail, hash_of(token), call)
     log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
+    return None
 
 
 def marked(xml: bytes) -> bytes:
@@ -78,7 +77,7 @@ def _last_token(mail: etree._Element) -> list[str]:
     return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
 
 
-def _deliver(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
+def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> Signalled:
     person, people = item.state.notices[call].to, turn.agent.lookup.people
     name, arguments = "turned-away", dict[str, Any]()
     sender = people.by_address(mail.get("from", ""))
@@ -100,8 +99,8 @@ def _deliver(turn: Turn, item: Run, mail: etree._Element, token: str, call: str)
             arguments = {"kind": "not-understood", "message": f"{_expected_answer(item.definition)}; {said}"}
     by = sender.name if sender is not None else ""
     act = PersonsAct("mail", mail.get("key", ""), token)
-    event = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
-    turn.tell(item.eid, replace(event, signal=str(turn.agent.numbers.last + 1)))
+    signal = str(turn.agent.numbers.last + 1)
+    return Signalled(0, 0.0, signal, name, arguments={**arguments, "notice": call}, by=by, act=act)
 
 
 def _expected_answer(work: WorkDefinition) -> str:
