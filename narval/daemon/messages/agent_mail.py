@@ -173,8 +173,11 @@ class AgentMail:
     def _receive(self, turn: Turn, row: MessageRow) -> bool:
         """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32).
 
-        False, and nothing is done, while memory has no room for it.
+        False, and nothing is done, while memory has no room for it, or for an element that came before; what
+        brings no element, as the answer to a call, goes past those.
         """
+        if row.kind == ELEMENT and self.mailbox.is_held:
+            return False
         if self._declared[0] != self._agent.memory.declared.changes:
             memory = self._agent.memory
             self._declared = memory.declared.changes, frozenset(declared_names(memory))

@@ -36,10 +36,10 @@ class Mailbox:
         self._office, self._post, self._receive = office, post, receive
         self._senders: dict[int, deque[MessageRow]] = {}
         """The messages of each sender in order, the senders in the order of their turns."""
+        self._held: dict[int, deque[MessageRow]] = {}
+        """Messages of senders that wait because memory has no room for the first of them (G16, G31)."""
         self._taken: dict[int, int] | None = None
         self._is_asking = False
-        self.is_held = False
-        """True while nothing is taken because memory has no room (G16, G31)."""
 
     def open(self) -> None:
         """Have messages from now on, and those that wait. Raises StoreError."""
@@ -57,18 +57,29 @@ class Mailbox:
 
         Where other daemons send too, one before it may not have been read yet.
         """
-        if row.sender in self._senders or self._taken is not None:
+        waiting = self._waiting_of(row.sender)
+        if waiting is not None or self._taken is not None:
             last, is_shared = self.reached(row.sender), self._office.elsewhere is not None
             if row.number <= last or (is_shared and row.number > last + 1):
                 return False
-        self._senders.setdefault(row.sender, deque()).append(row)
+        if waiting is None:
+            waiting = self._senders[row.sender] = deque()
+        waiting.append(row)
         self._ask()
         return True
 
     def reached(self, sender: int) -> int:
         """The number of the last message of a sender that it has or has taken, as far as is known."""
-        waiting = self._senders.get(sender)
+        waiting = self._waiting_of(sender)
         return waiting[-1].number if waiting else (self._taken or {}).get(sender, 0)
+
+    def _waiting_of(self, sender: int) -> deque[MessageRow] | None:
+        return self._senders.get(sender) or self._held.get(sender)
+
+    @property
+    def is_held(self) -> bool:
+        """True while memory has no room for the first message of some sender."""
+        return bool(self._held)
 
     @property
     def keeps_active(self) -> bool:
@@ -77,11 +88,11 @@ class Mailbox:
 
     def try_again(self) -> None:
         """Take what was held: memory may have room for it now."""
-        self.is_held = False
+        self._senders, self._held = self._held | self._senders, {}
         self._ask()
 
     def _ask(self) -> None:
-        if self._senders and not (self._is_asking or self.is_held):
+        if self._senders and not self._is_asking:
             self._is_asking = True
             self._post(Request(self._take, self._took, is_whole=True))
 
@@ -106,8 +117,8 @@ class Mailbox:
                     turn.transaction.telling.blame(0, row)
                     raise
                 if not is_taken:
-                    self.is_held, senders[sender] = True, waiting
-                    break
+                    self._held[sender] = waiting
+                    continue
                 taken[sender] = reached[sender] = row.number
                 done.append(row)
             waiting.popleft()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
+from itertools import islice
 from typing import TypeVar
 
 from narval.store.batch import AgentRow, MessageRow
@@ -73,17 +74,20 @@ class MailboxRoom:
             self._added.append(row)
 
     def remove(self, row: MessageRow) -> None:
-        """Count a message no more; whoever waits for its room is told."""
+        """Count a message no more; whoever waits first for its room is told. Once none is left all are: who
+        was told may not have used it, and nothing else would tell the others.
+        """
         pair = row.agent, row.sender
         _less(self._of, row.agent, 1)
         _less(self._many, pair, 1)
         _less(self._bytes, pair, len(row.data))
         if (waiting := self._waiting.get(row.agent)) is not None:
-            key = next(iter(waiting))
-            retry = waiting.pop(key)
+            first = list(islice(waiting, 1 if row.agent in self._of else None))
+            retries = [waiting.pop(key) for key in first]
             if not waiting:
                 del self._waiting[row.agent]
-            retry()
+            for retry in retries:
+                retry()
 
     def forget(self, receiver: int) -> None:
         """Count nothing of an agent that is gone; whoever waits for its room is told."""

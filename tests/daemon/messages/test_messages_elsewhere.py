@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,17 @@ def test_G31_room_elsewhere_is_counted_again_while_a_call_waits_for_it(sides: tu
     assert retried == [1]
     assert lacking(attic) == ""
     assert attic.office.room.of(RECEIVER.agent) == MOST_OF_A_PAIR - 10 + 2, "with what was sent meanwhile"
+
+
+def test_G31_all_who_wait_for_room_are_told_once_a_mailbox_is_empty() -> None:
+    room, told, rows = MailboxRoom(), list[str](), messages(1, 3)
+    for row in rows:
+        room.add(row)
+    for call in "abcde":
+        room.wait(RECEIVER.agent, SENDER.agent, call, partial(told.append, call))
+    for row, expected in zip(rows, ("a", "ab", "abcde"), strict=True):
+        room.remove(row)
+        assert told == list(expected)
 
 
 def test_G25_an_agent_that_comes_here_finds_how_far_it_had_come(sides: tuple[Side, Side]) -> None:

@@ -354,6 +354,22 @@ async def test_G36_neither_side_stays_active_for_a_call_that_takes_long(scene: S
     await scene.end()
 
 
+@in_a_loop
+async def test_G31_what_a_call_gives_comes_though_memory_has_no_room_for_elements(scene: Scene) -> None:
+    scene.write("agents/ada/agent.toml", "elements = 30\nforget_after = '1h'\n")
+    daemon = await opened(scene)
+    run = await started(daemon, "c.hangs", "<order/>", agent="ada")
+    notes = [b"<note/>" for _ in range(20)]
+    await ask(daemon, "", "send", to="ada", elements=notes)
+    assert 0 < len(await elements(daemon, "ada", "note")) < 20
+    await ask(daemon, "shop", "add", elements=[b"<go/>"])
+    assert await state(daemon, run, "ada") == "done"
+    await daemon.main_loop.elapse(4000.0)
+    async with daemon.of("ada") as seen:
+        assert not seen.host.mail.mailbox.is_held, "all are taken in the end"
+    await scene.end()
+
+
 # --- given up (G35) -----------------------------------------------------------------------------------------
 
 
