@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from narval.ask.daemon.status import status
+from narval.core.errors import RefusedRowsError
 from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
@@ -240,6 +241,41 @@ async def test_what_is_dropped_is_read_in_a_thread_while_others_are_answered(
     goes_on.set()
     await daemon.main_loop.until_idle()
     assert (await status(daemon))["elements"] == 100
+    await scene.end()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_again"),
+    [(OSError(5, "the disk fails"), True), (RefusedRowsError("full"), True), (ValueError("a fault"), False)],
+)
+@in_a_loop
+async def test_what_could_not_be_added_is_told_and_added_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, is_again: bool
+) -> None:
+    read_again = threading.Event()
+
+    def fails_once(claim: Claim) -> tuple[list[bytes], str]:
+        monkeypatch.setattr(inbox, "read", reads)
+        raise error
+
+    def reads(claim: Claim) -> tuple[list[bytes], str]:
+        read_again.set()
+        return drop_folder.read(claim)
+
+    monkeypatch.setattr(inbox, "read", fails_once)
+    monkeypatch.setattr(inbox, "AGAIN", 0.01)
+    scene = Scene(tmp_path)
+    scene.write("inbox/a.xml", "<note/>")
+    daemon = await scene.open()
+    daemon.follow_files()
+    await daemon.main_loop.until_idle()
+    if is_again:
+        assert await asyncio.to_thread(read_again.wait, 60)
+        await daemon.main_loop.until_idle()
+    there = [element for element in map(daemon.agent.memory.element, daemon.agent.memory) if element]
+    (told,) = [element for element in there if element.name == "error"]
+    assert told.attributes["type"] == "inbox-stuck"
+    assert sum(element.name == "note" for element in there) == int(is_again)
     await scene.end()
 
 

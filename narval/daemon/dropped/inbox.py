@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from narval.agent.turn import Turn
 from narval.core.agent_name import NAME
 from narval.core.elements.element import Origin
 from narval.core.elements.error_element import make_error
-from narval.core.errors import ElementError, NarvalError, RequestError
+from narval.core.errors import ElementError, NarvalError, RequestError, StoreAwayError, StoreError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents
 from narval.daemon.dropped.collector import Collector
@@ -169,16 +170,18 @@ class Inboxes(Collector):
         try:
             await add()
             self._stuck.pop(name, None)
-        except NotSetAsideError as error:
-            await self._tell(name, str(error))
-        except RequestError as error:  # its agent is gone, or rests: a later look finds it
+        except (RequestError, StoreAwayError) as error:  # its agent is gone, or rests: a later look finds it
             log.warning("the inbox of %s waits: %s", name or "the home", error)
             self._stuck[name] = str(error)
+        except (NotSetAsideError, StoreError, OSError) as error:
+            await self._tell(name, str(error))
         except Exception as error:
             known = isinstance(error, NarvalError)
             whose = (f"the inbox of {name}" if "/" not in name else name) if name else "the inbox"
-            log.error("%s is left alone from now on: %s", whose, error, exc_info=None if known else error)
+            left = f"{whose} is left alone until the daemon starts again"
+            log.error("%s: %s", left, error, exc_info=None if known else error)
             self._left_alone.add(name)
+            await self._add_error(name, f"{left}: {error!r}")
 
     async def _of_home(self) -> None:
         await Inbox(self._folder, self._host, self._files.own.schemas).add_all(self._is_for_agent)
@@ -223,9 +226,14 @@ class Inboxes(Collector):
         self._stuck[name] = why
         message = f"nothing is taken from the inbox until that is put right: {why}"
         log.error("%s", message)
+        await self._add_error(name, message)
+
+    async def _add_error(self, name: str, message: str) -> None:
+        """Add an error element to the agent, unless that cannot be asked: the log has it."""
         error = make_error("inbox-stuck", message)
-        if not name or "/" in name:
-            await self._host.submit(lambda turn: turn.add(error))
-            return
-        async with self._agents.asked(name) as host:
-            await host.submit(lambda turn: turn.add(error))
+        with suppress(NarvalError):
+            if not name or "/" in name:
+                await self._host.submit(lambda turn: turn.add(error))
+                return
+            async with self._agents.asked(name) as host:
+                await host.submit(lambda turn: turn.add(error))
