@@ -144,12 +144,14 @@ class Deadlines(Generic[Key]):
     """The moments, in seconds since 1970, of those who await one each, however many.
 
     The heap may have moments that count no more: they are dropped when they come to the top, or are most of
-    it.
+    it. It has none of those who await them: an agent that has become passive is in no heap.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Key]] = []
-        self._of: dict[Key, tuple[float, int, Key]] = {}
+        self._heap: list[tuple[float, int]] = []
+        self._of: dict[Key, tuple[float, int]] = {}
+        self._keys: dict[int, Key] = {}
+        """By the number of an entry of the heap that counts, who awaits it."""
         self._order = count()
 
     def __len__(self) -> int:
@@ -165,10 +167,12 @@ class Deadlines(Generic[Key]):
 
     def put(self, key: Key, at: float | None) -> None:
         """Await a moment, and not the one before; None: none."""
-        if at is None:
-            self._of.pop(key, None)
-        else:
-            entry = self._of[key] = (at, next(self._order), key)
+        before = self._of.pop(key, None)
+        if before is not None:
+            del self._keys[before[1]]
+        if at is not None:
+            entry = self._of[key] = at, next(self._order)
+            self._keys[entry[1]] = key
             heapq.heappush(self._heap, entry)
         if len(self._heap) > 2 * len(self._of) + 64:
             self._heap = list(self._of.values())
@@ -178,9 +182,9 @@ class Deadlines(Generic[Key]):
         """The nearest moment, or None."""
         heap = self._heap
         while heap:
-            entry = heap[0]
-            if self._of.get(entry[2]) is entry:
-                return entry[0]
+            at, number = heap[0]
+            if number in self._keys:
+                return at
             heapq.heappop(heap)
         return None
 
@@ -189,7 +193,7 @@ class Deadlines(Generic[Key]):
         at = self.next()
         if at is None or at > now:
             return None
-        key = heapq.heappop(self._heap)[2]
+        key = self._keys.pop(heapq.heappop(self._heap)[1])
         del self._of[key]
         return key
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,9 +24,6 @@ SLICE = 0.005
 STUCK = 5.0
 """Seconds from which a round counts as slow: nobody was answered meanwhile, or nothing recorded."""
 
-FAILED_KEPT = 1000
-"""So many failed runs are remembered for the summary of a time of work."""
-
 YIELDS = 3
 """Turns of the event loop in which a request is read, handled and answered."""
 
@@ -41,11 +38,10 @@ class Later(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A time of work: the runs that failed in it, and what will begin again or be resumed."""
+    """A time of work, and what will begin again or be resumed."""
 
     idle: bool
     timed_out: bool
-    failed: list[tuple[AgentState, Run]]
     later: list[Later]
 
 
@@ -82,8 +78,8 @@ class MainLoop:
         self.is_at_work = False
         self.since = rounds.clock.now()
         self.numbers = Numbers()
-        self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
-        """The runs that have failed of late."""
+        self.failed: Callable[[AgentState, Run], None] = lambda agent, run: None
+        """Told of each run that fails."""
         self.grant_answered: Callable[[Any, Run], None] = lambda host, run: None
         """Told of each end of an item that asks for what a definition needs, and of the host of its agent."""
         self.chats = ChatOutbox()
@@ -98,6 +94,10 @@ class MainLoop:
     def hear_of_grants(self, answered: Callable[[Any, Run], None]) -> None:
         """Call `answered` with each item that asked for a grant and has ended, and the host of its agent."""
         self.grant_answered = answered
+
+    def hear_of_failures(self, failed: Callable[[AgentState, Run], None]) -> None:
+        """Call `failed` with each run that fails, and its agent."""
+        self.failed = failed
 
     def wake(self) -> None:
         """Look again whether there is something to do, or whether it is over."""
@@ -118,14 +118,13 @@ class MainLoop:
     async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
         """Work until stopped, or idle, or out of time (seconds). Raises StoreError."""
         deadline = time.monotonic() + timeout if timeout is not None else None
-        self.failed.clear()
 
         def is_over() -> bool:
             return self.is_stopped() or (until_idle and self.is_idle())
 
         await self.work_until(is_over, deadline=deadline)
         timed_out = _is_past(deadline) and not is_over()
-        return Summary(self.is_idle(), timed_out, list(self.failed), self._later())
+        return Summary(self.is_idle(), timed_out, self._later())
 
     async def until_idle(self) -> None:
         """Work until nothing can go on by itself, or the daemon is stopped."""

@@ -15,6 +15,7 @@ import pytest
 
 from narval.agent.loop import Request
 from narval.ask.asker import PROGRAM
+from narval.ask.daemon.requests import work
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError, RequestError, SettingsError
 from narval.daemon.daemon import Daemon
@@ -228,7 +229,12 @@ async def test_G20_agents_are_listed_with_what_they_hold_active_or_passive(scene
 @in_a_loop
 async def test_G8_of_a_passive_agent_nothing_is_left_in_memory_but_its_row(scene: Scene) -> None:
     daemon = await opened(scene, "ada")
-    await ask(daemon, "ada", "start", name="w.takes")
+    for name in ("w.takes", "w.later"):
+        await ask(daemon, "ada", "start", name=name)
+    await ask(daemon, "ada", "add", elements=[b"<mail/>"])  # without a number: the run fails
+    (failed,) = (await work(daemon, until_idle=True))["failed"]
+    assert (failed["agent"], failed["name"]) == ("ada", "w.takes")
+    assert failed["error"]["type"] == "KeyError"
     async with daemon.of("ada") as seen:
         left = [weakref.ref(seen.host), weakref.ref(seen.agent)]
     del seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -12,6 +13,9 @@ from narval.ask.registry import operation
 from narval.ask.text import counted
 from narval.core.engines.registry import asking_kinds
 from narval.daemon.daemon import Daemon
+
+FAILED_KEPT = 1000
+"""The failed runs that are remembered for the summary of a time of work, the last ones."""
 
 log_of_requests = logging.getLogger("narval.operations")
 
@@ -54,11 +58,15 @@ async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 20
 
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
     """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
+    failed: deque[dict[str, Any]] = deque(maxlen=FAILED_KEPT)  # no agents: these may become passive
+    daemon.main_loop.hear_of_failures(
+        lambda agent, run: failed.append(_of(agent, json_forms.run(agent, run)))
+    )
     summary = await daemon.main_loop.run(until_idle=until_idle, timeout=timeout)
     return {
         "idle": summary.idle,
         "timed_out": summary.timed_out,
-        "failed": [_of(agent, json_forms.run(agent, run)) for agent, run in summary.failed],
+        "failed": list(failed),
         "later": [
             _of(due.agent, json_forms.later(due.agent, due.at, due.key, due.job)) for due in summary.later
         ],

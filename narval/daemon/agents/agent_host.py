@@ -314,7 +314,7 @@ class AgentHost:
             run.load(None)
             self._main_loop.numbers.ended[run.name, run.phase] += 1
             if run.phase == "failed":
-                self._main_loop.failed.append((self.agent, run))
+                self._main_loop.failed(self.agent, run)
                 self._log_failure(run)
             elif run.name == GRANTING:
                 self._main_loop.grant_answered(self, run)
