@@ -84,7 +84,6 @@ def test_a_recipe_that_sends_starts_nothing_until_it_is_granted(home: Path) -> N
         (told,) = [item for item in agent.ask("attention") if item["what"] == "grant"]
         assert "narval grant post.send" in told["text"]
         assert agent.ask("status")["grants"]["withheld"] == ["post.send"]
-
         assert agent.ask("grant", name="post.send") == ["post.send"]
         agent.until_idle()
         assert runs(agent, "post.send") == ["running"]
@@ -296,8 +295,7 @@ def test_code_is_given_the_services_whose_secrets_it_declares() -> None:
     shop = WebService(name="shop", url="https://shop.example.org", secret="token")
     bank = LanguageModel(name="bank", url="https://bank.example.org", secret="key")
     every = (open_one, shop, bank)
-    assert services_for(None, every) == every
-    assert services_for(Needs(), every) == (open_one,)
+    assert (services_for(None, every), services_for(Needs(), every)) == (every, (open_one,))
     assert services_for(Needs(secrets=("token",)), every) == (open_one, shop)
     assert services_for(Needs(secrets=("[models]",)), every) == (open_one, bank)
 
@@ -496,6 +494,8 @@ async def go_on():
 OTHER = """<recipe group="post" name="other" start_step="w" end_step="w">
   <step id="w" type="action" target="basic.nothing"/></recipe>"""
 
+WAITS = """<step id="a" type="action" target="basic.nothing"/><transition id="t"><in idref="a"/>
+<out idref="w"/><condition><match>go</match></condition></transition></recipe>"""
 MAKING = {"recipes/other.xml": OTHER, "modules/makes.py": MAKES}
 
 
@@ -522,8 +522,7 @@ def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str
         (error,) = agent.memory("error[@step]")
         assert error.attributes["type"] == "not-granted"
         assert f"makes.{what} gave what nobody has granted to post.make: {beyond}; look: " in error.text
-        assert runs(agent, "post.make") == ["failed"]
-        assert runs(agent, "post.other") == []
+        assert (runs(agent, "post.make"), runs(agent, "post.other")) == (["failed"], [])
         assert agent.memory("start-plan | quit") == []
     if what == "anything":
         (tmp_path / "etc/narval.toml").write_text("")
@@ -537,9 +536,7 @@ def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str
 def test_a_run_whose_definition_is_gone_starts_no_more_at_the_next_start_than_its_text_says(
     tmp_path: Path, what: str, is_let: bool
 ) -> None:
-    waits = """<step id="a" type="action" target="basic.nothing"/><transition id="t"><in idref="a"/>
-      <out idref="w"/><condition><match>go</match></condition></transition></recipe>"""
-    recipe = makes(what).replace('start_step="w"', 'start_step="a"').replace("</recipe>", waits)
+    recipe = makes(what).replace('start_step="w"', 'start_step="a"').replace("</recipe>", WAITS)
     written(tmp_path, {**MAKING, "recipes/make.xml": recipe})
     with narval.open(tmp_path) as agent:
         agent.start("post.make")
