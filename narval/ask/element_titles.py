@@ -31,7 +31,9 @@ def title(agent: AgentState, eid: int) -> str:
 
 def title_in(element: Element) -> str:
     """The words by which a person knows an element among others of its name; "" where it has none."""
-    attributes = {name: value for name, value in element.attributes.items() if name != "eid"}
+    attributes = {
+        name: value for name, value in element.attributes.items() if name != "eid" and name[0] != "{"
+    }
     words = title_of(hide_secrets(attributes))
     if words or len(element.xml) > BRIEF:
         return words

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from narval.core.agent_name import peer_of
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.library import SET_FIRST, Definition, Library, RunDefinition
 from narval.core.definitions.parsing import doubts, suffixes
 from narval.core.definitions.parsing import warnings as warnings_of
 from narval.core.definitions.people.approvals import doubts_of_rules
@@ -48,11 +48,13 @@ from narval.system.unexpected import unexpected
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
-    """The faults of definitions, modules, schemas, memory, people and settings; of some paths, if given.
+    """The faults of definitions, modules, schemas, memory, people and settings, those that follow from others
+    last; of some paths, if given.
 
     A file outside the home is checked as if it were added to it.
     """
     settings, faults = read_settings(home.path)
+    is_known = settings is not None
     settings, reading = settings or Settings(), Reading(home.path, starts=True)
     people, of_people = read_people(home.path)
     by = _ways_served(settings)
@@ -65,9 +67,9 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, by)]
         faults += _unknown_agents(home, found.library)
-        faults += _without_a_cluster(found.library, settings)
+        faults += _without_a_cluster(found.library, settings) if is_known else ()
         faults += _without_who_agrees(found.library)
-        faults += doubts_of_tools(home.path, found.library, settings.mcp, people)
+        faults += doubts_of_tools(home.path, found.library, settings.mcp, people) if is_known else ()
     faults += refusals(sources)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
@@ -86,7 +88,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     faults += faults_of_templates(home.path)
     wanted = [path.resolve() for path in paths]
     if not wanted:
-        return sorted(set(faults))
+        return sorted(set(faults), key=_causes_first)
     root, kept = home.path.resolve(), list[Fault]()
     outside = [path for path in wanted if not path.is_relative_to(root)]
     kept += _faults_outside(loaded, outside, people, by, alone=False) if outside else ()
@@ -96,7 +98,12 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
             kept.append(Fault(str(path), 1, 1, "there is no such file"))
-    return sorted(set(kept))
+    return sorted(set(kept), key=_causes_first)
+
+
+def _causes_first(fault: Fault) -> tuple[bool, Fault]:
+    """The place of a fault in a list: behind all others if a file with faults is its cause."""
+    return SET_FIRST in fault.message, fault
 
 
 def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import SET_FIRST, Library
 from narval.core.definitions.prototype import NAME_OF, Prototype
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest, nearest
@@ -38,6 +38,7 @@ def read_memory(
     schemas: Schemas,
     library: Library | None = None,
     limits: AgentSettings = DEFAULTS,
+    broken: Mapping[tuple[str, str], str] = {},
     *,
     starts: bool = True,
     shown: str = SHOWN,
@@ -46,8 +47,8 @@ def read_memory(
 
     With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
     definition that is not there, and a warning tells of an attribute that nothing reads, unless `starts` is
-    False. The elements must be within the `limits` of the
-    agent (G16). `shown` is the path of the file for people.
+    False. The elements must be within the `limits` of the agent (G16). `broken` are the files that did not
+    load, by the kind and name of what they are meant to have. `shown` is the path of the file for people.
     """
     try:
         source = read_source(path, shown)
@@ -56,7 +57,7 @@ def read_memory(
         warnings = list[Fault]()
         if library is not None:
             faults += _ill_held(root, source, library)
-            faults += _dangling(root, source, library) if starts else ()
+            faults += _dangling(root, source, library, broken) if starts else ()
             warnings = [*_unread(root, source, library)] if starts else []
         return (None, faults + warnings) if faults else (elements_of(source.data), warnings)
     except FileNotFoundError:
@@ -169,15 +170,17 @@ def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str,
     return None
 
 
-def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+def _dangling(
+    root: XmlNode, source: Source, library: Library, broken: Mapping[tuple[str, str], str]
+) -> Iterator[Fault]:
     """Faults of elements that would start a definition which is not there, with what may be meant."""
     for child in root.children:
         if child.tag in START_PLANS and runnable(library, child.attributes.get(TARGET, "")) is None:
             known = [found.full_name for found in library if is_runnable(found.kind)]
-            yield source.fault(*_unknown(child, TARGET, "definition {} to start", known))
+            yield source.fault(*_unknown(child, TARGET, "definition {} to start", known, broken))
         elif child.tag == TASK_OBJECT and taking(library, child.attributes.get(TASK, "")) is None:
             known = [name for found in library if taking(library, name := found.full_name)]
-            yield source.fault(*_unknown(child, TASK, "task {} to put an object to", known))
+            yield source.fault(*_unknown(child, TASK, "task {} to put an object to", known, broken))
 
 
 def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
@@ -188,11 +191,15 @@ def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
             yield replace(source.fault(message, *child.place(name)), warning=True)
 
 
-def _unknown(child: XmlNode, attribute: str, what: str, known: list[str]) -> tuple[str, int, int]:
+def _unknown(
+    child: XmlNode, attribute: str, what: str, known: list[str], broken: Mapping[tuple[str, str], str]
+) -> tuple[str, int, int]:
     """The message and the place of a fault: the attribute names nothing that is known, or is not there."""
     name = child.attributes.get(attribute)
     if name is not None:
-        return f"there is no {what.format(repr(name))}{closest(name, known)}", *child.place(attribute)
+        path = next((path for (_, meant), path in broken.items() if meant == name), "")
+        why = f", because {path} {SET_FIRST}" if path else closest(name, known)
+        return f"there is no {what.format(repr(name))}{why}", *child.place(attribute)
     meant = nearest(attribute, child.attributes)
     message = f"expected the attribute {attribute} with a name, found {meant or 'none'}"
     return message, child.line, child.column

@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from narval.core.agent_name import agent_name
-from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
 from narval.core.trust.rules import Rules
@@ -85,7 +84,7 @@ class Reading:
             schemas = self._schemas_over(schemas, within, faults)
         declared: list[bytes] | None = []
         for within in folders:
-            read = self._declared(within, schemas, loaded.library, limits, faults)
+            read = self._declared(within, schemas, loaded, limits, faults)
             declared = [*declared, *read] if declared is not None and read is not None else None
         return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
 
@@ -105,7 +104,7 @@ class Reading:
             for name in folder_names(self._home)
             if self._can_be_agent(name, settings.name, wrong)
         }
-        declared = self._declared("", schemas, loaded.library, limits, wrong)
+        declared = self._declared("", schemas, loaded, limits, wrong)
         wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
         grants, of_grants = read_grants(self._home)
         wrong.update(of_grants)
@@ -155,11 +154,13 @@ class Reading:
         return self._schemas[within].over(beneath)
 
     def _declared(
-        self, within: str, schemas: Schemas, library: Library, limits: AgentSettings, faults: set[Fault]
+        self, within: str, schemas: Schemas, loaded: Loaded, limits: AgentSettings, faults: set[Fault]
     ) -> list[bytes] | None:
         shown = f"{within}{MEMORY}"
         path = self._home / shown
-        declared, wrong = read_memory(path, schemas, library, limits, starts=self._starts, shown=shown)
+        declared, wrong = read_memory(
+            path, schemas, loaded.library, limits, loaded.broken, starts=self._starts, shown=shown
+        )
         faults.update(wrong)
         return declared
 
@@ -184,13 +185,13 @@ class Reading:
             given = before.given or None  # a file that said nothing, or was not there, is none to go on with
         settings = AgentSettings().with_given(given or {})
         followed = self.followed(paths_of(self._home, settings, name), schemas, settings)
-        library, wrong = followed.loaded.library, {*faults, *followed.faults}
+        loaded, wrong = followed.loaded, {*faults, *followed.faults}
         schemas = self._schemas_over(followed.schemas, within, wrong)
-        declared = self._declared(within, schemas, library, settings, wrong)
+        declared = self._declared(within, schemas, loaded, settings, wrong)
         if declared is not None:
             declared = [*followed.declared, *declared] if followed.declared is not None else None
-        wrong.update(too_many_definitions(library, settings, shown))
-        return AgentFiles(followed.loaded, schemas, given, declared, tuple(sorted(wrong)))
+        wrong.update(too_many_definitions(loaded.library, settings, shown))
+        return AgentFiles(loaded, schemas, given, declared, tuple(sorted(wrong)))
 
 
 def load(home: Path) -> Loaded:

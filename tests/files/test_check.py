@@ -80,6 +80,15 @@ def test_the_faults_of_every_part_are_reported_at_once(home: Home) -> None:
     assert not Path("ran").exists()
 
 
+def test_what_follows_from_another_fault_comes_behind_it_and_says_so(home: Home) -> None:
+    _write(home.path / "data/memory.xml", "<memory><start-plan recipe='w.n'/></memory>")
+    _write(home.path / "recipes/w.xml", RECIPE.format(end="nowhere"))
+    cause, *_, last = check_home(home)
+    assert cause.path == "recipes/w.xml"
+    why = "there is no definition 'w.n' to start, because recipes/w.xml did not load; set its faults right"
+    assert (last.path, last.message) == ("data/memory.xml", f"{why} first")
+
+
 def test_a_declaration_is_checked_where_it_stands(home: Home) -> None:
     _write(
         home.schemas / "rule.rng",
@@ -359,6 +368,11 @@ def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(ho
     )
     _write(home.settings, 'cluster = "local"\n')
     assert check_home(home) == []
+    _write(home.settings, 'timezone = "Europe/Pari"\ncluster = "local"\n')
+    (fault,) = check_home(home)
+    assert (fault.path, fault.line) == ("etc/narval.toml", 1), (
+        "nothing is said to be missing in what is not read"
+    )
 
 
 def test_a_module_outside_that_is_a_folder_is_checked_as_one(home: Home, tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.tool import Tool
 from narval.core.errors import DefinitionError, Fault
 
+SET_FIRST = "did not load; set its faults right first"
+"""The end of the message of a fault that follows from those of another file."""
+
 
 class Reference(msgspec.Struct, frozen=True):
     """A place in a definition that names another one, to be checked once all files are read."""
@@ -317,7 +320,7 @@ def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) 
     kind, target = reference.kind, reference.target
     for (of, name), path in broken_files.items():
         if of == kind and name.partition(".")[2] == target:
-            return f"there is no {kind} {target!r}, because {path} did not load; set its faults right first"
+            return f"there is no {kind} {target!r}, because {path} {SET_FIRST}"
     return ""
 
 
@@ -349,7 +352,7 @@ def _unknown(
     if broken is None and not (nearest(target, names) or "").startswith(f"{group}."):
         broken = broken_files.get((kind, group))
     if broken is not None:
-        return f"{missing}, because {broken} did not load; set its faults right first"
+        return f"{missing}, because {broken} {SET_FIRST}"
     other = library.find(target)
     if other is not None:
         return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.reading.durations import LENGTH
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import TIME, weekdays
 from narval.core.definitions.reading.vocabulary import Attribute, Word, anything, length
@@ -42,9 +43,9 @@ def interval(text: str) -> Appointment:
             made = Appointment(text, length(rest), hours=hours)
         else:
             made = Appointment(text, length(written[1]), weekdays(written[2]), hours=hours)
-    except ValueError as error:
+    except ValueError:  # what follows the length may be a unit that is misspelt, or weekdays that are
         raise ValueError(
-            f'{error}; weekdays may follow, such as "1d mon-fri", and hours, such as "4h mon-fri 9-17"'
+            f'{LENGTH}; weekdays may follow, such as "1d mon-fri", and hours, such as "4h mon-fri 9-17"'
         ) from None
     if hours and made.length.days:
         raise ValueError('a length of hours where hours of the day follow, such as "8h mon-fri 9-17"')

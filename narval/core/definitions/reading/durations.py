@@ -12,7 +12,7 @@ _UNITS: Mapping[str, float] = MappingProxyType(
 _DAYS: Mapping[str, int] = MappingProxyType({"d": 1, "w": 7})
 _LONGEST = 36_525 * 86400
 """Seconds: a hundred years."""
-_LENGTH = 'a length of time such as "3d", "1d 12h" or "15m", of whole days, no more than a hundred years'
+LENGTH = 'a length of time such as "3d", "1d 12h" or "15m", of whole days, no more than a hundred years'
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")
 _DURATION = re.compile(rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*")
@@ -29,14 +29,14 @@ def read_length(text: str) -> tuple[int, float]:
     """The days and the seconds of a text such as "3d", "1w" or "1d 12h". Raises ValueError as above."""
     days, seconds = 0.0, 0.0
     if not _DURATION.fullmatch(text):
-        raise ValueError(_LENGTH)
+        raise ValueError(LENGTH)
     for number, unit in _PART.findall(text):
         if unit in _DAYS:
             days += float(number) * _DAYS[unit]
         else:
             seconds += float(number) * _UNITS[unit]
     if not days.is_integer() or not 0 < days * 86400 + seconds <= _LONGEST:
-        raise ValueError(_LENGTH)
+        raise ValueError(LENGTH)
     return int(days), seconds
 
 

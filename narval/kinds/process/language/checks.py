@@ -84,7 +84,7 @@ def _warnings(process: Process, library: Library, imported: _Imported) -> Iterat
     for listening in process.listeners:
         if library.get("listener", listening.name) is None:
             hint = closest(listening.name, library.of("listener"))
-            yield f"there is no listener {listening.name!r} now{hint}", process.line, 1
+            yield f"there is no listener {listening.name!r}{hint}", process.line, 1
     own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
     for node in own:
         yield from _of_node(process, node, library, imported)
@@ -106,13 +106,13 @@ def _of_node(
     where = f"node {node.name!r}"
     if node.join == "class" and library.get("join", node.join_text) is None:
         hint = closest(node.join_text, library.of("join"))
-        yield f"{where}: there is no join {node.join_text!r} now{hint}", node.line, 1
+        yield f"{where}: there is no join {node.join_text!r}{hint}", node.line, 1
     if node.type == "nested":
         yield from _nested(process, node, library)
     for kind, name, line, column in chain(_names(node), _names_of_properties(node, library)):
         if library.get(kind, name) is None:
             hint = closest(name, library.of(kind))
-            yield f"there is no {_WORDS[kind]} {name!r} now{hint}", line, column
+            yield f"there is no {_WORDS[kind]} {name!r}{hint}", line, column
     left = {*node.outs_by_name, *imported.arcs.get((process.full_name, node.name), ())}
     for skip in _skips(node):
         if skip.arc not in left and (skip.arc or left):
@@ -127,7 +127,7 @@ def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[st
     if not called:
         names = [process.name for process in library.of(Process.kind).values()]
         hint = closest(name, names)
-        yield f"node {node.name!r}: there is no process {name!r} now{hint}", node.line, 1
+        yield f"node {node.name!r}: there is no process {name!r}{hint}", node.line, 1
     elif len(called) > 1:
         listed = " and ".join(process.full_name for process in called)
         yield f"node {node.name!r}: {listed} are of this name; write which is meant in full", node.line, 1

@@ -38,7 +38,7 @@ field_name = matching(
 def outcome(text: str) -> str:
     """The name of an outcome."""
     if text in _TAKEN:
-        raise ValueError(f"the name of an outcome, and {text!r} is the name of an act")
+        raise ValueError(f"another name of an outcome than those of acts: {', '.join(sorted(_TAKEN))}")
     return word(text)
 
 

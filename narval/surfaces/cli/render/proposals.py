@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from narval.ask.text import Row, clean, clean_lines, counted
+from narval.ask.text import Row, clean, clean_lines, counted, moment
 from narval.surfaces.cli.render.past import told as past_lines
 from narval.surfaces.cli.render.tables import Column
 from narval.surfaces.cli.telling import told_lines
@@ -15,7 +15,7 @@ COLUMNS = (
     Column("name", lambda row: row["name"]),
     Column("state", lambda row: row["state"]),
     Column("by", lambda row: row["by"]),
-    Column("at", lambda row: row["at"] or ""),
+    Column("at", lambda row: moment(row["at"]), is_moment=True),
     Column("wish", lambda row: " ".join(row["wish"].split())[:60]),
     Column("", lambda row: f"{row['unnamed']} not named" if row["unnamed"] else ""),
 )
@@ -41,9 +41,9 @@ def lines(row: Row) -> Iterator[str]:
     if row["why"]:
         yield f"  {clean(row['why'])}"
     if row["accepted"]:
-        yield f"  by {clean(row['accepted']['by'])} at {row['accepted']['at']}"
+        yield f"  by {clean(row['accepted']['by'])} at {moment(row['accepted']['at'])}"
     yield f"  wish: {clean(' '.join(row['wish'].split()))}"
-    yield f"  by {clean(row['by'])} at {row['at']}{_cost(row)}"
+    yield f"  by {clean(row['by'])} at {moment(row['at'])}{_cost(row)}"
     if row["change"]:
         change = row["change"]
         yield f"  changes {clean(change['kind'])} {clean(change['name'])}, in {change['path']}"

@@ -109,18 +109,18 @@ def test_names_that_nothing_has() -> None:
         )
     )
     assert [message.partition(";")[0] for message in messages] == [
-        "there is no predicate 'isOld' now",
-        "there is no date function 'later' now",
-        "there is no string function 'text' now",
-        "there is no predicate 'isEven' now",
-        "node 'c': there is no join 'flow.minority' now",
-        "node 'e': there is no process 'q' now",
+        "there is no predicate 'isOld'",
+        "there is no date function 'later'",
+        "there is no string function 'text'",
+        "there is no predicate 'isEven'",
+        "node 'c': there is no join 'flow.minority'",
+        "node 'e': there is no process 'q'",
     ]
     assert "did you mean 'isOdd'?" in messages[0]
 
 
 def test_a_listener_that_nothing_has() -> None:
-    assert "there is no listener 'logg' now; did you mean 'log'?" in warned(
+    assert "there is no listener 'logg'; did you mean 'log'?" in warned(
         "§" + definition(f'<listener name="logg"/>{START}')
     )
 
@@ -206,6 +206,6 @@ def test_section_18_names_in_properties_that_are_written_in_rubric_are_looked_fo
         "<process-definition name='p'><node name='a' type='note' isStart='true'>\n"
         '<custom><text>IF §isEven\n  THEN @§text ELSE "x"</text></custom></node></process-definition>'
     ) == [
-        "there is no predicate 'isEven' now; there is 'isOdd'",
-        "there is no string function 'text' now",
+        "there is no predicate 'isEven'; there is 'isOdd'",
+        "there is no string function 'text'",
     ]

@@ -457,6 +457,7 @@ def test_N13_conditions_and_contexts_say_what_they_look_for(text: str, message: 
         ),
         (step('until="x" every="§0d">'), "every: expected a length of time such as"),
         (step('until="x" every="§1d mon-fry">'), 'weekdays may follow, such as "1d mon-fri"'),
+        (step('until="x" every="§2 dayz">'), 'a length of time such as "3d"'),
         (step('until="x[§" every="1d">'), "until is no XPath that narval can try"),
         (
             step('until="x[@a = §$b/@a]" every="1d">'),

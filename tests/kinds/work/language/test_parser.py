@@ -127,8 +127,8 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
 @pytest.mark.parametrize(
     ("inside", "told"),
     [
-        ('<outcome name="claim"/>', "'claim' is the name of an act"),
-        ('<outcome name="default"/>', "is the name of an act"),
+        ('<outcome name="claim"/>', "another name of an outcome than those of acts: answer, claim, default"),
+        ('<outcome name="default"/>', "claim, "),
         ('<outcome name="Yes"/>', "a word of small letters"),
         ('<outcome name="a"/><outcome name="a"/>', "expected a new outcome name"),
         ('<outcome name="a" needs="2"/><claim for="4h"/>', "nobody has the work alone"),
