@@ -14,7 +14,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine
 from contextlib import closing
-from itertools import compress
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -24,8 +23,9 @@ from bench.measure import argument, emit, home, now, percentile, scratch
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.store import statements
-from narval.store.batch import Batch, slots_of
+from narval.store.batch import Batch
 from narval.store.open import open_store
+from narval.store.slots import filled
 
 PAIRS, EACH, ALONE = 100, 20, 300
 MODULE = """
@@ -125,8 +125,8 @@ async def bare_rows(folder: Path) -> dict[str, Any]:
         [
             (sql, [row[:width] for row in rows])
             for batch in batches
-            for field in compress(fields, slots_of(batch))
-            for rows_of, effects in field
+            for name in filled((batch,))
+            for rows_of, effects in fields[name]
             if (rows := rows_of(batch))
             for sql, width in effects
         ]

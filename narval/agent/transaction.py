@@ -266,7 +266,8 @@ class Transaction:
 
     def rows(self) -> Batch:
         """The whole batch: nothing more happens in this turn."""
-        self.batch.runs.extend(map(row_of, self._altered.values()))
+        if self._altered:
+            self.batch.runs.extend(map(row_of, self._altered.values()))
         return self.batch
 
     def later(self, at: float, job: Job) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Container, Iterable
-from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -240,16 +239,29 @@ class DeadLetterRow(NamedTuple):
     data: bytes
 
 
-def _rows() -> Any:
-    return msgspec.field(default_factory=list)
+class _Rows:
+    """A slot of a batch: its list is made when it is first asked for, because a turn fills few of them."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, batch: Batch, owner: type) -> Any:
+        return batch.__dict__.setdefault(self._name, [])
 
 
-class Batch(msgspec.Struct, eq=False):
+_rows: Any = _Rows
+
+
+class Batch:
     """The record of one turn of `agent`. Each slot is a list of rows; they are written slot by slot in this
     order, first all that comes and then what goes, whatever the order of filling.
     """
 
-    agent: int
+    __slots__ = ("__dict__", "agent")
+
+    def __init__(self, agent: int, **rows: list[Any]) -> None:
+        self.agent, self.__dict__ = agent, rows
+
     agents: list[AgentRow] = _rows()
     """The agent itself, or any other of its store."""
     definitions: list[DefinitionRow] = _rows()
@@ -303,7 +315,7 @@ class Batch(msgspec.Struct, eq=False):
     """The numbers of agents that go, with all that they have."""
 
     def __bool__(self) -> bool:
-        return bool(self.journal) or any(slots_of(self))
+        return any(self.__dict__.values())
 
     def share(self, eids: Container[int]) -> None:
         """Let the bytes of some of its new elements be kept once for all agents."""
@@ -317,12 +329,8 @@ class Batch(msgspec.Struct, eq=False):
             put(self, change)
 
 
-SLOTS = Batch.__struct_fields__[1:]
+SLOTS = tuple(name for name, slot in vars(Batch).items() if isinstance(slot, _Rows))
 """The names of the slots."""
-
-
-slots_of: Callable[[Batch], tuple[list[Any], ...]] = attrgetter(*SLOTS)
-"""All rows of a batch, slot by slot in the order in which they are written."""
 
 
 def _put_added(batch: Batch, change: changes.Added) -> None:
@@ -368,11 +376,6 @@ def _let_count(batch: Batch, eids: Iterable[int]) -> None:
         batch.withdrawals[:] = [row for row in batch.withdrawals if row.eid not in said]
 
 
-def _put_labelled(batch: Batch, change: changes.Labelled) -> None:
-    for name in change.labels:
-        batch.labels.append((change.eid, name))
-
-
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
     batch.forgotten_elements.extend(change.eids)
     batch.forgotten_runs.extend(change.runs)
@@ -388,7 +391,7 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Doubted: _put_doubted,
     changes.Confirmed: _put_confirmed,
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
-    changes.Labelled: _put_labelled,
+    changes.Labelled: lambda batch, change: batch.labels.extend((change.eid, name) for name in change.labels),
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
     changes.Forgotten: _put_forgotten,
 }

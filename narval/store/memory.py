@@ -11,6 +11,7 @@ from typing import Any
 
 from narval.store.batch import (
     DEFAULT_NAME,
+    SLOTS,
     Advance,
     AgentRow,
     Batch,
@@ -68,6 +69,13 @@ class AlwaysNew(AgentStore):
         return []
 
 
+_OF_AGENTS = frozenset({"messages", "taken", "dead_letters", "letters_settled", "agents", "removed_agents"})
+"""The slots that say something of agents and what they send one another."""
+
+_SELDOM = frozenset(SLOTS) - {"elements", "held", "runs", "journal"} - _OF_AGENTS
+"""The slots that most turns have not asked for, and whose lists need not be made to see that."""
+
+
 class VolatileAgent(AlwaysNew):
     """The rows of one agent in memory: all that is asked for during a life (runs, journal, snapshots,
     definitions), and not what is only read at a start, when it is always empty.
@@ -90,10 +98,12 @@ class VolatileAgent(AlwaysNew):
             journals[advance.run].append(advance)
         if batch.runs:
             self._runs.update((row.eid, tuple(row)) for row in batch.runs)
-        if batch.snapshots:
-            self._snapshots.update((row.run, row) for row in batch.snapshots)
-        if batch.meta:
-            self._meta.update(batch.meta)
+        if not _SELDOM.isdisjoint(vars(batch)):
+            self._keep_more(batch)
+
+    def _keep_more(self, batch: Batch) -> None:
+        self._snapshots.update((row.run, row) for row in batch.snapshots)
+        self._meta.update(batch.meta)
         for row in batch.results:
             self._results[row.scope][row.key] = row
         for scope, key in batch.dropped_results:
@@ -241,8 +251,9 @@ class VolatileStore(Store):
         """Keep what is asked for later."""
         for batch in batches:
             self.of(batch.agent).keep(batch)
-            if batch.messages or batch.taken or batch.dead_letters or batch.letters_settled:
-                self._letters.keep(batch)
+            if _OF_AGENTS.isdisjoint(vars(batch)):
+                continue
+            self._letters.keep(batch)
             for row in batch.agents:
                 self.of(row.agent).register(row)
             for number in batch.removed_agents:

@@ -7,7 +7,7 @@ effect for each row, a server does it for all rows of a call at once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -267,7 +267,13 @@ WRITTEN: tuple[Slot, ...] = (
 """All that a batch can make the writer do, in the order it is done: first what comes, then what goes."""
 
 
-def by_field(told: Callable[[Slot], Any]) -> list[list[tuple[RowsOf, Any]]]:
-    """For each field of a batch, how its rows are made, and what is `told` of their slot."""
+def filled(batches: Iterable[Batch]) -> list[str]:
+    """The names of the slots in which one of these batches has rows, in the order of their writing."""
+    names = {name for batch in batches for name, rows in batch.__dict__.items() if rows}
+    return sorted(names, key=SLOTS.index)
+
+
+def by_field(told: Callable[[Slot], Any]) -> dict[str, list[tuple[RowsOf, Any]]]:
+    """By each field of a batch, how its rows are made, and what is `told` of their slot."""
     known = [(slot, told(slot)) for slot in WRITTEN]
-    return [[(slot.made[field], of) for slot, of in known if field in slot.made] for field in SLOTS]
+    return {field: [(slot.made[field], of) for slot, of in known if field in slot.made] for field in SLOTS}

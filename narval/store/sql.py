@@ -7,19 +7,18 @@ and COMMIT. Readers have connections of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import compress
 from typing import Any
 
 from narval import __version__
 from narval.core.errors import RefusedRowsError, StoreError
 from narval.store import tables
-from narval.store.batch import HOME_AGENT, STORE, Batch, slots_of
+from narval.store.batch import HOME_AGENT, STORE, Batch
 from narval.store.damage import LOST_PAGES
 from narval.store.reading import Driver, ReadTables, Tables
 from narval.store.releases import NEEDS, can_work, refuse_newer
-from narval.store.slots import Rows
+from narval.store.slots import Rows, filled
 from narval.store.sqlite import File
 from narval.store.statements import writes
 from narval.store.store import Store
@@ -108,22 +107,13 @@ class Database(ReadTables):
         """The statements that record the batches, and their rows: slot by slot, of all batches at once; where
         an agent goes batch by batch, for what others say to it afterwards stays.
         """
-        if len(batches) > 1 and any(batch.removed_agents for batch in batches):
+        names = filled(batches)
+        if len(batches) > 1 and "removed_agents" in names:
             return [statement for batch in batches for statement in self._work((batch,))]
         work: list[tuple[str, Rows]] = []
-        if len(batches) == 1:
-            fields: Iterable[tuple[Any, Sequence[Batch]]] = (
-                (slots, batches) for slots in compress(self._writes, slots_of(batches[0]))
-            )
-        else:
-            filled = zip(*map(slots_of, batches), strict=True)
-            fields = (
-                (slots, tuple(compress(batches, rows)))
-                for slots, rows in zip(self._writes, filled, strict=True)
-                if any(rows)
-            )
-        for slots, of_batches in fields:
-            for rows_of, effects in slots:
+        for name in names:
+            of_batches = [batch for batch in batches if name in batch.__dict__]
+            for rows_of, effects in self._writes[name]:
                 if len(of_batches) == 1:
                     rows = rows_of(of_batches[0])
                 else:

@@ -219,7 +219,7 @@ Write = tuple[str, int]
 
 
 @cache
-def writes() -> list[list[tuple[RowsOf, tuple[Write, ...]]]]:
+def writes() -> dict[str, list[tuple[RowsOf, tuple[Write, ...]]]]:
     """For each field of a batch how its rows are made, and what SQLite does for each of them."""
     return by_field(lambda slot: tuple(for_each_row(slot)))
 

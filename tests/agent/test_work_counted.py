@@ -28,7 +28,7 @@ from narval.core.index.index import Index
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
 from narval.daemon import main_loop, shares
-from narval.store.batch import SLOTS, Batch
+from narval.store.batch import Batch
 from narval.surfaces.python.agent import Agent
 from tests.counting import CountedCalls
 
@@ -43,8 +43,11 @@ It takes 1,920 to 1,955, as the agents take turns.
 
 @pytest.fixture(autouse=True)
 def the_loop_has_no_turns_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a slice of time the event loop has its turns; how many shall not depend on the machine."""
+    """After a slice of time the event loop has its turns; how many shall not depend on the machine. Nor how
+    many turns a request takes.
+    """
     monkeypatch.setattr(main_loop, "SLICE", inf)
+    monkeypatch.setattr(TurnBudget.__init__, "__defaults__", (inf,))
 
 
 class Work:
@@ -61,8 +64,8 @@ class Work:
 
     def _counted(self, batch: Batch) -> None:
         self.commits += 1
-        for slot in SLOTS:
-            self.rows[slot] += len(getattr(batch, slot))
+        for slot, rows in vars(batch).items():
+            self.rows[slot] += len(rows)
         self._commit(batch)
 
     def __enter__(self) -> Work:
@@ -212,7 +215,6 @@ def test_a_message_with_its_plans_costs_so_many_calls_however_many_agents_there_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shares, "SLICE", inf)  # as many rounds and turns on each machine
-    monkeypatch.setattr(TurnBudget.__init__, "__defaults__", (inf,))
     few = asyncio.run(calls_of_a_message(tmp_path / "few", 5))
     many = asyncio.run(calls_of_a_message(tmp_path / "many", 40))
     assert many <= MOST_OF_A_MESSAGE

@@ -113,8 +113,7 @@ class Server:
         gone = [number for number in batch.removed_agents if self.lease(number).owner == daemon]
         if len(rows) == len(batch.agents) and len(gone) == len(batch.removed_agents):
             return batch
-        slots = {name: getattr(batch, name) for name in batch.__struct_fields__}
-        return Batch(**(slots | {"agents": rows, "removed_agents": gone}))
+        return Batch(batch.agent, **(vars(batch) | {"agents": rows, "removed_agents": gone}))
 
     def _left_for_strays(self, batches: tuple[Batch, ...]) -> list[MessageRow]:
         """The messages to agents that go, which stay for their senders to find."""

@@ -48,7 +48,7 @@ looked for once an hour at most, in a thread, where there are files that it may 
 """
 
 QUERIES = {name: (sql, sql.count("?")) for name, sql in statements(SQLITE).items() if name != "schema"} | {
-    sql: (sql, width) for field in writes() for _, effects in field for sql, width in effects
+    sql: (sql, width) for field in writes().values() for _, effects in field for sql, width in effects
 }
 """Each statement, and how many parameters it has."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress
 from operator import itemgetter
 from os import dup
 from struct import Struct
@@ -17,11 +16,11 @@ from psycopg.pq import ConnStatus, ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from narval.core.errors import FencedError
-from narval.store.batch import Batch, slots_of
+from narval.store.batch import Batch
 from narval.store.postgresql.composites import Composite
 from narval.store.postgresql.functions import TOLD, record
 from narval.store.postgresql.postgresql import Server
-from narval.store.slots import WRITTEN, Insert, Rows, by_field
+from narval.store.slots import WRITTEN, Insert, Rows, by_field, filled
 from narval.store.store import Durability
 
 MOST_ROWS = 5_000
@@ -64,8 +63,8 @@ def told(batches: Iterable[Batch]) -> Told:
     """The rows of batches of agents, one of each."""
     slots: list[list[Any]] = [[] for _ in TOLD]
     for batch in batches:
-        for field in compress(_FIELDS, slots_of(batch)):
-            for rows_of, place in field:
+        for name in filled((batch,)):
+            for rows_of, place in _FIELDS[name]:
                 slots[place] += rows_of(batch)
     for place, key in _KEYS:
         if len(slots[place]) > 1:  # the last row of a key counts
@@ -80,7 +79,7 @@ def divided(batches: Sequence[Batch]) -> list[list[Batch]]:
     parts: list[list[Batch]] = [[]]
     agents, rows = set[int](), 0
     for batch in batches:
-        size = sum(map(len, slots_of(batch)))
+        size = sum(map(len, vars(batch).values()))
         if batch.agent in agents or (rows and rows + size > MOST_ROWS):
             parts.append([])
             agents, rows = set(), 0
