@@ -31,7 +31,9 @@ class AgentRows:
         self._rows: dict[str, AgentRow | int] = {}
         """The agents by name; of one that is passive its number alone, where they are `thin` (G8)."""
         self.moments: list[tuple[float, str]] = []
-        """Moments at which agents are to be activated, as the store has them at the start; in no order."""
+        """Moments at which agents are to be activated, as the store has them at the start, in no order; until
+        they are looked after.
+        """
         for row in store.agents() if store.leases is None else ():
             if row.agent != store.own:
                 self.note(row)
@@ -88,10 +90,6 @@ class AgentRows:
     def in_full(self) -> list[AgentRow]:
         """The rows that are in memory whole: at work, also when the last daemon ended, or suspended."""
         return [known for known in self._rows.values() if isinstance(known, AgentRow)]
-
-    def begun(self) -> None:
-        """Forget the moments of the start: they are looked after."""
-        self.moments = []
 
     def address(self, name: str) -> AgentRow | None:
         """An agent, the home's own among them; one of a peer is the row of that, under its own name. None

@@ -102,11 +102,11 @@ class Supervisor:
         active = {row.name for row in rows.in_full() if row.state == ACTIVE}
         active |= {name for name in self._files.followers.always_active if name in rows}
         due = {name for at, name in rows.moments if at <= now}
-        for at, name in rows.moments:
+        while rows.moments:  # each goes when it is looked after: of very many there is no second list
+            at, name = rows.moments.pop()
             if name not in active and name not in due:
                 self._timers.put(name, at)  # as `Started` says, with less work for each of many
         self._rounds.call_at(self._timers.next(), self._alarm)
-        rows.begun()
         return sorted(rows[name] for name in active | due)
 
     def begin(self, row: AgentRow, *, in_turn: bool = False) -> bool:
