@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from itertools import chain, count, islice
@@ -237,7 +236,7 @@ class Clockwork:
         self.starts: dict[str, StartRun] = {}
         """The runs that begin at a moment, by the identifier of the job: few among very many timers."""
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
-        self.late: deque[LateMoment] = deque(maxlen=LATE_KEPT)
+        self.late: list[LateMoment] = []
         self.fresh = 0
         self._slept = False
 
@@ -268,12 +267,13 @@ class Clockwork:
         else:
             why = "no daemon was at work"
         self.late.append(LateMoment(at, came, run, name, part, why, dropped))
+        del self.late[:-LATE_KEPT]
         self.fresh += 1
 
     def late_to_record(self) -> str:
         """The moments that came late, as the store keeps them: they are recorded."""
         self.fresh = 0
-        return msgspec.json.encode(list(self.late)).decode()
+        return msgspec.json.encode(self.late).decode()
 
     def recall_late(self, text: str) -> None:
         """Know of the moments that the store has kept; one that cannot be read costs no more than that."""

@@ -26,7 +26,7 @@ from narval.calls.targets import CallTargets
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Failure, Returned
 from narval.core.engines.registry import runnable_kinds
-from narval.core.errors import ActionError
+from narval.core.errors import ActionError, InternalError
 from narval.core.kinds import UNDOING
 from narval.store.batch import AgentRow
 
@@ -58,9 +58,9 @@ _UNLIMITED = frozenset({"source", "program"})
 class Dispatcher:
     """Performs the commands of one agent; `calls` are those under way, of former activations too.
 
-    External ids of calls begin with the id of the agent (G1). `preparers` prepare, by kind, what is called in
-    a way of its own, `in_turn` answer within a turn. `moved` is told the run of each call that has gone on,
-    of which no turn tells.
+    External ids of calls begin with the id of the agent (G1). `preparer` gives what prepares a kind of calls
+    that are made in a way of their own, `in_turn` answer within a turn. `moved` is told the run of each call
+    that has gone on, of which no turn tells.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Dispatcher:
         post: Post,
         *,
         identity: AgentRow,
-        preparers: Mapping[str, Prepare],
+        preparer: Callable[[str], Prepare | None],
         in_turn: Mapping[str, InTurn],
         moved: Callable[[int], None] | None = None,
         sends_by_chat: SendsByChat | None = None,
@@ -81,12 +81,9 @@ class Dispatcher:
         self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._post = False, post
-        self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {
-            **dict.fromkeys(_WITH_TARGETS, self._call_target),
-            **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
-            **{kind: partial(self._call_in_turn, answer) for kind, answer in in_turn.items()},
-            **{kind: partial(self._call_prepared, prepare) for kind, prepare in preparers.items()},
-        }
+        self._preparer, self._in_turn = preparer, in_turn
+        self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {}
+        """The ways to make calls, by their kind; each is found with the first of them."""
 
     def stop(self) -> None:
         """Perform nothing more: commands from now on are left to the next daemon (N34)."""
@@ -101,7 +98,7 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
-                return self._ways[command.kind](run, command)
+                return (self._ways.get(command.kind) or self._way(command.kind))(run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
             return None  # an Answer is given by the turn, once it is recorded
@@ -213,6 +210,21 @@ class Dispatcher:
         return "" if record is None else self.calls.waits_for(record)
 
     # --- calls ----------------------------------------------------------------------------------------
+
+    def _way(self, kind: str) -> Callable[[Run, Call], Returned | None]:
+        way: Callable[[Run, Call], Returned | None]
+        if kind in _WITH_TARGETS:
+            way = self._call_target
+        elif (answer := self._in_turn.get(kind)) is not None:
+            way = partial(self._call_in_turn, answer)
+        elif (prepare := self._preparer(kind)) is not None:
+            way = partial(self._call_prepared, prepare)
+        elif kind in runnable_kinds():
+            way = partial(self._call_in_turn, begin_run)
+        else:
+            raise InternalError(f"expected a kind of calls, got {kind!r}")
+        self._ways[kind] = way
+        return way
 
     def _call_in_turn(self, work: InTurn, run: Run, call: Call) -> None:
         """Have a call answered within the next turn, or a run begun there that answers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from narval.agent.run import Run
 from narval.calls.book import AgentCalls, Post
 from narval.calls.targets import CallTargets, PreparedCall
 from narval.core.definitions.library import Definition
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import NOTICE, Call
 from narval.core.engines.events import Plain
 from narval.core.kinds import KINDS, Kind
 
@@ -36,13 +35,15 @@ class CallsOfAgent(NamedTuple):
     """Its calls, and the parts of those that coroutines answer."""
 
 
-def preparers(of: CallsOfAgent) -> dict[str, Prepare]:
-    """The preparers of one agent's calls, by the kind of call."""
-    return {
-        call_kind: _late(partial(_part, kind, name), of)
-        for kind in KINDS.values()
-        for call_kind, name in kind.preparers.items()
-    }
+def preparer(of: CallsOfAgent, notices: Prepare, call_kind: str) -> Prepare | None:
+    """The preparer of one agent's calls of a kind, `notices` for those; None where they need none."""
+    if call_kind == NOTICE:
+        return notices
+    for kind in KINDS.values():
+        if call_kind in kind.preparers:
+            made: Prepare = _part(kind, kind.preparers[call_kind])(of)
+            return made
+    return None
 
 
 def hand_over(run: Run, call: Call, begun: Run) -> None:
@@ -79,14 +80,6 @@ class Questions:
         """Ask no more."""
         for answerer in self._answerers.values():
             answerer.close()
-
-
-def _late(find: Callable[[], Callable[[CallsOfAgent], Prepare]], of: CallsOfAgent) -> Prepare:
-    @cache
-    def made() -> Prepare:
-        return find()(of)
-
-    return lambda run, call, timeout: made()(run, call, timeout)
 
 
 def _part(kind: Kind, name: str) -> Any:

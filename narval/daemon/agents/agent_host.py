@@ -20,12 +20,12 @@ from narval.agent.turn import Turn
 from narval.agent.view import HostApi, IsUpToDate
 from narval.calls.book import AgentCalls
 from narval.calls.dispatcher import Dispatcher
-from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
+from narval.calls.of_kinds import CallsOfAgent, Questions, preparer
 from narval.calls.targets import CallTargets
 from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import GRANTING
-from narval.core.engines.commands import NOTICE, SEND
+from narval.core.engines.commands import SEND
 from narval.core.errors import NarvalError
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.agent_mail import AgentMail
@@ -193,7 +193,7 @@ class AgentHost:
             targets,
             self.post,
             identity=identity,
-            preparers={**preparers(of_agent), NOTICE: by_chat.or_else(way.out.prepare)},
+            preparer=partial(preparer, of_agent, by_chat.or_else(way.out.prepare)),
             in_turn={SEND: partial(send_elements, self.mail)},
             moved=self.waiters.news.note_run,
             sends_by_chat=environment.main_loop.chats.send,

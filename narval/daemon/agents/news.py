@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ class News:
     def __init__(self) -> None:
         self.is_kept = False
         """True while turns are remembered."""
-        self._ring: deque[Changes] = deque(maxlen=TURNS)
+        self._ring: list[Changes] = []
         self._last, self._asked, self._asking = 0, 0.0, 0
         self._told = 0.0
         """The moment at which somebody who waits was told something (monotonic seconds)."""
@@ -150,6 +149,7 @@ class News:
     def _add(self, changes: Changes) -> None:
         self._last = changes.turn
         self._ring.append(changes)
+        del self._ring[:-TURNS]
         self._tell()
 
     def _tell(self) -> None:
