@@ -11,7 +11,7 @@ one whose turn is lost has not happened.
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -385,7 +385,9 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
     outer = turn.transaction.outer
     asked = deque(outer)
     outer.clear()
-    waiting = Counter([run.eid for run, _ in asked])
+    waiting: defaultdict[int, int] = defaultdict(int)
+    for run, _ in asked:
+        waiting[run.eid] += 1
     while asked and not room.is_over:
         came: list[tuple[int, Event]] = []
         for _ in range(min(WAVE, len(asked))):
@@ -401,7 +403,8 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
         # What a run asks for comes next, but behind what it asked for before.
         asked.extendleft([one for one in reversed(outer) if not waiting[one[0].eid]])
         asked.extend([one for one in outer if waiting[one[0].eid]])
-        waiting.update([run.eid for run, _ in outer])
+        for run, _ in outer:
+            waiting[run.eid] += 1
         outer.clear()
     outer += asked
 
