@@ -45,7 +45,7 @@ from narval.surfaces.cli import main as narval_command
 
 PACKAGE = str(Path(narval.__file__).parent) + "/"
 COUNTED = 3
-ENGINE_ASKS = frozenset({"Recorder.ask", "Recorder.command"})
+ENGINE_ASKS = frozenset({"Decision.ask", "Decision.command"})
 STORE_WRITES = frozenset({"execute", "executemany", "executescript", "commit"})
 DESCRIPTOR_USES = frozenset({"read", "write", "writev", "send", "sendall", "recv", "recv_into"})
 QUEUE_USES = frozenset({"append", "appendleft", "popleft", "put", "get"})

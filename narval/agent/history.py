@@ -206,7 +206,7 @@ def _basis(
         got = f", got {seq}" if seq is not None else ""
         raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{remark}")
     if snapshot is None:
-        return run.engine.begin(run.eid, definition), 0
+        return run.engine.state_type.blank(run.eid, definition), 0
     return _saved(agent, run, snapshot), snapshot.seq
 
 

@@ -134,7 +134,7 @@ class _Replay:
     def __init__(self, agent: AgentState, run: Run, history: RunHistory | None = None) -> None:
         self.agent, self.run, self.engine = agent, run, run.engine
         self.definition = definition_of(agent, run)
-        self.state = run.engine.begin(run.eid, self.definition)
+        self.state = run.engine.state_type.blank(run.eid, self.definition)
         self.in_force = InForce()
         self.latest = 0.0
         self.fault: UnreadableError | None = None
@@ -154,7 +154,7 @@ class _Replay:
             self._give(commands)
         else:
             rows = store.journal(run.eid) if history is None else history.entries
-            self.state = self.engine.begin(run.eid, definition_before(self.agent, run, rows))
+            self.state = self.engine.state_type.blank(run.eid, definition_before(self.agent, run, rows))
         after = snapshot.seq if snapshot is not None else 0
         for row in store.journal(run.eid, after) if history is None else history.entries:
             entry = codec.decode_entry(row.data, run.engine.changes, self._element)

@@ -79,7 +79,7 @@ class Run(InForce, eq=False):
     def begin(self, definition: Any, library: Library) -> None:
         """Follow a definition from a blank state; its calls are of the versions in `library`."""
         self.definition, self.library = definition, library
-        self.state = self.engine.begin(self.eid, definition)
+        self.state = self.engine.state_type.blank(self.eid, definition)
 
     # --- what happens to it -----------------------------------------------------------------------------
 

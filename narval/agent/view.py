@@ -119,14 +119,18 @@ class TurnView(LiveMemory):
     def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
         """Changes and commands that follow from an event. Raises what the engine raises."""
         self._run, self._at, self.definition = run, event.at, partial(self._definition, run)
-        decision = run.engine.advance(run.definition, run.state, event, self)
+        decision = run.engine.decision_type(run.definition, run.state, event, self)
+        run.engine.advance(decision, event)
         self._run = None
-        return decision
+        return decision.changes, decision.commands
 
     def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
         """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
         self._run, self.definition = None, partial(self._definition, None)
-        return run.engine.on_engine_error(run.definition, run.state, event, self, error)
+        decision = run.engine.decision_type(run.definition, run.state, event, self)
+        if not run.state.over:
+            run.engine.fail(decision, error)
+        return decision.changes, decision.commands
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard, with the labels of what its variables stand for, and of what fits: one

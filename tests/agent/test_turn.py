@@ -88,14 +88,14 @@ def breaks_on(monkeypatch: pytest.MonkeyPatch, recipe: str, event_type: type) ->
     """The plan engine does all it would do for an event, and then raises."""
     advance = engine.advance
 
-    def on_engine_error(definition: Any, state: Any, event: Any, view: Any) -> Any:
-        decided = advance(definition, state, event, view)
-        if definition.full_name == recipe and isinstance(event, event_type):
-            view.apply(state.eid, Watch("of no use", (condition("mail").bind({}),), (None,)))
+    def breaks(decision: Any, event: Any) -> None:
+        advance(decision, event)
+        if decision.definition.full_name == recipe and isinstance(event, event_type):
+            watch = Watch("of no use", (condition("mail").bind({}),), (None,))
+            decision.view.apply(decision.state.eid, watch)
             raise ZeroDivisionError("a bug")
-        return decided
 
-    monkeypatch.setattr(engine, "advance", on_engine_error)
+    monkeypatch.setattr(engine, "advance", breaks)
 
 
 @pytest.mark.parametrize("event_type", [Started, Returned])

@@ -32,6 +32,7 @@ METHODS_ALLOWED: dict[str, str] = {
     "Agent": "the home in a program: what Python offers, in one place",
     "UnknownMemory": "it answers every question of a view",
     "DatabaseAgent": "it answers all that is read of an agent",
+    "Decision": "the verbs by which all kinds decide are one vocabulary, looked up in one place",
     "ServerLeases": "whatever a daemon asks of the store about who holds an agent is asked there",
     "Supervisor": "whatever happens to an agent in a daemon is told there",
     "TurnView": "it answers every question of a view",

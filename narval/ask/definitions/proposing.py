@@ -206,7 +206,7 @@ def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
 
 def _drawn(definition: Definition) -> Form:
     engine = engine_of(definition.kind)
-    graph = form(graph_of(engine, definition, engine.begin(0, definition)))
+    graph = form(graph_of(engine, definition, engine.state_type.blank(0, definition)))
     return {**graph, "name": definition.full_name, "kind": definition.kind}
 
 

@@ -83,7 +83,7 @@ class Makers:
             definition = definition_of(self._agent, run)
         except UnreadableError:
             return {}
-        parts = run.engine.parts(definition, run.engine.begin(run.eid, definition))
+        parts = run.engine.parts(definition, run.engine.state_type.blank(run.eid, definition))
         return {row["id"]: row.get("target") for row in chain.from_iterable(parts.values())}
 
 

@@ -62,7 +62,7 @@ def _graph(
     if named is None or not is_runnable(named.kind):
         raise no_definition(daemon, str(definition))
     engine = engine_of(named.kind)
-    return graph_of(engine, named, engine.begin(0, named))
+    return graph_of(engine, named, engine.state_type.blank(0, named))
 
 
 def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:

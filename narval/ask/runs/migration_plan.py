@@ -44,7 +44,7 @@ async def migration_plan(
     answer["planned"] = planned(subject, before, target)
     versions.note(before, target.definition)
     engine, is_refused = subject.engine, bool(target.migration.refused)
-    state = engine.begin(0, target.definition) if is_refused else target.migration.state
+    state = engine.state_type.blank(0, target.definition) if is_refused else target.migration.state
     return {
         **answer,
         "differences": [row for pair in versions.differences for row in pair["sentences"]],

@@ -36,9 +36,13 @@ State = TypeVar("State", bound=RunState)
 Change = TypeVar("Change", bound=RunChange)
 
 
-class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
-    """The `changes` and `commands` of one advance, in order."""
+class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
+    """One advance of one run: its `changes` and `commands` in order, and the verbs that all kinds share."""
 
+    RUN: ClassVar[str] = "run"
+    """The attribute of an error element that names the run."""
+
+    definition: Followed
     state: State
     event: Event
     view: View
@@ -64,15 +68,6 @@ class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
         """Make a new identifier, unique in the home, derived from the event's id and an ordinal."""
         self.ordinal += 1
         return f"{self.event.id}.{self.ordinal}"
-
-
-class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_only=True, eq=False):
-    """One advance of one run of a definition: the recorder, and the verbs that all kinds share."""
-
-    RUN: ClassVar[str] = "run"
-    """The attribute of an error element that names the run."""
-
-    definition: Followed
 
     # --- memory ---------------------------------------------------------------------------------------
 

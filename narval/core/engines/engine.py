@@ -1,12 +1,13 @@
 """The contract of an engine.
 
-    advance(definition, state, event, view) -> changes, commands
+    advance(decision, event)
     change.apply(state) -> None
 
+A `decision` has the definition, the state and the view, and records the changes and commands of one advance.
 `advance` decides; changes alone alter a state, and only changes are stored, so recovery applies what was
-recorded and never decides again. `advance` works through a `Recorder`, which applies each change and lets
-each inner command take effect at once: later decisions of the same advance see earlier ones. An engine reads
-no clock, draws no random number and opens no file; moments and identifiers arrive in events.
+recorded and never decides again. A decision applies each change and lets each inner command take effect at
+once: later ones of the same advance see earlier ones. An engine reads no clock, draws no random number and
+opens no file; moments and identifiers arrive in events.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ import msgspec
 from narval.core.definitions.schedule import Time
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element
-from narval.core.engines.commands import Command, Watch
+from narval.core.engines.commands import Watch
 from narval.core.engines.events import Event, Resume, Reusable
 from narval.core.engines.graph import Graph
 from narval.core.engines.migration import Migration
-from narval.core.engines.run_state import RunState
-from narval.core.engines.view import View
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import Bound
 
@@ -88,18 +87,15 @@ class Engine(Protocol):
     def state_type(self) -> Any:
         """The type of its states, for a snapshot to be read back."""
 
-    def begin(self, run: int, definition: Any, /) -> RunState:
-        """The state of a run that has not started."""
+    @property
+    def decision_type(self) -> Any:
+        """The type of its decisions."""
 
-    def advance(
-        self, definition: Any, state: Any, event: Event, view: View, /
-    ) -> tuple[list[Any], list[Command]]:
+    def advance(self, decision: Any, event: Event, /) -> None:
         """Decide the changes and commands that follow from one event."""
 
-    def on_engine_error(
-        self, definition: Any, state: Any, event: Event, view: View, error: int, /
-    ) -> tuple[list[Any], list[Command]]:
-        """Decide how a run ends whose `advance` raised; `error` is the eid of the error element."""
+    def fail(self, decision: Any, error: int, /) -> None:
+        """Decide how a run ends whose `advance` raised, unless it is over; `error` is an element."""
 
     def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
         """The run as an XML element."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 from lxml import etree
@@ -79,6 +79,11 @@ class RunState(msgspec.Struct, omit_defaults=True):
     """The restarts in a row before it."""
     error: int | None = None
     """The error element that says why it failed."""
+
+    @classmethod
+    def blank(cls, run: int, definition: Any) -> Self:
+        """The state of a run that has not started."""
+        return cls(run, definition.full_name)
 
     @property
     def over(self) -> bool:

@@ -132,7 +132,7 @@ class _Walk:
     def go(self, most: int) -> None:
         """Walk until there is nothing new. Raises _EnoughError before that."""
         self._ways_left = most * WAYS_A_STATE
-        blank = self._engine.begin(RUN, self._definition)
+        blank = self._engine.state_type.blank(RUN, self._definition)
         self._happens(ExplorationState(msgspec.msgpack.encode(blank)), first_event(), None)
         while self._ahead:
             if self.found.states >= most or self._enough(self.found.states):
@@ -181,8 +181,9 @@ class _Walk:
         next_eid = max(reached.next_eid, coming.next_eid)
         watched = reached.counted_on() if isinstance(event, TimerFired) else frozenset[int]()
         view = UnknownMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at, watched)
-        _, wished = self._engine.advance(self._definition, state, event, view)
-        return reached.after(event, state, wished, view.next_eid, coming.errors), view.answers
+        decision = self._engine.decision_type(self._definition, state, event, view)
+        self._engine.advance(decision, event)
+        return reached.after(event, state, decision.commands, view.next_eid, coming.errors), view.answers
 
     def _arrive(
         self,

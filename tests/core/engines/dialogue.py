@@ -137,6 +137,18 @@ class NodeType(NamedTuple):
     hooks: frozenset[str]
 
 
+def decided(
+    engine: Any, definition: Any, state: Any, event: Event, view: Any, error: int | None = None
+) -> tuple[list[Any], list[Command]]:
+    """What an engine decides for an event; with an error, as its advance raised."""
+    decision = engine.decision_type(definition, state, event, view)
+    if error is None:
+        engine.advance(decision, event)
+    elif not state.over:
+        engine.fail(decision, error)
+    return decision.changes, decision.commands
+
+
 class Dialogue:
     """A memory, a library and the runs of it; also the `View` of the engine."""
 
@@ -217,7 +229,8 @@ class Dialogue:
         engine = engine_of(kind)
         run = self.memory.next_eid
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
-        self.states[run], self._replayed[run] = engine.begin(run, definition), engine.begin(run, definition)
+        blank = engine.state_type.blank
+        self.states[run], self._replayed[run] = blank(run, definition), blank(run, definition)
         self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
         first = tuple(elements)
@@ -540,7 +553,7 @@ class Dialogue:
     def _tell(self, run: int, event: Event) -> None:
         self._run = run
         engine, state = self.engines[run], self.states[run]
-        heard = Heard(run, event, *engine.advance(self.definitions[run], state, event, self))
+        heard = Heard(run, event, *decided(engine, self.definitions[run], state, event, self))
         self.heard.append(heard)
         self.in_force[run].note(event)
         for command in heard.commands:

@@ -11,10 +11,8 @@ from typing import Any
 
 from narval.core.definitions.schedule import Time
 from narval.core.engines import commands
-from narval.core.engines.commands import Command
 from narval.core.engines.dates import has_come
 from narval.core.engines.events import Cancelled, Event, Migrated, Returned, Signalled, Started, TimerFired
-from narval.core.engines.view import View
 from narval.kinds.automaton.engine import completion, migrating, start
 from narval.kinds.automaton.engine.changes import (
     AutomatonChange,
@@ -40,39 +38,24 @@ kind = "automaton"
 definition_kind = "automaton"
 changes = AutomatonChange.union()
 state_type = AutomatonState
+decision_type = AutomatonDecision
 instead_of_retry = (
     "start the automaton again: states whose creates=… are there and newer than their needs=… are skipped"
 )
 
 
-def begin(run: int, definition: Automaton) -> AutomatonState:
-    """The state of a run that has not started."""
-    joins = (state for state in definition.states.values() if state.awaits)
-    awaits = {state.name: tuple(other.name for other in state.awaits) for state in joins}
-    return AutomatonState(run, definition.full_name, awaits=awaits)
-
-
-def advance(
-    definition: Automaton, state: AutomatonState, event: Event, view: View
-) -> tuple[list[AutomatonChange], list[Command]]:
+def advance(decision: AutomatonDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = AutomatonDecision(state, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and not state.over:
+    if decide is not None and not decision.state.over:
         decide(decision, event)
-        if not state.over:
+        if not decision.state.over:
             completion.settle(decision)
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
-) -> tuple[list[AutomatonChange], list[Command]]:
+def fail(decision: AutomatonDecision, error: int) -> None:
     """Decide the end of a run whose advance raised: it fails where it stands."""
-    decision = AutomatonDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.finish("failed", error)
-    return decision.changes, decision.commands
+    decision.finish("failed", error)
 
 
 def _started(decision: AutomatonDecision, event: Started) -> None:

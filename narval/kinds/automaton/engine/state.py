@@ -10,11 +10,12 @@ A run     ready → running → ending → done | failed      any that is not ov
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
 from narval.core.engines.run_state import Moves, RunState, illegal_move
+from narval.kinds.automaton.language.definition import Automaton
 
 STATE_MOVES: dict[str, frozenset[str]] = {
     "idle": frozenset({"ready"}),
@@ -123,6 +124,13 @@ class AutomatonState(RunState, omit_defaults=True):
     """The timer of `until`; "" if there is none, or it has come."""
     until: float | None = None
     """The moment at which the run is given up."""
+
+    @classmethod
+    def blank(cls, run: int, definition: Automaton) -> Self:
+        """The state of a run that has not started: its joins wait for all their states."""
+        joins = (state for state in definition.states.values() if state.awaits)
+        awaits = {state.name: tuple(other.name for other in state.awaits) for state in joins}
+        return cls(run, definition.full_name, awaits=awaits)
 
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""

@@ -12,7 +12,6 @@ from typing import Any
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element, parse
-from narval.core.engines.commands import Command
 from narval.core.engines.engine import Lookup
 from narval.core.engines.events import (
     Cancelled,
@@ -44,6 +43,7 @@ kind = "dataflow"
 definition_kind = DataflowDefinition.kind
 changes = DataflowChange.union()
 state_type = DataflowState
+decision_type = DataflowDecision
 
 OPEN = ":open"
 """The word beside inputs with which a run is started to which more sessions follow."""
@@ -74,11 +74,6 @@ COMPLETE, SESSION = "complete", "session"
 """The signals that a run hears while its input is open (T38)."""
 
 
-def begin(run: int, definition: DataflowDefinition) -> DataflowState:
-    """The state of a run that has not started."""
-    return DataflowState(run, definition.full_name)
-
-
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
     """The inputs of a session, and its limits, as texts. Raises ValueError for a limit that is none."""
     given = {name: str(value) for name, value in values.items() if value is not None}
@@ -98,11 +93,9 @@ def limits_in(given: Mapping[str, str]) -> dict[str, float]:
     return limits
 
 
-def advance(
-    definition: DataflowDefinition, state: DataflowState, event: Event, view: View
-) -> tuple[list[DataflowChange], list[Command]]:
+def advance(decision: DataflowDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = DataflowDecision(state, event, view, definition=definition)
+    state = decision.state
     match event:
         case Started() if state.status == "ready":
             _started(decision, event)
@@ -113,17 +106,11 @@ def advance(
         case Cancelled() if not state.over:
             decision.over("cancelled")
     decision.settle()
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: DataflowDefinition, state: DataflowState, event: Event, view: View, error: int
-) -> tuple[list[DataflowChange], list[Command]]:
+def fail(decision: DataflowDecision, error: int) -> None:
     """Decide the end of a run whose advance raised."""
-    decision = DataflowDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.over("failed", error)
-    return decision.changes, decision.commands
+    decision.over("failed", error)
 
 
 def plan_resume(

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from narval.core.engines.commands import Command
 from narval.core.engines.events import (
     Cancelled,
     Event,
@@ -25,7 +24,6 @@ from narval.core.engines.events import (
     Started,
     TimerFired,
 )
-from narval.core.engines.view import View
 from narval.kinds.process.engine import completion, conditions, migrating, operations, returns
 from narval.kinds.process.engine.changes import (
     DelayOver,
@@ -49,19 +47,14 @@ from narval.kinds.process.engine.structure import unreachable as unreachable
 from narval.kinds.process.engine.tokens import backtracking, flow
 from narval.kinds.process.engine.tokens.token_view import token_view as token_view
 from narval.kinds.process.language.attribute_types import kept
-from narval.kinds.process.language.definition import Process
 
 kind = "process"
 definition_kind = "process"
 changes = ProcessChange.union()
 state_type = ProcessState
+decision_type = ProcessDecision
 
 instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
-
-
-def begin(run: int, definition: Process) -> ProcessState:
-    """The state of a process that has not started."""
-    return ProcessState(run, definition.full_name, "created")
 
 
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
@@ -70,15 +63,12 @@ def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in attributes.items() if text is not None}
 
 
-def advance(
-    definition: Process, state: ProcessState, event: Event, view: View
-) -> tuple[list[ProcessChange], list[Command]]:
+def advance(decision: ProcessDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = ProcessDecision(state, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and not state.over:
+    if decide is not None and not decision.state.over:
         for act in (partial(decide, decision, event), partial(_run_code, decision)):
-            while not state.over:
+            while not decision.state.over:
                 try:
                     act()
                     break
@@ -86,17 +76,11 @@ def advance(
                     _fault(decision, event, fault)
                     act = partial(_resume, decision)
         _fail_if_stuck(decision)
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: Process, state: ProcessState, event: Event, view: View, error: int
-) -> tuple[list[ProcessChange], list[Command]]:
+def fail(decision: ProcessDecision, error: int) -> None:
     """Decide the end of a process whose advance raised: it fails where it stands; its calls are given up."""
-    decision = ProcessDecision(state, event, view, definition=definition)
-    if not state.over:
-        completion.fail(decision, error, abandon=False)
-    return decision.changes, decision.commands
+    completion.fail(decision, error, abandon=False)
 
 
 def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:

@@ -13,7 +13,7 @@ too, the newest of a node. So a step costs the same however many tokens there ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -79,6 +79,11 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     """The timer after which it goes on with its queue; "" if it does not wait for that."""
     laps: int = 0
     """So many advances in a row went on with the queue, and nothing else."""
+
+    @classmethod
+    def blank(cls, run: int, definition: Any) -> Self:
+        """The state of a process that has not started."""
+        return cls(run, definition.full_name, "created")
 
     def progress(self) -> Iterator[tuple[str, str]]:
         """The nodes on which tokens stand, and the tokens."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from narval.core.definitions.schedule import Time
 from narval.core.engines import commands
-from narval.core.engines.commands import Command
 from narval.core.engines.events import (
     Cancelled,
     Event,
@@ -27,7 +26,6 @@ from narval.core.engines.events import (
     Started,
     TimerFired,
 )
-from narval.core.engines.view import View
 from narval.kinds.recipe.engine import migrating, redefining, restarts, resume, signals
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
@@ -54,11 +52,7 @@ kind = "plan"
 definition_kind = "recipe"
 changes = PlanChange.union()
 state_type = PlanState
-
-
-def begin(run: int, definition: Recipe) -> PlanState:
-    """A plan that has not started."""
-    return PlanState(run, definition.full_name)
+decision_type = RecipeDecision
 
 
 def resumed_from(state: PlanState) -> tuple[int, str] | None:
@@ -72,27 +66,18 @@ def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
     return transition.times if transition is not None else ()
 
 
-def on_engine_error(
-    definition: Recipe, state: PlanState, event: Event, view: View, error: int
-) -> tuple[list[PlanChange], list[Command]]:
+def fail(decision: RecipeDecision, error: int) -> None:
     """The end of a plan whose advance raised: it fails, and starts again if it is to."""
-    decision = RecipeDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.change(PlanMoved("failed", event.at, error))
-        _finish(decision)
-    return decision.changes, decision.commands
+    decision.change(PlanMoved("failed", decision.event.at, error))
+    _finish(decision)
 
 
-def advance(
-    definition: Recipe, state: PlanState, event: Event, view: View
-) -> tuple[list[PlanChange], list[Command]]:
+def advance(decision: RecipeDecision, event: Event) -> None:
     """The changes and commands that follow from one event."""
-    decision = RecipeDecision(state, event, view, definition=definition)
     decide = _ON.get(type(event))
-    if decide is not None and state.status not in state.PHASES:
+    if decide is not None and decision.state.status not in decision.state.PHASES:
         decide(decision, event)
         _settle(decision)
-    return decision.changes, decision.commands
 
 
 def _started(decision: RecipeDecision, event: Started) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from narval.core.engines import commands
-from narval.core.engines.commands import Command
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
-from narval.core.engines.view import View
 from narval.kinds.task.engine import life, moves, scripts, signals
 from narval.kinds.task.engine.changes import (
     CallBack,
@@ -41,15 +39,11 @@ kind = "task"
 definition_kind = TaskDefinition.kind
 changes = TaskChange.union()
 state_type = InstanceState
+decision_type = InstanceDecision
 instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
 
 LEASE = 3600.0
 """Seconds after which an instance is dead whose program has asked nothing (K58)."""
-
-
-def begin(run: int, definition: TaskDefinition) -> InstanceState:
-    """The state of an instance that has not begun."""
-    return InstanceState(run, definition.full_name)
 
 
 def read_environment(values: dict[str, object]) -> dict[str, str]:
@@ -57,11 +51,9 @@ def read_environment(values: dict[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def advance(
-    definition: TaskDefinition, state: InstanceState, event: Event, view: View
-) -> tuple[list[TaskChange], list[Command]]:
+def advance(decision: InstanceDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = InstanceDecision(state, event, view, definition=definition)
+    state = decision.state
     try:
         match event:
             case Signalled():
@@ -81,20 +73,15 @@ def advance(
         moves.fail(decision, fault)
     if state.status != "ready":
         life.settle(decision)
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: TaskDefinition, state: InstanceState, event: Event, view: View, error: int
-) -> tuple[list[TaskChange], list[Command]]:
+def fail(decision: InstanceDecision, error: int) -> None:
     """Decide the end of an instance whose advance raised."""
-    decision = InstanceDecision(state, event, view, definition=definition)
-    if not state.over:
-        for wake in filter(None, (state.wake, *(frame.wake for frame in state.frames))):
-            decision.command(commands.CancelTimer(wake))
-        decision.change(InstanceOver(event.at, "failed", error))
-        decision.report_end((error,))
-    return decision.changes, decision.commands
+    state = decision.state
+    for wake in filter(None, (state.wake, *(frame.wake for frame in state.frames))):
+        decision.command(commands.CancelTimer(wake))
+    decision.change(InstanceOver(decision.event.at, "failed", error))
+    decision.report_end((error,))
 
 
 def _started(decision: InstanceDecision, event: Started) -> None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.core.engines.commands import Command
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
-from narval.core.engines.view import View
 from narval.kinds.work.engine import acts, deadlines, ending
 from narval.kinds.work.engine.asking import offering
 from narval.kinds.work.engine.changes import GivenUp, Notified, WorkChange
@@ -33,6 +31,7 @@ kind = "work"
 definition_kind = "work"
 changes = WorkChange.union()
 state_type = WorkState
+decision_type = WorkDecision
 instead_of_retry = "retry the run that asked, from the step that did: it asks anew"
 
 
@@ -48,16 +47,9 @@ def begun_anew(_: WorkDefinition, state: WorkState, newest: WorkDefinition) -> t
     return tuple(eid for _, eids in state.inputs for eid in eids), state.inputs if is_same else ()
 
 
-def begin(run: int, definition: WorkDefinition) -> WorkState:
-    """The state of an item that has not been offered."""
-    return WorkState(run, definition.full_name)
-
-
-def advance(
-    definition: WorkDefinition, state: WorkState, event: Event, view: View
-) -> tuple[list[WorkChange], list[Command]]:
+def advance(decision: WorkDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = WorkDecision(state, event, view, definition=definition)
+    state = decision.state
     was_over = state.over
     match event:
         case Signalled():
@@ -76,18 +68,12 @@ def advance(
         deadlines.settle(decision)
     elif not was_over and state.notices:
         sending.tell_end(decision, ending.over(state))
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: WorkDefinition, state: WorkState, event: Event, view: View, error: int
-) -> tuple[list[WorkChange], list[Command]]:
+def fail(decision: WorkDecision, error: int) -> None:
     """Decide the end of an item whose advance raised."""
-    decision = WorkDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.change(GivenUp(event.at, "failed", error))
-        decision.over(())
-    return decision.changes, decision.commands
+    decision.change(GivenUp(decision.event.at, "failed", error))
+    decision.over(())
 
 
 def _started(decision: WorkDecision, event: Started) -> None:

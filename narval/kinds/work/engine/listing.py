@@ -28,7 +28,7 @@ ANYBODY: Key = ("anybody", "")
 
 def _look(definition: WorkDefinition, state: WorkState, at: float, view: View) -> WorkDecision:
     """An item as it would decide at a moment; nothing is decided."""
-    return WorkDecision(state, Signalled(0, at, "", "look"), view, definition=definition)
+    return WorkDecision(definition, state, Signalled(0, at, "", "look"), view)
 
 
 def acts_open_to(

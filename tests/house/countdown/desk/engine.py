@@ -9,13 +9,12 @@ import msgspec
 from lxml import etree
 
 from narval.core.engines import commands
-from narval.core.engines.commands import Command, Watch
+from narval.core.engines.commands import Watch
 from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.graph import Graph, GraphNode
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState
-from narval.core.engines.view import View
 from tests.house.countdown.language.parser import Countdown
 
 kind = "countdown-desk"
@@ -90,14 +89,10 @@ class DeskDecision(Decision[Countdown, DeskState, DeskChange], kw_only=True, eq=
                 self.refuse(event, "not-listening", f"a desk does not hear {name}")
 
 
-def begin(run: int, definition: Countdown) -> DeskState:
-    return DeskState(run, definition.full_name)
+decision_type = DeskDecision
 
 
-def advance(
-    definition: Countdown, state: DeskState, event: Event, view: View
-) -> tuple[list[Any], list[Command]]:
-    decision = DeskDecision(state, event, view, definition=definition)
+def advance(decision: DeskDecision, event: Event) -> None:
     match event:
         case Started():
             decision.change(Opened(event.at, event.elements))
@@ -108,16 +103,11 @@ def advance(
             decision.note("returned" if event.problem is None else event.problem.kind)
         case Cancelled():
             decision.note("cancelled")
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: Countdown, state: DeskState, event: Event, view: View, error: int
-) -> tuple[list[Any], list[Command]]:
-    decision = DeskDecision(state, event, view, definition=definition)
-    decision.change(Broken(event.at, error))
+def fail(decision: DeskDecision, error: int) -> None:
+    decision.change(Broken(decision.event.at, error))
     decision.report_end(())
-    return decision.changes, decision.commands
 
 
 def render(definition: Countdown, state: DeskState, context: Iterable[int]) -> bytes:

@@ -10,14 +10,13 @@ from lxml import etree
 
 from narval.core.definitions.library import Library
 from narval.core.engines import commands
-from narval.core.engines.commands import Command, Watch
+from narval.core.engines.commands import Watch
 from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.graph import Graph, GraphNode, Tone
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState
 from narval.core.engines.structure import Finding
-from narval.core.engines.view import View
 from tests.house.countdown.language.parser import NOTHING, Countdown
 
 kind = "countdown-run"
@@ -175,17 +174,14 @@ class CountdownDecision(Decision[Countdown, CountdownState, CountdownChange], kw
         self.report_end(())
 
 
-def begin(run: int, definition: Countdown) -> CountdownState:
-    return CountdownState(run, definition.full_name)
+decision_type = CountdownDecision
 
 
-def advance(
-    definition: Countdown, state: CountdownState, event: Event, view: View
-) -> tuple[list[Any], list[Command]]:
-    decision = CountdownDecision(state, event, view, definition=definition)
+def advance(decision: CountdownDecision, event: Event) -> None:
+    state = decision.state
     match event:
         case Started() if state.status == "ready":
-            decision.change(Begun(event.at, event.elements, event.caller, count=definition.count))
+            decision.change(Begun(event.at, event.elements, event.caller, count=decision.definition.count))
             decision.count_on()
         case Returned() if event.call in state.told:
             given = [event.value, list(event.eids)] if event.value is not None else "abandoned"
@@ -203,16 +199,10 @@ def advance(
             if state.call:
                 decision.command(commands.CancelCall(state.call))
             decision.end("cancelled")
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: Countdown, state: CountdownState, event: Event, view: View, error: int
-) -> tuple[list[Any], list[Command]]:
-    decision = CountdownDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.end("failed", error)
-    return decision.changes, decision.commands
+def fail(decision: CountdownDecision, error: int) -> None:
+    decision.end("failed", error)
 
 
 def render(definition: Countdown, state: CountdownState, context: Iterable[int]) -> bytes:

@@ -15,7 +15,7 @@ from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessChange, 
 from narval.kinds.process.engine.engine import token_view
 from narval.kinds.process.engine.tokens.environment import full
 from narval.kinds.process.language.code import ALL_EVENTS
-from tests.core.engines.dialogue import Dialogue, Refusal
+from tests.core.engines.dialogue import Dialogue, Refusal, decided
 
 DIAMOND = """<process-definition name="p">
   <node name="a" type="wait" isStart="true"><arc to="b"/><arc to="c"/></node>
@@ -220,8 +220,8 @@ def test_every_part_has_a_reason_and_a_state() -> None:
 
 def test_what_breaks_down_ends_where_it_stands_and_gives_its_calls_up_to_who_noticed() -> None:
     said, run, state = diamond()
-    changes, commands = said.engines[run].on_engine_error(
-        said.definitions[run], state, said.heard[0].event, said, 99
+    changes, commands = decided(
+        said.engines[run], said.definitions[run], state, said.heard[0].event, said, 99
     )
     assert (state.status, state.error) == ("failed", 99)
     assert [type(command).__name__ for command in commands] == ["Finish"]
@@ -272,7 +272,7 @@ def test_what_was_gone_back_from_is_no_result() -> None:
 
 
 def test_a_move_that_no_table_lists_raises_with_the_story_of_the_process() -> None:
-    state = engine_of("process").begin(7, SimpleNamespace(full_name="t.p"))
+    state = engine_of("process").state_type.blank(7, SimpleNamespace(full_name="t.p"))
     with pytest.raises(
         InternalError,
         match=r"process 7 of t\.p \(created\): .* cannot go from created to completed; so far: ",

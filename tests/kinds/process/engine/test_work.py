@@ -16,6 +16,7 @@ from narval.core.source.text import Source
 from narval.kinds.process.engine import engine
 from narval.kinds.process.engine.tokens.flow import LAPS, MOVED_AT_ONCE
 from narval.kinds.process.engine.tokens.token import Line
+from tests.core.engines.dialogue import decided
 from tests.counting import CountedCalls
 
 
@@ -41,7 +42,7 @@ class Run:
     def __init__(self, text: str, *, counts: bool = True) -> None:
         self.counts = counts
         (self.definition,) = parse(Source("test.xml", text.encode())).checked()
-        self.state = engine.begin(1, self.definition)
+        self.state = engine.state_type.blank(1, self.definition)
         self.commands: list[Any] = []
         self.changes = self.calls = self.event = 0
         self.tell(Started, ())
@@ -50,7 +51,7 @@ class Run:
         self.event += 1
         event = kind(self.event, 100.0, *arguments)
         with CountedCalls("call") if self.counts else nullcontext() as calls:
-            changes, commands = engine.advance(self.definition, self.state, event, Nobody())
+            changes, commands = decided(engine, self.definition, self.state, event, Nobody())
         self.calls += calls.number if calls else 0
         self.changes += len(changes)
         self.commands += commands

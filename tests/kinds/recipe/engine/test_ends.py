@@ -21,7 +21,7 @@ from narval.core.errors import InternalError
 from narval.kinds.recipe.engine import engine
 from narval.kinds.recipe.engine.changes import PlanMoved, PlanStarted, StepDone, StepReady
 from narval.kinds.recipe.engine.parts import PLAN_MOVES, STEP_MOVES, TRANSITION_MOVES
-from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.core.engines.dialogue import Dialogue, action, decided, recipe, step, transition
 
 ONE = recipe("g.r", step("a"), end="a")
 
@@ -344,12 +344,12 @@ def test_cancelling_a_plan_that_ends_or_fails_is_over_at_once() -> None:
 
 def test_cancelling_before_the_plan_has_started() -> None:
     said = one()
-    state = engine.begin(7, said.library.get("recipe", "g.r"))
-    changes, commands = engine.advance(
-        said.library.get("recipe", "g.r"), state, Cancelled(1, 5.0, "enough"), said
+    state = engine.state_type.blank(7, said.library.get("recipe", "g.r"))
+    changes, commands = decided(
+        engine, said.library.get("recipe", "g.r"), state, Cancelled(1, 5.0, "enough"), said
     )
     assert (changes, commands) == ([PlanMoved("cancelled", 5.0)], [Finish("cancelled", "cancelled")])
-    changes, commands = engine.advance(said.library.get("recipe", "g.r"), state, Started(2, 6.0), said)
+    changes, commands = decided(engine, said.library.get("recipe", "g.r"), state, Started(2, 6.0), said)
     assert (changes, commands) == ([], [])
 
 
@@ -420,20 +420,18 @@ def test_a_plan_that_broke_down_fails_where_it_stands() -> None:
     for prepare in (lambda: None, lambda: said.returned("a")):
         prepare()
         state = copy.deepcopy(said.states[run])
-        _, commands = engine.on_engine_error(
-            said.definitions[run], state, TimerFired(90, 9.0, "any"), said, 77
-        )
+        _, commands = decided(engine, said.definitions[run], state, TimerFired(90, 9.0, "any"), said, 77)
         assert (state.status, state.error, state.ended, state.over) == ("failed", 77, 9.0, True)
         assert commands == [Finish("failed", "failed", (77,), 77)]
-    once_more = engine.on_engine_error(said.definitions[run], state, TimerFired(91, 10.0, "any"), said, 78)
+    once_more = decided(engine, said.definitions[run], state, TimerFired(91, 10.0, "any"), said, 78)
     assert once_more == ([], []), "once is enough"
 
 
 def test_N28_a_plan_that_broke_down_starts_again_and_is_forgotten_as_any_other() -> None:
     said = Dialogue(recipe("g.r", step("a"), end="a", restart="yes", decay="60"), action("m.a"))
     run = said.start("g.r")
-    _, commands = engine.on_engine_error(
-        said.definitions[run], said.states[run], TimerFired(90, 9.0, "any"), said, 77
+    _, commands = decided(
+        engine, said.definitions[run], said.states[run], TimerFired(90, 9.0, "any"), said, 77
     )
     assert commands[1:] == [ScheduleForget(69.0), Start("g.r", (), 10.0, 1)]
 

@@ -111,7 +111,7 @@ def test_N2_a_pattern_can_match_a_plan_by_its_state() -> None:
 def test_N2_it_is_well_formed_whatever_its_state() -> None:
     said = Dialogue(TEXT, *ACTIONS)
     definition = said.library.get("recipe", "g.r")
-    root = etree.fromstring(engine.render(definition, engine.begin(1, definition), ()))
+    root = etree.fromstring(engine.render(definition, engine.state_type.blank(1, definition), ()))
     assert (root.get("state"), {node.get("state") for node in root.iter("step")}) == ("ready", {"todo"})
 
 

@@ -83,7 +83,7 @@ class Instances(Dialogue):
         definition, run = self.library.get("task", f"g.{called}"), self.memory.next_eid
         caller = Caller(SERVER, called, "call") if by_server else None
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
-        self.states[run], self._replayed[run] = (engine.begin(run, definition) for _ in "12")
+        self.states[run], self._replayed[run] = (engine.state_type.blank(run, definition) for _ in "12")
         self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
         told = {key: str(value) for key, value in environment.items()}

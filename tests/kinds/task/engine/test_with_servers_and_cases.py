@@ -38,7 +38,7 @@ class Works(Dialogue):
     ) -> int:
         run = self.memory.next_eid
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, caller
-        self.states[run], self._replayed[run] = (engine.begin(run, definition) for _ in "12")
+        self.states[run], self._replayed[run] = (engine.state_type.blank(run, definition) for _ in "12")
         self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
         super().tell(run, Started(self._next(), self.now, elements, caller, environment=given))

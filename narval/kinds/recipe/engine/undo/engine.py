@@ -16,13 +16,12 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Prototype
 from narval.core.engines import commands
 from narval.core.engines.calls.outputs import judge
-from narval.core.engines.commands import Command, Watch
+from narval.core.engines.commands import Watch
 from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import UNDOES, Cancelled, Event, Returned, Started
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.run_state import RunBegan, RunChange, add_caller, finished
-from narval.core.engines.view import View
 from narval.kinds.recipe.engine.undo.state import KIND, Undoing, UndoState
 from narval.kinds.recipe.language.definition import Recipe
 
@@ -173,16 +172,12 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         self.report_end(())
 
 
-def begin(run: int, definition: Recipe) -> UndoState:
-    """One that has not started."""
-    return UndoState(run, definition.full_name)
+decision_type = UndoDecision
 
 
-def advance(
-    definition: Recipe, state: UndoState, event: Event, view: View
-) -> tuple[list[UndoChange], list[Command]]:
+def advance(decision: UndoDecision, event: Event) -> None:
     """The changes and commands that follow from one event."""
-    decision = UndoDecision(state, event, view, definition=definition)
+    state = decision.state
     match event:
         case Started() if state.status == "ready":
             _started(decision, event)
@@ -192,7 +187,6 @@ def advance(
             if state.call:
                 decision.ask(commands.CancelCall(state.call))
             decision.end("cancelled")
-    return decision.changes, decision.commands
 
 
 def _started(decision: UndoDecision, event: Started) -> None:
@@ -207,14 +201,9 @@ def _started(decision: UndoDecision, event: Started) -> None:
     decision.go_on()
 
 
-def on_engine_error(
-    definition: Recipe, state: UndoState, event: Event, view: View, error: int
-) -> tuple[list[UndoChange], list[Command]]:
+def fail(decision: UndoDecision, error: int) -> None:
     """The end of one whose advance raised."""
-    decision = UndoDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.end("failed", error)
-    return decision.changes, decision.commands
+    decision.end("failed", error)
 
 
 def render(definition: Recipe, state: UndoState, context: Iterable[int]) -> bytes:

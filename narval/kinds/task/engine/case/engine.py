@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.core.engines.commands import SIGNAL, Command
+from narval.core.engines.commands import SIGNAL
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
-from narval.core.engines.view import View
 from narval.kinds.task.engine.case import compensation, routing
 from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
 from narval.kinds.task.engine.case.decision import CaseDecision
@@ -29,19 +28,13 @@ kind = "task-case"
 definition_kind = TaskDefinition.kind
 changes = CaseChange.union()
 state_type = CaseState
+decision_type = CaseDecision
 instead_of_retry = "what cannot go on, goes on by hand: narval task retry"
 
 
-def begin(run: int, definition: TaskDefinition) -> CaseState:
-    """The state of a case that has not begun."""
-    return CaseState(run, definition.full_name)
-
-
-def advance(
-    definition: TaskDefinition, state: CaseState, event: Event, view: View
-) -> tuple[list[CaseChange], list[Command]]:
+def advance(decision: CaseDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = CaseDecision(state, event, view, definition=definition)
+    state = decision.state
     match event:
         case Signalled():
             _signalled(decision, event)
@@ -55,17 +48,11 @@ def advance(
             compensation.cancel(decision, event.reason, event.by)
     if state.status != "ready":
         decision.settle()
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: TaskDefinition, state: CaseState, event: Event, view: View, error: int
-) -> tuple[list[CaseChange], list[Command]]:
+def fail(decision: CaseDecision, error: int) -> None:
     """Decide the end of a case whose advance raised: its objects stay where they are."""
-    decision = CaseDecision(state, event, view, definition=definition)
-    if not state.over:
-        decision.end("failed", error)
-    return decision.changes, decision.commands
+    decision.end("failed", error)
 
 
 def _started(decision: CaseDecision, event: Started) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.core.engines.commands import Command
 from narval.core.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
-from narval.core.engines.view import View
 from narval.kinds.task.engine.server import (
     circles,
     instances,
@@ -37,25 +35,18 @@ from narval.kinds.task.engine.server.explain import story as story
 from narval.kinds.task.engine.server.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.server.graph import graph as graph
 from narval.kinds.task.engine.server.state import RaisedEvent, TaskServerState, read_key
-from narval.kinds.task.language.definition import TaskDefinition
 
 kind = "task-server"
 definition_kind = "task"
 changes = ServerChange.union()
 state_type = TaskServerState
+decision_type = ServerDecision
 instead_of_retry = "it goes on for as long as its type is loaded; put the object again"
 
 
-def begin(run: int, definition: TaskDefinition) -> TaskServerState:
-    """The state of a service run that has not begun."""
-    return TaskServerState(run, definition.full_name)
-
-
-def advance(
-    definition: TaskDefinition, state: TaskServerState, event: Event, view: View
-) -> tuple[list[ServerChange], list[Command]]:
+def advance(decision: ServerDecision, event: Event) -> None:
     """Decide the changes and commands that follow from one event."""
-    decision = ServerDecision(state, event, view, definition=definition)
+    state = decision.state
     match event:
         case Started() if state.status == "ready":
             decision.change(ServerBegan(event.at, event.elements, event.caller, event.attempt))
@@ -75,17 +66,11 @@ def advance(
         queue.hand_out(decision)
         instances.begin_more(decision)
         raising.catch_up(decision)
-    return decision.changes, decision.commands
 
 
-def on_engine_error(
-    definition: TaskDefinition, state: TaskServerState, event: Event, view: View, error: int
-) -> tuple[list[ServerChange], list[Command]]:
+def fail(decision: ServerDecision, error: int) -> None:
     """Decide the end of a service run whose advance raised."""
-    decision = ServerDecision(state, event, view, definition=definition)
-    if not state.over:
-        _over(decision, "failed", error)
-    return decision.changes, decision.commands
+    _over(decision, "failed", error)
 
 
 def _load(decision: ServerDecision) -> None:

@@ -61,7 +61,7 @@ class Cases(Dialogue):
         """A case of these objects begins; its eid."""
         definition, case = self.library.get("task", f"g.{type}"), self.memory.next_eid
         self.definitions[case], self.engines[case], self.callers[case] = definition, engine, None
-        self.states[case], self._replayed[case] = (engine.begin(case, definition) for _ in "12")
+        self.states[case], self._replayed[case] = (engine.state_type.blank(case, definition) for _ in "12")
         self.in_force[case] = InForce()
         self.memory.show_run(case, engine.kind, self._rendered)
         self.tell(case, Started(self._next(), self.now, objects, environment=environment or {}))

@@ -88,8 +88,8 @@ class Hall(Dialogue):
         """The standing run of a type begins; its eid."""
         run = self.add("<al/>")
         self.definitions[run], self.engines[run], self.callers[run] = definition, engine, None
-        self.states[run] = engine.begin(run, definition)
-        self._replayed[run], self.in_force[run] = engine.begin(run, definition), InForce()
+        self.states[run] = engine.state_type.blank(run, definition)
+        self._replayed[run], self.in_force[run] = engine.state_type.blank(run, definition), InForce()
         self.standing[definition.full_name] = run
         self.tell(run, Started(self._next(), self.now))
         return run

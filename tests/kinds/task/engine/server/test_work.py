@@ -9,6 +9,7 @@ from narval.core.engines import commands
 from narval.core.engines.events import Event, Returned, Signalled, Started, TimerFired
 from narval.kinds.task.engine.server import engine
 from narval.kinds.task.language.definition import TaskDefinition
+from tests.core.engines.dialogue import decided
 from tests.counting import CountedCalls
 from tests.kinds.task.engine.server.hall import after, before, both, rule, state, task
 
@@ -40,7 +41,7 @@ class Server:
     """A standing run that is told events, and how much work the last was."""
 
     def __init__(self, definition: TaskDefinition) -> None:
-        self.definition, self.state = definition, engine.begin(1, definition)
+        self.definition, self.state = definition, engine.state_type.blank(1, definition)
         self.now, self.calls, self.event = 100.0, 0, 0
         self.commands: list[Any] = []
         self.tell(Started, ())
@@ -49,7 +50,7 @@ class Server:
         self.event += 1
         event = kind(self.event, self.now, *arguments, **more)
         with CountedCalls("call") as calls:
-            _, self.commands = engine.advance(self.definition, self.state, event, Nobody())  # type: ignore[arg-type]
+            _, self.commands = decided(engine, self.definition, self.state, event, Nobody())
         self.calls = calls.number
         return self.commands
 
