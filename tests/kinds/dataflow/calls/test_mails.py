@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from narval.calls.context import CallContext
+from narval.files.settings import CurrentSettings, Settings
 from narval.kinds.dataflow.calls.documents import relation_of
 from narval.kinds.dataflow.calls.home_side import HomeSide
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
@@ -33,9 +34,8 @@ notify(to, texts)
 
 
 def sent(folder: Path, body: str, to: str, flats: Any = FLATS) -> tuple[TransactionOver, list[EmailMessage]]:
-    agent: Any = SimpleNamespace(
-        lookup=SimpleNamespace(mail={"kind": "maildir", "path": "box", "from": "home@example.org"})
-    )
+    settings = Settings(mail={"kind": "maildir", "path": "box", "from": "home@example.org"})
+    agent: Any = SimpleNamespace(home=CurrentSettings(settings))
     side = HomeSide(agent, lambda _: None, folder, 1, "news")
     plan = f"PLAN P {{ INPUT: String to, TupleStream flats; BODY {{ {body} }} }}"
     within = CallContext("call-1", 1, "news", folder).context()

@@ -13,6 +13,7 @@ import pytest
 
 from narval.calls.context import CallContext
 from narval.core.errors import ActionError
+from narval.files.settings import CurrentSettings, Settings
 from narval.kinds.dataflow.calls.documents import relation_of
 from narval.kinds.dataflow.calls.home_side import HomeSide
 from narval.kinds.dataflow.calls.results import (
@@ -91,7 +92,8 @@ def test_the_news_come_once_though_the_mail_server_was_down(tmp_path: Path) -> N
 
     async def morning(server: SmtpServer, session: str) -> str:
         mail = {"kind": "smtp", "host": "127.0.0.1", "port": str(server.port), "tls": "none"}
-        agent: Any = SimpleNamespace(lookup=SimpleNamespace(mail={**mail, "from": "home@example.org"}))
+        settings = Settings(mail={**mail, "from": "home@example.org"})
+        agent: Any = SimpleNamespace(home=CurrentSettings(settings))
         side = HomeSide(agent, lambda _: None, tmp_path, 1, "news")
         given = options(store, side.senders["mailto"], THREE)
         given["inputs"]["to"] = "mailto:me@example.org"
