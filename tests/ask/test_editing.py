@@ -129,7 +129,7 @@ def test_what_somebody_altered_meanwhile_is_not_overwritten(home: Path) -> None:
     ("text", "words"),
     [
         (QUIET.replace("type=", "kind="), f"{FILE}:2:"),
-        (BOTH.replace('name="send"', 'name="sent"'), "expected recipe post.send, which is edited here"),
+        (BOTH.replace('name="send"', 'name="sent"'), "expected recipe post.send, which is to be changed"),
         (BOTH.replace("</cookbook>", CALLS + "</cookbook>"), "post.calls in recipes/calls.xml already"),
         (QUIET, "expected recipe post.other, for recipe post.calls in recipes/calls.xml names it"),
         (QUIET + "x" * 65_536, "expected at most 65,536 bytes"),

@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> HomeAsRead:
     (place / "data/memory.xml").write_text(
         '<memory><identity address="me@here.example"/><outbox path="out" kind="maildir"/></memory>'
     )
-    return HomeAsRead(Home(place))
+    return HomeAsRead.of(Home(place))
 
 
 def unnamed(home: HomeAsRead, target: str, argument: str, wish: str) -> str:
@@ -79,7 +79,23 @@ def test_D11_elements_alone_by_which_others_would_reach_further_are_told(tmp_pat
         (tmp_path / folder).mkdir()
     (tmp_path / "recipes/mine.xml").write_text(RECIPE.format(target="mail.write", argument=DRAFT.format("a")))
     memory = '<memory><outbox host="evil.example" port="25" kind="smtp"/></memory>'
-    judgement = HomeAsRead(Home(tmp_path)).judge({"memory.xml": memory}, "send by evil.example.org")
+    judgement = HomeAsRead.of(Home(tmp_path)).judge({"memory.xml": memory}, "send by evil.example.org")
     assert judgement.is_sound, judgement.faults
     (sentence,) = (one for one in judgement.unnamed if "mine.tell" in one)
     assert "host evil.example:25" in sentence
+
+
+def test_a_change_of_a_file_keeps_what_others_name_of_it(tmp_path: Path) -> None:
+    step = '<step id="w" type="{}" target="{}"/>'
+    recipe = '<recipe group="mine" name="{}" start_step="w" end_step="w">{}</recipe>'
+    one, two = (recipe.format(name, step.format("action", "basic.nothing")) for name in ("one", "two"))
+    (tmp_path / "recipes/x").mkdir(parents=True)
+    (tmp_path / "recipes/x/both.xml").write_text(f"<cookbook>{one}{two}</cookbook>")
+    (tmp_path / "recipes/calls.xml").write_text(recipe.format("calls", step.format("recipe", "mine.two")))
+    read = HomeAsRead.of(Home(tmp_path))
+    changed = {"kind": "recipe", "name": "mine.one", "path": "recipes/x/both.xml"}
+    (fault,) = read.judge({"both.xml": one}, changed=changed, seconds=0).faults
+    assert fault["message"] == (
+        "expected recipe mine.two, for recipe mine.calls in recipes/calls.xml names it, found it nowhere"
+    )
+    assert read.judge({"both.xml": f"<cookbook>{two}{one}</cookbook>"}, changed=changed, seconds=0).is_sound

@@ -88,19 +88,11 @@ def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str,
     change = about.get("change")
     judgement = read.judge(texts, proposal.wish(), change, seconds=0)
     if not judgement.is_sound:
-        first = next(fault for fault in judgement.faults if not fault["warning"])
-        place = f"{first['path']}:{first['line']}:{first['column']}: " if first["path"] else ""
-        raise RequestError(f"it has faults now, as the home is: {place}{first['message']}")
+        raise RequestError(f"it has faults now, as the home is: {judgement.first_fault}")
     if judgement.needs != about.get("needs"):
         raise RequestError("what it needs is not what was shown, for the home has changed; propose it again")
     at = time.time()
-    loaded, definitions = read.added(texts)
-    before = grants_of(home.path)
-    new: dict[str, Grant] = {
-        one.table: one.grant(loaded.library, by, at)
-        for one in read.standings(loaded, definitions, texts)
-        if any(need.is_outside for need in one.needs)
-    }
+    before, new = grants_of(home.path), read.grants(texts, change, by, at)
     changes = list[FileChange]()
     if new:
         grants = text_of_grants({**before, **new})

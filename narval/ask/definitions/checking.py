@@ -60,7 +60,7 @@ async def faults_in(daemon: Daemon, texts: dict[str, str]) -> list[Fault]:
     return await asyncio.to_thread(faults_beside, loaded, people, texts)
 
 
-def faults_beside(loaded: Loaded, people: Directory, texts: dict[str, str]) -> list[Fault]:
+def faults_beside(loaded: Loaded, people: Directory | None, texts: dict[str, str]) -> list[Fault]:
     """The faults of texts by the name of their file, as if they were added to what is loaded."""
     with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
         paths = [Path(folder).resolve() / name for name in texts]

@@ -10,51 +10,32 @@ import difflib
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.definitions.altering import altered
-from narval.ask.definitions.checking import check_texts, faults_beside
+from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.grants import require_granting
+from narval.ask.definitions.judging import HomeAsRead, Judgement
 from narval.ask.definitions.one import find_definition
 from narval.ask.definitions.proposing import home_of
 from narval.ask.definitions.telling import changes, told
-from narval.ask.json_forms import fault as form_of
-from narval.ask.lookup import files_of, withheld_in
+from narval.ask.lookup import withheld_in
 from narval.ask.registry import operation
-from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
-from narval.core.definitions.people.directory import Directory
-from narval.core.errors import Fault, RequestError
-from narval.core.source.text import Source
-from narval.core.trust.grants import Decision, Grant
-from narval.core.trust.needs import needs_of
+from narval.core.definitions.library import Definition
+from narval.core.errors import RequestError
+from narval.core.trust.grants import Grant
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import RECIPES
-from narval.files.grants import (
-    GRANTS,
-    Standing,
-    grants_of,
-    moment_of,
-    named_places,
-    table_of,
-    text_of_grants,
-)
+from narval.files.grants import GRANTS, grants_of, moment_of, table_of, text_of_grants
 from narval.files.home import Home
-from narval.files.proposals.altering import (
-    NOTE,
-    Alteration,
-    FileChange,
-    alter,
-    text_at,
-)
+from narval.files.proposals.altering import NOTE, Alteration, FileChange, alter, text_at
 from narval.files.proposals.edits import drop_older, new_edit, versions_before_edits
 from narval.files.proposals.folder import Form
-from narval.files.settings import Settings
-from narval.files.snapshot import AgentFiles
 
 log = logging.getLogger("narval.daemon")
 
@@ -62,14 +43,12 @@ ALLOW = "write `edit = true` into the table [web] of etc/narval.toml"
 """The words that say how editing in the browser is allowed."""
 
 
-class _Editing(msgspec.Struct, frozen=True):
-    """The definition whose file is edited, and the home as it is read beside which texts are judged."""
+class _Editing(NamedTuple):
+    """The definition whose file is edited, and the home as it counts, beside which texts are judged."""
 
     home: Home
     definition: Definition
-    files: AgentFiles
-    settings: Settings
-    people: Directory
+    read: HomeAsRead
 
     @property
     def path(self) -> str:
@@ -79,70 +58,38 @@ class _Editing(msgspec.Struct, frozen=True):
     @property
     def definitions(self) -> list[Definition]:
         """The definitions of the file that are loaded."""
-        return [one for one in self.files.loaded.library if one.path == self.path]
+        return [one for one in self.read.loaded.library if one.path == self.path]
+
+    @property
+    def changed(self) -> Form:
+        """The definition that is edited, as answers name it."""
+        one = self.definition
+        return {"name": one.full_name, "kind": one.kind, "path": one.path}
 
     def text(self) -> str:
         """The text of the file as it lies there. Raises RequestError."""
         return _text_of(self.home, self.path)
 
-    def judge(self, text: str) -> _Judged:
+    def judge(self, text: str) -> Judgement:
         """Judge a text as if it were that of the file; nothing of it is run. Raises RequestError."""
-        name = PurePath(self.path).name
-        check_texts({name: text})
-        library = self.files.loaded.library.replace((), without=[self.path])
-        others = msgspec.structs.replace(self.files.loaded, library=library)
-        faults = [
-            Fault(self.path, fault.line, fault.column, fault.message, warning=fault.warning)
-            for fault in faults_beside(others, self.people, {name: text})
-        ]
-        after, _ = others.with_fitting([Source.of_text(self.path, text)])
-        definitions = [one for one in after.library if one.path == self.path]
-        if all(fault.warning for fault in faults):
-            faults += self._misfits(definitions, library)
-        return _Judged(sorted(set(faults)), after.library, definitions, list(self._standings(after.library)))
+        check_texts(self._texts(text))
+        judgement = self.read.judge(self._texts(text), changed=self.changed, seconds=0)
+        faults = [{**fault, "path": self.path} for fault in judgement.faults]
+        told = [{**row, "file": self.path} for row in judgement.sentences]
+        return msgspec.structs.replace(judgement, faults=faults, sentences=told)
 
-    def _misfits(self, definitions: Iterable[Definition], others: Library) -> Iterator[Fault]:
-        """The faults of definitions that are there already, or that are there no more and are named."""
-        names = {(one.kind, one.full_name) for one in definitions}
-        for one in definitions:
-            if (there := others.get(one.kind, one.full_name)) is not None:
-                what = f"there is {one.kind} {one.full_name} in {there.path} already"
-                yield Fault(self.path, one.line, 1, f"{what}; give this one another name")
-        gone = [one for one in self.definitions if (one.kind, one.full_name) not in names]
-        for one in gone:
-            what = f"{one.kind} {one.full_name}"
-            if one == self.definition:
-                yield Fault(self.path, 1, 1, f"expected {what}, which is edited here, found it nowhere")
-            elif caller := _named_in(others, one, self.files.loaded.library):
-                why = f"{caller.kind} {caller.full_name} in {caller.path} names it"
-                yield Fault(self.path, 1, 1, f"expected {what}, for {why}, found it nowhere")
+    def grants(self, text: str, by: str, at: float) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
+        """The grants of the home as they are; and with exactly what the definitions of a text need, in place
+        of what those of the file had.
+        """
+        before, texts = grants_of(self.home.path), self._texts(text)
+        _, definitions = self.read.added(texts, self.changed)
+        gone = {table_of(one) for one in (*self.definitions, *definitions)}
+        left = {table: grant for table, grant in before.items() if table not in gone}
+        return before, {**left, **self.read.grants(texts, self.changed, by, at)}
 
-    def _standings(self, library: Library) -> Iterator[Standing]:
-        """The needs of the definitions of the file that can be run."""
-        places = named_places(self.files, self.settings)
-        for one in library:
-            if isinstance(one, RunDefinition) and one.path == self.path:
-                yield Standing(one, needs_of(one, library, places), Decision("asked"))
-
-
-class _Judged(msgspec.Struct, frozen=True):
-    """A text as it was judged: its faults, and of one without any its definitions and what they need."""
-
-    faults: list[Fault]
-    library: Library
-    definitions: list[Definition]
-    standings: list[Standing]
-
-    @property
-    def is_sound(self) -> bool:
-        """True if nothing is wrong but what warnings tell."""
-        return all(fault.warning for fault in self.faults)
-
-    @property
-    def outside(self) -> list[str]:
-        """The needs outside of the home."""
-        needs = (need.text for one in self.standings for need in one.needs if need.is_outside)
-        return list(dict.fromkeys(needs))
+    def _texts(self, text: str) -> dict[str, str]:
+        return {PurePath(self.path).name: text}
 
 
 @operation("read")
@@ -157,7 +104,7 @@ async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, 
     text = await asyncio.to_thread(editing.text)
     versions = await asyncio.to_thread(lambda: list(versions_before_edits(editing.home.path, editing.path)))
     return {
-        **_named(editing),
+        **editing.changed,
         "text": text,
         "digest": digest_of_text(text),
         "allowed": daemon.files.settings.web.edit,
@@ -177,17 +124,16 @@ async def check_edit(daemon: Daemon, name: str, text: str, kind: str | None = No
 
     def judged() -> dict[str, Any]:
         before, judgement = editing.text(), editing.judge(text)
-        sentences = _told(judgement.definitions, judgement.library) if judgement.is_sound else []
-        former = _told(editing.definitions, editing.files.loaded.library)
+        former = [row for one in editing.definitions for row in told(one, editing.read.loaded.library)]
         lines = difflib.unified_diff(
             before.splitlines(), text.splitlines(), editing.path, f"{editing.path} (edited)", lineterm=""
         )
         return {
-            **_named(editing),
-            "faults": [{**form_of(fault), "warning": fault.warning} for fault in judgement.faults],
-            "told": sentences,
-            "changes": list(changes(former, sentences)) if judgement.is_sound else [],
-            "needs": judgement.outside if judgement.is_sound else [],
+            **editing.changed,
+            "faults": judgement.faults,
+            "told": judgement.sentences,
+            "changes": list(changes(former, judgement.sentences)) if judgement.is_sound else [],
+            "needs": judgement.outside,
             "diff": "".join(f"{line}\n" for line in lines),
         }
 
@@ -275,11 +221,10 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
         raise RequestError(f"{editing.path} has this text already; nothing was saved")
     judgement, home = editing.judge(text), editing.home.path
     if not judgement.is_sound:
-        fault = next(fault for fault in judgement.faults if not fault.warning)
-        raise RequestError(f"it has faults, and was not saved: {fault}")
+        raise RequestError(f"it has faults, and was not saved: {judgement.first_fault}")
     at = time.time()
     file_changes = [FileChange(editing.path, before, text)]
-    granted, former = _granted(editing, judgement, by, at)
+    former, granted = editing.grants(text, by, at)
     if granted != former:
         file_changes.insert(0, FileChange(GRANTS, text_at(home, GRANTS), text_of_grants(granted)))
     edit = new_edit(home)
@@ -305,21 +250,6 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
     }
 
 
-def _granted(
-    editing: _Editing, judgement: _Judged, by: str, at: float
-) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
-    """The grants of the home with exactly what the definitions of a text need, in place of what those of the
-    file had, and as they were.
-    """
-    before = grants_of(editing.home.path)
-    gone = {table_of(one) for one in editing.definitions} | {one.table for one in judgement.standings}
-    after = {table: grant for table, grant in before.items() if table not in gone}
-    for one in judgement.standings:
-        if any(need.is_outside for need in one.needs):
-            after[one.table] = one.grant(judgement.library, by, at)
-    return after, before
-
-
 def _version(editing: _Editing, version: str) -> str:
     """The text of a version of the file. Raises RequestError with those there are."""
     texts = {row["version"]: row["text"] for row in versions_before_edits(editing.home.path, editing.path)}
@@ -341,8 +271,9 @@ def _editing(daemon: Daemon, name: str, kind: str | None) -> _Editing:
         where = f"{definition.kind} {definition.full_name} is in {definition.path or 'no file'}"
         raise RequestError(f"{where}; only files in {RECIPES}/ are edited here")
     check_texts({PurePath(definition.path).name: ""})
-    files, settings = files_of(daemon), daemon.files.settings
-    return _Editing(home, definition, files, settings, daemon.agent.lookup.people)
+    snapshot = daemon.files.followers.snapshot
+    read = HomeAsRead(home.path, daemon.files.settings, snapshot, daemon.agent.lookup.people)
+    return _Editing(home, definition, read)
 
 
 def _text_of(home: Home, path: str) -> str:
@@ -355,23 +286,3 @@ def _text_of(home: Home, path: str) -> str:
     if text is None:
         raise RequestError(f"{path} is there no more; what is at work is its last version")
     return text
-
-
-def _named(editing: _Editing) -> Form:
-    one = editing.definition
-    return {"name": one.full_name, "kind": one.kind, "path": one.path}
-
-
-def _named_in(library: Library, definition: Definition, whole: Library) -> Definition | None:
-    """A definition of a library that names another one, of the whole."""
-    callers = (
-        caller
-        for caller in library
-        for reference in caller.references
-        if reference.target.endswith(definition.name) and named_by(reference, whole)[0] is definition
-    )
-    return next(callers, None)
-
-
-def _told(definitions: Iterable[Definition], library: Library) -> list[Form]:
-    return [row for one in definitions for row in told(one, library)]

@@ -7,27 +7,26 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
 
 import msgspec
 
-from narval.ask.definitions.checking import check_texts
+from narval.ask.definitions.checking import check_texts, faults_beside
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import fault as form_of
-from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.definitions.people.directory import Directory
 from narval.core.elements.canonical import elements_of
 from narval.core.elements.element import Element, identity
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
-from narval.core.trust.grants import Decision
+from narval.core.trust.grants import Decision, Grant
 from narval.core.trust.needs import OUTSIDE, Need, needs_of
 from narval.files.agents.collections import parse_file
-from narval.files.check import faults_of_files
 from narval.files.found_files import RECIPES
 from narval.files.grants import Standing, named_places
 from narval.files.home import Home
@@ -38,6 +37,7 @@ from narval.files.people_file import PEOPLE_FILE, read_people
 from narval.files.proposals.folder import MEMORY, Form
 from narval.files.reading import Reading
 from narval.files.settings import FILE, Settings
+from narval.files.snapshot import Snapshot
 from narval.files.trust_file import TRUST_FILE
 from narval.trials.explore.findings import examine, is_explorable
 
@@ -79,17 +79,31 @@ class Judgement(msgspec.Struct, frozen=True):
         """The findings that prove that something cannot be."""
         return [finding for finding in self.findings if finding["severity"] == "error"]
 
+    @property
+    def first_fault(self) -> str:
+        """The first fault that is no warning, with its place. One is there unless it is sound."""
+        first = next(fault for fault in self.faults if not fault["warning"])
+        place = f"{first['path']}:{first['line']}:{first['column']}: " if first["path"] else ""
+        return f"{place}{first['message']}"
+
+    @property
+    def outside(self) -> list[str]:
+        """The needs outside of the home."""
+        return list(dict.fromkeys(need["need"] for need in self.needs if need["outside"]))
+
 
 class HomeAsRead:
-    """The files of a home as they are, read once, beside which proposals are judged. Raises SettingsError."""
+    """The files of a home at one moment, beside which texts are judged that are not among them."""
 
-    def __init__(self, home: Home) -> None:
-        self.path = home.path
-        self.settings = Settings.load(home.path)
-        people, _ = read_people(home.path)
-        self.people = people
-        reading = Reading(home.path)
-        self.snapshot = reading.snapshot(self.settings, people or Directory())
+    def __init__(self, path: Path, settings: Settings, snapshot: Snapshot, people: Directory | None) -> None:
+        self.path, self.settings, self.snapshot, self.people = path, settings, snapshot, people
+
+    @classmethod
+    def of(cls, home: Home) -> HomeAsRead:
+        """The files of a home as they are, read now. Raises SettingsError."""
+        settings, (people, _) = Settings.load(home.path), read_people(home.path)
+        snapshot = Reading(home.path).snapshot(settings, people or Directory())
+        return cls(home.path, settings, snapshot, people)
 
     @property
     def loaded(self) -> Loaded:
@@ -117,10 +131,12 @@ class HomeAsRead:
             check_texts(dict(texts))
         except RequestError as error:
             return Judgement([_fault("", str(error))])
-        faults = [*self._faults(texts), *self._doubles(texts, changed)]
+        faults = self._faults(texts, changed)
+        is_sound = all(fault.warning for fault in faults)
+        faults = sorted({*faults, *self._misfits(texts, changed, is_sound=is_sound)})
         if any(not fault.warning for fault in faults):
             return Judgement([{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]])
-        loaded, definitions = self.added(texts)
+        loaded, definitions = self.added(texts, changed)
         library, until = loaded.library, time.monotonic() + (SECONDS if seconds is None else seconds)
         findings = list(_findings(definitions, library, until)) if seconds != 0 else []
         is_explored = seconds != 0 and time.monotonic() < until
@@ -137,13 +153,34 @@ class HomeAsRead:
             is_explored=is_explored,
         )
 
-    def added(self, texts: Mapping[str, str]) -> tuple[Loaded, list[Definition]]:
+    def added(self, texts: Mapping[str, str], changed: Form | None = None) -> tuple[Loaded, list[Definition]]:
         """All that is loaded with texts added that have no faults, and the definitions of these."""
-        paths = [f"{RECIPES}/{name}" for name in texts if name != MEMORY]
-        sources = [Source.of_text(path, texts[path.removeprefix(f"{RECIPES}/")]) for path in paths]
-        loaded, faulty = self.loaded.with_fitting(sources)
+        place = "" if changed is None else str(changed["path"])
+        paths = {
+            place if _file(place) == name else f"{RECIPES}/{name}": text
+            for name, text in texts.items()
+            if name != MEMORY
+        }
+        sources = [Source.of_text(path, text) for path, text in paths.items()]
+        loaded, faulty = self._others(changed).with_fitting(sources)
         added = [path for path in paths if path not in faulty]
         return loaded, [one for path in added for one in loaded.library if one.path == path]
+
+    def grants(self, texts: Mapping[str, str], changed: Form | None, by: str, at: float) -> dict[str, Grant]:
+        """The grants of what the definitions of texts need outside, by the names of their tables, as somebody
+        gives them at a moment (seconds since 1970).
+        """
+        loaded, definitions = self.added(texts, changed)
+        return {
+            one.table: one.grant(loaded.library, by, at)
+            for one in self.standings(loaded, definitions, texts)
+            if any(need.is_outside for need in one.needs)
+        }
+
+    def _others(self, changed: Form | None) -> Loaded:
+        """All that is loaded, without the file that is changed."""
+        without = [changed["path"]] if changed is not None else []
+        return msgspec.structs.replace(self.loaded, library=self.loaded.library.replace((), without=without))
 
     def standings(
         self, loaded: Loaded, definitions: Iterable[Definition], texts: Mapping[str, str]
@@ -163,26 +200,21 @@ class HomeAsRead:
 
     # --- faults ---------------------------------------------------------------------------------------------
 
-    def _faults(self, texts: Mapping[str, str]) -> list[Fault]:
-        with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
-            paths = [Path(folder).resolve() / name for name in texts if name != MEMORY]
-            for path in paths:
-                path.write_text(texts[path.name], encoding="utf-8", errors="replace")
-            faults = [
-                _placed(fault, _file(fault.path), folder)
-                for fault in faults_of_files(self.loaded, paths, self.people)
-            ]
-            if MEMORY in texts:
+    def _faults(self, texts: Mapping[str, str], changed: Form | None) -> list[Fault]:
+        others = {name: text for name, text in texts.items() if name != MEMORY}
+        faults = faults_beside(self._others(changed), self.people, others)
+        if MEMORY in texts:
+            with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
                 (path := Path(folder) / MEMORY).write_text(texts[MEMORY], "utf-8", errors="replace")
-                library = self.added(texts)[0].library
-                faults += read_memory(
-                    path, self.snapshot.own.schemas, library, self.settings.own, shown=MEMORY
-                )[1]
-        return sorted(set(faults))
+                own, library = self.snapshot.own, self.added(texts, changed)[0].library
+                faults += read_memory(path, own.schemas, library, self.settings.own, shown=MEMORY)[1]
+        return faults
 
-    def _doubles(self, texts: Mapping[str, str], changed: Form | None) -> Iterator[Fault]:
-        """Faults of definitions and elements that the home has already, and of a change of another."""
-        there = {(one.kind, one.full_name): one for one in self.loaded.library}
+    def _misfits(self, texts: Mapping[str, str], changed: Form | None, *, is_sound: bool) -> Iterator[Fault]:
+        """The faults of definitions and elements that the home has already, and of those that a sound change
+        takes away: the one that is changed, and others that are named.
+        """
+        there = {(one.kind, one.full_name): one for one in self._others(changed).library}
         defined = set[tuple[str, str]]()
         for name, text in texts.items():
             if name == MEMORY:
@@ -191,22 +223,27 @@ class HomeAsRead:
             with suppress(DefinitionError):
                 for one in parse_file(Source.of_text(name, text)).definitions:
                     key = one.kind, one.full_name
-                    is_change = (
-                        changed is not None
-                        and there.get(key) is not None
-                        and (there[key].path == changed["path"])
-                    )
-                    if key in there and not is_change:
+                    if key in there:
                         what = f"there is {one.kind} {one.full_name} in {there[key].path} already"
                         yield Fault(name, one.line, 1, f"{what}; give this one another name")
                     if key in defined:
                         yield Fault(name, one.line, 1, f"{one.kind} {one.full_name} is there twice; drop one")
                     defined.add(key)
-        if changed is not None and (changed["kind"], changed["name"]) not in defined:
-            what = f"{changed['kind']} {changed['name']}"
-            yield Fault(
-                next(iter(texts), ""), 1, 1, f"expected {what}, which is to be changed, found it nowhere"
-            )
+        if changed is not None and is_sound:
+            yield from self._gone(next(iter(texts), ""), changed, defined)
+
+    def _gone(self, name: str, changed: Form, defined: Container[tuple[str, str]]) -> Iterator[Fault]:
+        """The faults of a text that takes the place of a file without some of its definitions."""
+        library, others = self.loaded.library, self._others(changed).library
+        for one in library:
+            what = f"expected {one.kind} {one.full_name}"
+            if one.path != changed["path"] or (one.kind, one.full_name) in defined:
+                continue
+            if (one.kind, one.full_name) == (changed["kind"], changed["name"]):
+                yield Fault(name, 1, 1, f"{what}, which is to be changed, found it nowhere")
+            elif caller := _named_in(others, one, library):
+                why = f"{caller.kind} {caller.full_name} in {caller.path} names it"
+                yield Fault(name, 1, 1, f"{what}, for {why}, found it nowhere")
 
     def _declared_already(self, text: str) -> Iterator[Fault]:
         identities = {identity(Element(0, xml)) for xml in self.snapshot.own.declared or ()} - {None}
@@ -268,6 +305,17 @@ class HomeAsRead:
                 for need in needs_of(one, self.loaded.library, places):
                     if need.text not in before and need.what in OUTSIDE:
                         yield one, need
+
+
+def _named_in(library: Library, definition: Definition, whole: Library) -> Definition | None:
+    """A definition of a library that names another one, of the whole."""
+    callers = (
+        caller
+        for caller in library
+        for reference in caller.references
+        if reference.target.endswith(definition.name) and named_by(reference, whole)[0] is definition
+    )
+    return next(callers, None)
 
 
 def _of_need(need: Need) -> str:
@@ -340,11 +388,6 @@ def _elements(texts: Mapping[str, str]) -> list[bytes]:
 
 def _fault(file: str, message: str) -> Form:
     return {"path": file, "line": 1, "column": 1, "message": message, "warning": False}
-
-
-def _placed(fault: Fault, name: str, folder: str) -> Fault:
-    message = fault.message.replace(f"{Path(folder).resolve()}/", "")
-    return Fault(name, fault.line, fault.column, message, warning=fault.warning)
 
 
 def _file(path: str) -> str:

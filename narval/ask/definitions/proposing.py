@@ -120,8 +120,8 @@ async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
     home = home_of(daemon)
 
     def graphs() -> list[Form]:
-        texts = proposal_named(home.path, name).texts()
-        _, definitions = home_as_read(home).added(texts)
+        proposal = proposal_named(home.path, name)
+        _, definitions = home_as_read(home).added(proposal.texts(), proposal.about().get("change"))
         return [_drawn(one) for one in definitions if is_runnable(one.kind)]
 
     return await asyncio.to_thread(graphs)
@@ -157,7 +157,7 @@ def home_of(daemon: Daemon) -> Home:
 def home_as_read(home: Home) -> HomeAsRead:
     """The files of a home, beside which proposals are judged. Raises RequestError."""
     try:
-        return HomeAsRead(home)
+        return HomeAsRead.of(home)
     except SettingsError as error:
         raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
 

@@ -311,8 +311,8 @@ def _tried(
             f"only a proposal that is ready can be tried; `narval proposals show {name}` says why not"
         )
     texts = proposal.texts()
-    read = HomeAsRead(session.home)
-    loaded, definitions = read.added(texts)
+    read = HomeAsRead.of(session.home)
+    loaded, definitions = read.added(texts, about.get("change"))
     here = simulated_home(session.home, session.agent)
     until = time.time()
     start = until - when.after if when.date is None else when.moment(until, here.zone)

@@ -78,7 +78,7 @@ def _drafted(
     progress: Progress,
     about: Form | None = None,
 ) -> Proposal:
-    drafting = _Drafting(HomeAsRead(home), proposal, model, wish, progress, about)
+    drafting = _Drafting(HomeAsRead.of(home), proposal, model, wish, progress, about)
     return asyncio.run(drafting.draft())
 
 
