@@ -9,17 +9,22 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from narval.agent.agent import AgentState
 from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
 
 SECONDS, MEGABYTES = 30.0, 512
 
 LONGEST = 4_000_000
 """Bytes of an answer: reading more would hold the daemon up."""
+
+GRACE = 10.0
+"""Seconds that a child has for what has come so far when somebody ends it."""
 
 _PIECE = 65_536
 
@@ -62,6 +67,64 @@ async def end(child: Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         child.kill()
     await child.wait()
+
+
+class Followed:
+    """A child that is looked at while it goes on, and the task that follows it until it has ended."""
+
+    def __init__(self, child: Process) -> None:
+        self.child = child
+        self.task: asyncio.Task[None] | None = None
+        self.ending = ""
+        """Why it is to end before its time, once somebody has asked for that."""
+
+    async def end(self, by: str) -> None:
+        """Have it end with what has come so far, as a person asks, or as a program does."""
+        if self.task is None:
+            return
+        if not self.task.done() and not self.ending:
+            self.ending = f"{by or 'a program'} ended it"
+            with contextlib.suppress(ProcessLookupError):
+                self.child.send_signal(signal.SIGINT)
+            await asyncio.wait([self.task], timeout=GRACE)
+            self.kill(self.ending)
+        await asyncio.wait([self.task])
+
+    def kill(self, why: str) -> None:
+        """End it at once."""
+        self.ending = self.ending or why
+        with contextlib.suppress(ProcessLookupError):
+            self.child.kill()
+
+
+Child = TypeVar("Child", bound=Followed)
+
+
+class FollowedChildren(Generic[Child]):
+    """The children of a sort that a daemon has, by name."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self.by_name: dict[str, Child] = {}
+        self.ends_with_daemon = False
+
+    async def close(self) -> None:
+        """End all that go on, as the daemon ends."""
+        going_on = [one for one in self.by_name.values() if one.task is not None and not one.task.done()]
+        for one in going_on:
+            one.kill("the daemon was stopped")
+        await asyncio.gather(*(one.task for one in going_on if one.task), return_exceptions=True)
+
+
+Children = TypeVar("Children", bound=FollowedChildren[Any])
+
+
+def children_of(daemon: Daemon, make: Callable[[AgentState], Children]) -> Children:
+    """The children of a sort, which end with the daemon."""
+    children = daemon.agents.own.listings.kept(make)
+    if not children.ends_with_daemon:
+        children.ends_with_daemon = True
+        daemon.end_with(children.close)
+    return children
 
 
 async def json_of(arguments: Sequence[str]) -> Any:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
-from asyncio.subprocess import Process
-from contextlib import suppress
 from pathlib import Path
 
-from narval.agent.agent import AgentState
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.one import find_definition
 from narval.ask.definitions.proposing import home_of
@@ -44,33 +40,8 @@ PACE = 0.5
 """Seconds between two looks at how far it is."""
 
 
-GRACE = 10.0
-"""Seconds that a child has to keep what has come when somebody ends it."""
-
-
-class Draft:
-    """A proposal that is drafted: the child that does it, and the task that follows it until it has ended."""
-
-    def __init__(self, child: Process) -> None:
-        self.child = child
-        self.task: asyncio.Task[None] | None = None
-        self.ending = ""
-        """Why it is to end before its time, once somebody has asked for that."""
-
-
-class Drafts:
-    """The child programs that draft, by the name of the proposal; they end with the daemon."""
-
-    def __init__(self, agent: AgentState) -> None:
-        self.by_name: dict[str, Draft] = {}
-        self.ends_with_daemon = False
-
-    async def close(self) -> None:
-        """End all that are under way."""
-        tasks = [draft.task for draft in self.by_name.values() if draft.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+class Drafts(child_program.FollowedChildren[child_program.Followed]):
+    """The child programs that draft, by the name of the proposal."""
 
 
 @operation("write")
@@ -139,15 +110,8 @@ async def end_drafting(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> 
     home, drafts = home_of(daemon), _drafts(daemon)
     proposal = await asyncio.to_thread(proposal_named, home.path, name)
     current = drafts.by_name.get(name)
-    if current is not None and current.task is not None:
-        if not current.ending:
-            current.ending = f"{asker.person or 'a program'} ended it"
-            with suppress(ProcessLookupError):
-                current.child.send_signal(signal.SIGINT)
-            await asyncio.wait([current.task], timeout=GRACE)
-            with suppress(ProcessLookupError):
-                current.child.kill()
-        await asyncio.wait([current.task])
+    if current is not None:
+        await current.end(asker.person)
     state = str((await asyncio.to_thread(proposal.about)).get("state"))
     if state == DRAFTING:
         raise RequestError(f"proposal {name} is drafted by another program, such as a terminal: end it there")
@@ -155,11 +119,7 @@ async def end_drafting(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> 
 
 
 def _drafts(daemon: Daemon) -> Drafts:
-    drafts = daemon.agents.own.listings.kept(Drafts)
-    if not drafts.ends_with_daemon:
-        daemon.end_with(drafts.close)
-        drafts.ends_with_daemon = True
-    return drafts
+    return child_program.children_of(daemon, Drafts)
 
 
 def _raise_if_full(drafts: Drafts) -> None:
@@ -172,13 +132,13 @@ def _raise_if_full(drafts: Drafts) -> None:
 async def _begin(daemon: Daemon, proposal: Proposal) -> None:
     arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", "--json"]
     child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
-    drafts, draft = _drafts(daemon), Draft(child)
+    drafts, draft = _drafts(daemon), child_program.Followed(child)
     draft.task = asyncio.create_task(_follow(daemon, proposal, draft))
     drafts.by_name[proposal.name] = draft
     draft.task.add_done_callback(lambda done: drafts.by_name.pop(proposal.name, None))
 
 
-async def _follow(daemon: Daemon, proposal: Proposal, draft: Draft) -> None:
+async def _follow(daemon: Daemon, proposal: Proposal, draft: child_program.Followed) -> None:
     """Tell those who look at it how far a child is, until it has ended."""
     child = draft.child
     assert child.stdout is not None

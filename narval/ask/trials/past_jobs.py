@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import signal
 import tempfile
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,9 +45,6 @@ SECONDS = 1800.0
 PATIENCE = 60.0
 """Seconds for a child to say that it begins, or what is wrong."""
 
-GRACE = 10.0
-"""Seconds that a child has for its report when somebody ends it."""
-
 LONGEST_SINCE = 64
 """The most characters of the moment to begin with."""
 
@@ -58,14 +53,12 @@ _OF_OPTION = "Invalid value for '--since': "
 Form = dict[str, Any]
 
 
-class PastJob:
+class PastJob(child_program.Followed):
     """A trial on the past of an agent: what was asked, the child that plays it, and what it has said."""
 
     def __init__(self, agent: str, asked: Form, by: str, child: Process, now: float) -> None:
-        self.agent, self.child = agent, child
-        self.task: asyncio.Task[None] | None = None
-        self.ending = ""
-        """Why it is to end before its time, once somebody has asked for that."""
+        super().__init__(child)
+        self.agent = agent
         self.is_kept = False
         """True once a file has what came of it."""
         self.form: Form = {
@@ -110,18 +103,17 @@ class PastJob:
         self.form |= {"state": state, "why": why, "over": json_forms.moment(now), "pid": None}
 
 
-class PastJobs:
-    """The trials on the past of a daemon, the oldest first; `close` ends those under way."""
+class PastJobs(child_program.FollowedChildren[PastJob]):
+    """The trials on the past of a daemon, the oldest first."""
 
     def __init__(self, agent: AgentState) -> None:
-        self.by_id: dict[str, PastJob] = {}
+        super().__init__(agent)
         self.beginning: list[str] = []
         """The agents of jobs that are about to begin."""
-        self.ends_with_daemon = False
 
     def raise_if_full(self, agent: str) -> None:
         """Raise RequestError if an agent, or all of them, have as many jobs under way as they may have."""
-        under_way = [job.agent for job in self.by_id.values() if not job.is_over] + self.beginning
+        under_way = [job.agent for job in self.by_name.values() if not job.is_over] + self.beginning
         for number, most, whose in (
             (under_way.count(agent), AT_ONCE, f"of {agent} "),
             (len(under_way), IN_ALL, ""),
@@ -134,20 +126,15 @@ class PastJobs:
 
     def add(self, job: PastJob) -> None:
         """List a job, and forget the oldest of its agent that are over."""
-        self.by_id[job.id] = job
-        over = [id for id, other in self.by_id.items() if other.agent == job.agent and other.is_over]
+        self.by_name[job.id] = job
+        over = [id for id, other in self.by_name.items() if other.agent == job.agent and other.is_over]
         for id in over[:-LISTED]:
-            del self.by_id[id]
+            del self.by_name[id]
 
     def find(self, agent: str, id: str) -> PastJob | None:
         """A job of an agent; None where there is none, or none any more."""
-        job = self.by_id.get(id)
+        job = self.by_name.get(id)
         return job if job is not None and job.agent == agent else None
-
-    async def close(self) -> None:
-        """End all that are under way, as the daemon ends."""
-        tasks = [_end_at_once(job, "the daemon was stopped") for job in self.by_id.values()]
-        await asyncio.gather(*filter(None, tasks), return_exceptions=True)
 
 
 @operation("write")
@@ -336,7 +323,7 @@ async def jobs(daemon: Daemon, definition: str | None = None) -> list[dict[str, 
     """The trials on the past since the daemon began, the newest first, without their reports; those of one
     definition, or all.
     """
-    rows = [job.form for job in _jobs(daemon).by_id.values() if job.agent == daemon.name]
+    rows = [job.form for job in _jobs(daemon).by_name.values() if job.agent == daemon.name]
     return [
         {name: value for name, value in form.items() if name != "report"}
         for form in reversed(rows)
@@ -350,35 +337,13 @@ async def end_job(daemon: Daemon, job: str, *, asker: Asker = PROGRAM) -> dict[s
 
     The answer is that of `job`.
     """
-    current = _jobs(daemon).find(daemon.name, job)
-    if current is not None and current.task is not None:
-        if not current.is_over and not current.ending:
-            current.ending = f"{asker.person or 'a program'} ended it"
-            with suppress(ProcessLookupError):
-                current.child.send_signal(signal.SIGINT)
-            await asyncio.wait([current.task], timeout=GRACE)
-            _end_at_once(current, current.ending)
-        await asyncio.wait([current.task])
+    if (current := _jobs(daemon).find(daemon.name, job)) is not None:
+        await current.end(asker.person)
     return await form_of(daemon, job)
 
 
-def _end_at_once(job: PastJob, why: str) -> asyncio.Task[None] | None:
-    """Kill the child of a job that is under way; the task that notes its end, None of one that is over."""
-    if job.is_over or job.task is None:
-        return None
-    job.ending = job.ending or why
-    with suppress(ProcessLookupError):
-        job.child.kill()
-    return job.task
-
-
 def _jobs(daemon: Daemon) -> PastJobs:
-    """The jobs of a daemon, which end with it."""
-    jobs = daemon.agents.own.listings.kept(PastJobs)
-    if not jobs.ends_with_daemon:
-        jobs.ends_with_daemon = True
-        daemon.end_with(jobs.close)
-    return jobs
+    return child_program.children_of(daemon, PastJobs)
 
 
 def _key(agent: str, id: str) -> str:

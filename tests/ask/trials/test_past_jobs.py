@@ -240,4 +240,4 @@ def test_only_so_many_that_are_over_are_listed(monkeypatch: pytest.MonkeyPatch) 
         if number:
             job.finish("ended", None, 0.0)
         jobs.add(job)
-    assert list(jobs.by_id) == ["0", "3", "4"]
+    assert list(jobs.by_name) == ["0", "3", "4"]
