@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.ask.definitions.judging import HomeAsRead
+from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.judging import TextsBeside
 from narval.files.home import Home
 
 RECIPE = """\
@@ -32,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> HomeAsRead:
 
 def unnamed(home: HomeAsRead, target: str, argument: str, wish: str) -> str:
     text = RECIPE.format(target=target, argument=argument)
-    judgement = home.judge({"a.xml": text}, wish, seconds=0)
+    judgement = TextsBeside(home, {"a.xml": text}).judge(wish, seconds=0)
     assert judgement.is_sound, judgement.faults
     return "\n".join(judgement.unnamed)
 
@@ -70,7 +71,7 @@ def test_D11_a_host_is_named_too(home: HomeAsRead, url: str, wish: str, is_named
 
 def test_D9_what_the_home_has_already_is_not_replaced(home: HomeAsRead) -> None:
     memory = '<memory>\n<outbox path="out" kind="maildir"/><identity address="other@here.example"/></memory>'
-    judgement = home.judge({"memory.xml": memory})
+    judgement = TextsBeside(home, {"memory.xml": memory}).judge()
     assert ["data/memory.xml has <outbox" in fault["message"] for fault in judgement.faults] == [True]
 
 
@@ -79,7 +80,9 @@ def test_D11_elements_alone_by_which_others_would_reach_further_are_told(tmp_pat
         (tmp_path / folder).mkdir()
     (tmp_path / "recipes/mine.xml").write_text(RECIPE.format(target="mail.write", argument=DRAFT.format("a")))
     memory = '<memory><outbox host="evil.example" port="25" kind="smtp"/></memory>'
-    judgement = HomeAsRead.of(Home(tmp_path)).judge({"memory.xml": memory}, "send by evil.example.org")
+    judgement = TextsBeside(HomeAsRead.of(Home(tmp_path)), {"memory.xml": memory}).judge(
+        "send by evil.example.org"
+    )
     assert judgement.is_sound, judgement.faults
     (sentence,) = (one for one in judgement.unnamed if "mine.tell" in one)
     assert "host evil.example:25" in sentence
@@ -94,8 +97,9 @@ def test_a_change_of_a_file_keeps_what_others_name_of_it(tmp_path: Path) -> None
     (tmp_path / "recipes/calls.xml").write_text(recipe.format("calls", step.format("recipe", "mine.two")))
     read = HomeAsRead.of(Home(tmp_path))
     changed = {"kind": "recipe", "name": "mine.one", "path": "recipes/x/both.xml"}
-    (fault,) = read.judge({"both.xml": one}, changed=changed, seconds=0).faults
+    (fault,) = TextsBeside(read, {"both.xml": one}, changed).judge(seconds=0).faults
     assert fault["message"] == (
         "expected recipe mine.two, for recipe mine.calls in recipes/calls.xml names it, found it nowhere"
     )
-    assert read.judge({"both.xml": f"<cookbook>{two}{one}</cookbook>"}, changed=changed, seconds=0).is_sound
+    both = {"both.xml": f"<cookbook>{two}{one}</cookbook>"}
+    assert TextsBeside(read, both, changed).judge(seconds=0).is_sound

@@ -13,6 +13,7 @@ import msgspec
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.altering import altered
 from narval.ask.definitions.grants import require_granting
+from narval.ask.definitions.judging import TextsBeside
 from narval.ask.definitions.proposing import home_as_read, home_of
 from narval.ask.registry import operation
 from narval.core.errors import RequestError
@@ -84,15 +85,15 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
 
 def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str, str], by: str) -> Alteration:
     """All that accepting alters. Raises RequestError where the texts have faults now, or needs differ."""
-    read = home_as_read(home)
     change = about.get("change")
-    judgement = read.judge(texts, proposal.wish(), change, seconds=0)
+    proposed = TextsBeside(home_as_read(home), texts, change)
+    judgement = proposed.judge(proposal.wish(), seconds=0)
     if not judgement.is_sound:
         raise RequestError(f"it has faults now, as the home is: {judgement.first_fault}")
     if judgement.needs != about.get("needs"):
         raise RequestError("what it needs is not what was shown, for the home has changed; propose it again")
     at = time.time()
-    before, new = grants_of(home.path), read.grants(texts, change, by, at)
+    before, new = grants_of(home.path), proposed.grants(by, at)
     changes = list[FileChange]()
     if new:
         grants = text_of_grants({**before, **new})

@@ -20,7 +20,8 @@ from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.definitions.altering import altered
 from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.grants import require_granting
-from narval.ask.definitions.judging import HomeAsRead, Judgement
+from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.judging import Judgement, TextsBeside
 from narval.ask.definitions.one import find_definition
 from narval.ask.definitions.proposing import home_of
 from narval.ask.definitions.telling import changes, told
@@ -72,8 +73,8 @@ class _Editing(NamedTuple):
 
     def judge(self, text: str) -> Judgement:
         """Judge a text as if it were that of the file; nothing of it is run. Raises RequestError."""
-        check_texts(self._texts(text))
-        judgement = self.read.judge(self._texts(text), changed=self.changed, seconds=0)
+        check_texts({PurePath(self.path).name: text})
+        judgement = self._beside(text).judge(seconds=0)
         faults = [{**fault, "path": self.path} for fault in judgement.faults]
         told = [{**row, "file": self.path} for row in judgement.sentences]
         return msgspec.structs.replace(judgement, faults=faults, sentences=told)
@@ -82,14 +83,13 @@ class _Editing(NamedTuple):
         """The grants of the home as they are; and with exactly what the definitions of a text need, in place
         of what those of the file had.
         """
-        before, texts = grants_of(self.home.path), self._texts(text)
-        _, definitions = self.read.added(texts, self.changed)
-        gone = {table_of(one) for one in (*self.definitions, *definitions)}
+        before, edited = grants_of(self.home.path), self._beside(text)
+        gone = {table_of(one) for one in (*self.definitions, *edited.definitions)}
         left = {table: grant for table, grant in before.items() if table not in gone}
-        return before, {**left, **self.read.grants(texts, self.changed, by, at)}
+        return before, {**left, **edited.grants(by, at)}
 
-    def _texts(self, text: str) -> dict[str, str]:
-        return {PurePath(self.path).name: text}
+    def _beside(self, text: str) -> TextsBeside:
+        return TextsBeside(self.read, {PurePath(self.path).name: text}, self.changed)
 
 
 @operation("read")

@@ -10,15 +10,16 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePath
 
 import msgspec
 
 from narval.ask.definitions.checking import check_texts, faults_beside
+from narval.ask.definitions.home_as_read import HomeAsRead, text_or_nothing
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
-from narval.core.definitions.people.directory import Directory
 from narval.core.elements.canonical import elements_of
 from narval.core.elements.element import Element, identity
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
@@ -28,17 +29,11 @@ from narval.core.trust.grants import Decision, Grant
 from narval.core.trust.needs import OUTSIDE, Need, needs_of
 from narval.files.agents.collections import parse_file
 from narval.files.found_files import RECIPES
-from narval.files.grants import Standing, named_places
-from narval.files.home import Home
+from narval.files.grants import Standing
 from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as DECLARED
 from narval.files.memory_file import read_memory
-from narval.files.people_file import PEOPLE_FILE, read_people
 from narval.files.proposals.folder import MEMORY, Form
-from narval.files.reading import Reading
-from narval.files.settings import FILE, Settings
-from narval.files.snapshot import Snapshot
-from narval.files.trust_file import TRUST_FILE
 from narval.trials.explore.findings import examine, is_explorable
 
 SECONDS = 5.0
@@ -50,6 +45,7 @@ MOST_FAULTS = 100
 _ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
 _PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
 _MADE = re.compile(r"['\"][^'\"@]*@[^'\"]*['\"]")
+_UNNAMED = "which neither the wish nor the settings name"
 _WORD = r"(?<![\w.@+-]){}(?![\w@-]|\.\w)"
 
 
@@ -92,133 +88,127 @@ class Judgement(msgspec.Struct, frozen=True):
         return list(dict.fromkeys(need["need"] for need in self.needs if need["outside"]))
 
 
-class HomeAsRead:
-    """The files of a home at one moment, beside which texts are judged that are not among them."""
+class TextsBeside:
+    """Texts of definitions and elements by the name of their file, as if they were added to a home; `changed`
+    is the definition (`name`, `kind`, `path`) whose file one of them takes the place of.
+    """
 
-    def __init__(self, path: Path, settings: Settings, snapshot: Snapshot, people: Directory | None) -> None:
-        self.path, self.settings, self.snapshot, self.people = path, settings, snapshot, people
+    def __init__(self, home: HomeAsRead, texts: Mapping[str, str], changed: Form | None = None) -> None:
+        self._home, self._texts, self._changed = home, texts, changed
 
-    @classmethod
-    def of(cls, home: Home) -> HomeAsRead:
-        """The files of a home as they are, read now. Raises SettingsError."""
-        settings, (people, _) = Settings.load(home.path), read_people(home.path)
-        snapshot = Reading(home.path).snapshot(settings, people or Directory())
-        return cls(home.path, settings, snapshot, people)
-
-    @property
-    def loaded(self) -> Loaded:
-        """The definitions that are loaded for the home's own agent."""
-        return self.snapshot.own.loaded
-
-    @cached_property
-    def written(self) -> str:
-        """All that the owner has written about places and people: settings, rules, declared elements."""
-        return "\n".join(_read(self.path / name) for name in (FILE, PEOPLE_FILE, TRUST_FILE, DECLARED))
-
-    def judge(
-        self,
-        texts: Mapping[str, str],
-        wish: str = "",
-        changed: Form | None = None,
-        *,
-        seconds: float | None = None,
-    ) -> Judgement:
-        """Judge texts by the name of their file, as if they were added to the home; `changed` is the
-        definition (`name`, `kind`, `path`) whose file one of them takes the place of. Exploring takes so many
-        `seconds` at most, usually SECONDS; with 0 nothing is explored.
+    def judge(self, wish: str = "", *, seconds: float | None = None) -> Judgement:
+        """Judge them, as a `wish` has it. Exploring takes so many `seconds` at most, usually SECONDS; with 0
+        nothing is explored.
         """
         try:
-            check_texts(dict(texts))
+            check_texts(dict(self._texts))
         except RequestError as error:
             return Judgement([_fault("", str(error))])
-        faults = self._faults(texts, changed)
+        faults = self._faults()
         is_sound = all(fault.warning for fault in faults)
-        faults = sorted({*faults, *self._misfits(texts, changed, is_sound=is_sound)})
+        faults = sorted({*faults, *self._misfits(is_sound=is_sound)})
+        forms = [{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]]
         if any(not fault.warning for fault in faults):
-            return Judgement([{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]])
-        loaded, definitions = self.added(texts, changed)
-        library, until = loaded.library, time.monotonic() + (SECONDS if seconds is None else seconds)
-        findings = list(_findings(definitions, library, until)) if seconds != 0 else []
+            return Judgement(forms)
+        library, until = self.loaded.library, time.monotonic() + (SECONDS if seconds is None else seconds)
+        findings = list(_findings(self.definitions, library, until)) if seconds != 0 else []
         is_explored = seconds != 0 and time.monotonic() < until
         return Judgement(
-            faults=[{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]],
+            faults=forms,
             sentences=[
-                {**row, "file": _file(row["file"])} for one in definitions for row in told(one, library)
+                {**row, "file": _file(row["file"])} for one in self.definitions for row in told(one, library)
             ],
             findings=findings,
-            needs=[
-                _need(one, need) for one in self.standings(loaded, definitions, texts) for need in one.needs
-            ],
-            unnamed=list(self._unnamed(loaded, definitions, texts, wish, changed)),
+            needs=[_need(one, need) for one in self._standings for need in one.needs],
+            unnamed=list(self._unnamed(wish)),
             is_explored=is_explored,
         )
 
-    def added(self, texts: Mapping[str, str], changed: Form | None = None) -> tuple[Loaded, list[Definition]]:
-        """All that is loaded with texts added that have no faults, and the definitions of these."""
-        place = "" if changed is None else str(changed["path"])
-        paths = {
-            place if _file(place) == name else f"{RECIPES}/{name}": text
-            for name, text in texts.items()
-            if name != MEMORY
-        }
-        sources = [Source.of_text(path, text) for path, text in paths.items()]
-        loaded, faulty = self._others(changed).with_fitting(sources)
-        added = [path for path in paths if path not in faulty]
-        return loaded, [one for path in added for one in loaded.library if one.path == path]
+    @property
+    def loaded(self) -> Loaded:
+        """All that is loaded with those of them added that have no faults."""
+        return self._added[0]
 
-    def grants(self, texts: Mapping[str, str], changed: Form | None, by: str, at: float) -> dict[str, Grant]:
-        """The grants of what the definitions of texts need outside, by the names of their tables, as somebody
-        gives them at a moment (seconds since 1970).
+    @property
+    def definitions(self) -> list[Definition]:
+        """The definitions of those that have no faults."""
+        return self._added[1]
+
+    def grants(self, by: str, at: float) -> dict[str, Grant]:
+        """The grants of what their definitions need outside, by the names of their tables, as somebody gives
+        them at a moment (seconds since 1970).
         """
-        loaded, definitions = self.added(texts, changed)
         return {
-            one.table: one.grant(loaded.library, by, at)
-            for one in self.standings(loaded, definitions, texts)
+            one.table: one.grant(self.loaded.library, by, at)
+            for one in self._standings
             if any(need.is_outside for need in one.needs)
         }
 
-    def _others(self, changed: Form | None) -> Loaded:
-        """All that is loaded, without the file that is changed."""
-        without = [changed["path"]] if changed is not None else []
-        return msgspec.structs.replace(self.loaded, library=self.loaded.library.replace((), without=without))
+    @cached_property
+    def _added(self) -> tuple[Loaded, list[Definition]]:
+        place = "" if self._changed is None else str(self._changed["path"])
+        paths = {
+            place if _file(place) == name else f"{RECIPES}/{name}": text
+            for name, text in self._texts.items()
+            if name != MEMORY
+        }
+        sources = [Source.of_text(path, text) for path, text in paths.items()]
+        loaded, faulty = self._others.with_fitting(sources)
+        added = [path for path in paths if path not in faulty]
+        return loaded, [one for path in added for one in loaded.library if one.path == path]
 
-    def standings(
-        self, loaded: Loaded, definitions: Iterable[Definition], texts: Mapping[str, str]
-    ) -> Iterator[Standing]:
-        """The needs of each definition of a proposal that can be run, with the elements that it declares."""
-        declared = [*(self.snapshot.own.declared or ()), *_elements(texts)]
-        places = named_places(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
-        owned = named_places(self.snapshot.own, self.settings)
-        for one in definitions:
+    @cached_property
+    def _others(self) -> Loaded:
+        """All that is loaded, without the file that is changed."""
+        loaded, without = self._home.loaded, [self._changed["path"]] if self._changed is not None else []
+        return msgspec.structs.replace(loaded, library=loaded.library.replace((), without=without))
+
+    @cached_property
+    def _elements(self) -> list[bytes]:
+        """The elements that they declare."""
+        try:
+            return (
+                elements_of(self._texts[MEMORY].encode("utf-8", "replace")) if MEMORY in self._texts else []
+            )
+        except ElementError:
+            return []
+
+    @cached_property
+    def _standings(self) -> list[Standing]:
+        """The needs of each of their definitions that can be run, with the elements that they declare."""
+        library, standings = self.loaded.library, list[Standing]()
+        places, owned = self._home.places(self._elements), self._home.places()
+        for one in self.definitions:
             if isinstance(one, RunDefinition):
-                own = {need.text for need in needs_of(one, loaded.library, owned) if need.is_named}
+                own = {need.text for need in needs_of(one, library, owned) if need.is_named}
                 needs = [
                     msgspec.structs.replace(need, is_named=need.is_named and need.text in own)
-                    for need in needs_of(one, loaded.library, places)
+                    for need in needs_of(one, library, places)
                 ]
-                yield Standing(one, needs, Decision("asked"))
+                standings.append(Standing(one, needs, Decision("asked")))
+        return standings
 
     # --- faults ---------------------------------------------------------------------------------------------
 
-    def _faults(self, texts: Mapping[str, str], changed: Form | None) -> list[Fault]:
-        others = {name: text for name, text in texts.items() if name != MEMORY}
-        faults = faults_beside(self._others(changed), self.people, others)
-        if MEMORY in texts:
+    def _faults(self) -> list[Fault]:
+        others = {name: text for name, text in self._texts.items() if name != MEMORY}
+        faults = faults_beside(self._others, self._home.people, others)
+        if MEMORY in self._texts:
             with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
-                (path := Path(folder) / MEMORY).write_text(texts[MEMORY], "utf-8", errors="replace")
-                own, library = self.snapshot.own, self.added(texts, changed)[0].library
-                faults += read_memory(path, own.schemas, library, self.settings.own, shown=MEMORY)[1]
+                (path := Path(folder) / MEMORY).write_text(self._texts[MEMORY], "utf-8", errors="replace")
+                schemas, limits = self._home.snapshot.own.schemas, self._home.settings.own
+                faults += read_memory(path, schemas, self.loaded.library, limits, shown=MEMORY)[1]
         return faults
 
-    def _misfits(self, texts: Mapping[str, str], changed: Form | None, *, is_sound: bool) -> Iterator[Fault]:
+    def _misfits(self, *, is_sound: bool) -> Iterator[Fault]:
         """The faults of definitions and elements that the home has already, and of those that a sound change
         takes away: the one that is changed, and others that are named.
         """
-        there = {(one.kind, one.full_name): one for one in self._others(changed).library}
+        there = {(one.kind, one.full_name): one for one in self._others.library}
         defined = set[tuple[str, str]]()
-        for name, text in texts.items():
+        for name, text in self._texts.items():
             if name == MEMORY:
-                yield from self._declared_already(text)
+                yield from self._declared_already()
                 continue
             with suppress(DefinitionError):
                 for one in parse_file(Source.of_text(name, text)).definitions:
@@ -229,82 +219,73 @@ class HomeAsRead:
                     if key in defined:
                         yield Fault(name, one.line, 1, f"{one.kind} {one.full_name} is there twice; drop one")
                     defined.add(key)
-        if changed is not None and is_sound:
-            yield from self._gone(next(iter(texts), ""), changed, defined)
+        if self._changed is not None and is_sound:
+            yield from self._gone(next(iter(self._texts), ""), self._changed, defined)
 
     def _gone(self, name: str, changed: Form, defined: Container[tuple[str, str]]) -> Iterator[Fault]:
         """The faults of a text that takes the place of a file without some of its definitions."""
-        library, others = self.loaded.library, self._others(changed).library
+        library = self._home.loaded.library
         for one in library:
             what = f"expected {one.kind} {one.full_name}"
             if one.path != changed["path"] or (one.kind, one.full_name) in defined:
                 continue
             if (one.kind, one.full_name) == (changed["kind"], changed["name"]):
                 yield Fault(name, 1, 1, f"{what}, which is to be changed, found it nowhere")
-            elif caller := _named_in(others, one, library):
+            elif caller := _named_in(self._others.library, one, library):
                 why = f"{caller.kind} {caller.full_name} in {caller.path} names it"
                 yield Fault(name, 1, 1, f"{what}, for {why}, found it nowhere")
 
-    def _declared_already(self, text: str) -> Iterator[Fault]:
-        identities = {identity(Element(0, xml)) for xml in self.snapshot.own.declared or ()} - {None}
-        for xml in _elements({MEMORY: text}):
-            element = Element(0, xml)
-            if identity(element) in identities or xml in (self.snapshot.own.declared or ()):
+    def _declared_already(self) -> Iterator[Fault]:
+        declared = self._home.snapshot.own.declared or ()
+        identities = {identity(Element(0, xml)) for xml in declared} - {None}
+        for xml in self._elements:
+            if identity(Element(0, xml)) in identities or xml in declared:
                 what = f"{DECLARED} has {xml.decode('utf-8', 'replace')[:80]} already, or another of its name"
                 yield Fault(MEMORY, 1, 1, f"{what}; leave it out, or give it another name")
 
     # --- what nobody named ----------------------------------------------------------------------------------
 
-    def _unnamed(
-        self,
-        loaded: Loaded,
-        definitions: Iterable[Definition],
-        texts: Mapping[str, str],
-        wish: str,
-        changed: Form | None,
-    ) -> Iterator[str]:
+    def _unnamed(self, wish: str) -> Iterator[str]:
         """The sentences on acts outside in ways that neither the wish nor the owner's files name."""
-        before = _read(self.path / changed["path"]) if changed is not None else ""
-        named = f"{wish}\n{self.written}\n{before}".lower()
+        before = text_or_nothing(self._home.path / self._changed["path"]) if self._changed is not None else ""
+        named = f"{wish}\n{self._home.written}\n{before}".lower()
         seen = set[str]()
-
-        def is_new(value: str) -> bool:
-            is_unnamed = not re.search(_WORD.format(re.escape(value.lower())), named)
-            is_first = value.lower() not in seen
-            seen.add(value.lower())
-            return is_unnamed and is_first
-
-        for value in _values(texts):
-            for address in _ADDRESS.findall(value):
-                if is_new(address):
-                    yield f"It has the address {address}, which neither the wish nor the settings name."
-            if not _ADDRESS.search(value) and (part := _MADE.search(value)) and is_new(part[0]):
-                yield f"It makes addresses while it runs: {value:.80}"
-            for host in _PLACE.findall(value):
-                if is_new(host):
-                    yield f"It has an address at {host}, which neither the wish nor the settings name."
-        for one, need in self._reached_by_elements(texts):
-            if is_new(_named_by(need)):
-                what = f"{one.full_name}, which is there already, would need {need.text}"
-                yield f"With its elements {what}, which neither the wish nor the settings name."
-        needs = [need for one in self.standings(loaded, definitions, texts) for need in one.needs]
-        for need in needs:
-            if need.is_outside and (sentence := _of_need(need)) and is_new(_named_by(need)):
+        for name, sentence in chain(_written_in(self._texts), self._reached_by_elements(), self._reached()):
+            is_first = name.lower() not in seen
+            seen.add(name.lower())
+            if is_first and not re.search(_WORD.format(re.escape(name.lower())), named):
                 yield sentence
 
-    def _reached_by_elements(self, texts: Mapping[str, str]) -> Iterator[tuple[Definition, Need]]:
-        """The needs outside that definitions of the home would have by the elements of a proposal alone."""
-        if not (elements := _elements(texts)):
+    def _reached_by_elements(self) -> Iterator[tuple[str, str]]:
+        """The needs outside that definitions of the home have by their elements alone: a name, a sentence."""
+        if not self._elements:
             return
-        declared = [*(self.snapshot.own.declared or ()), *elements]
-        places = named_places(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
-        owned = named_places(self.snapshot.own, self.settings)
-        for one in self.loaded.library:
+        library, owned = self._home.loaded.library, self._home.places()
+        places = self._home.places(self._elements)
+        for one in library:
             if isinstance(one, RunDefinition):
-                before = {need.text for need in needs_of(one, self.loaded.library, owned)}
-                for need in needs_of(one, self.loaded.library, places):
+                before = {need.text for need in needs_of(one, library, owned)}
+                for need in needs_of(one, library, places):
                     if need.text not in before and need.what in OUTSIDE:
-                        yield one, need
+                        what = f"{one.full_name}, which is there already, would need {need.text}"
+                        yield _named_by(need), f"With its elements {what}, {_UNNAMED}."
+
+    def _reached(self) -> Iterator[tuple[str, str]]:
+        """The needs outside of their definitions: a name and a sentence each."""
+        for need in (need for one in self._standings for need in one.needs):
+            if need.is_outside and (sentence := _of_need(need)):
+                yield _named_by(need), sentence
+
+
+def _written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The addresses and hosts that stand in texts: each, and a sentence."""
+    for value in _values(texts):
+        for address in _ADDRESS.findall(value):
+            yield address, f"It has the address {address}, {_UNNAMED}."
+        if not _ADDRESS.search(value) and (part := _MADE.search(value)):
+            yield part[0], f"It makes addresses while it runs: {value:.80}"
+        for host in _PLACE.findall(value):
+            yield host, f"It has an address at {host}, {_UNNAMED}."
 
 
 def _named_in(library: Library, definition: Definition, whole: Library) -> Definition | None:
@@ -322,11 +303,11 @@ def _of_need(need: Need) -> str:
     """The sentence on a need that nobody has named."""
     value = need.value
     sentences = {
-        "host": f"It reaches the host {value}, which neither the wish nor the settings name.",
-        "folder": f"It reaches the folder {value}, which neither the wish nor the settings name.",
-        "program": f"It runs the program {value}, which neither the wish nor the settings name.",
-        "secret": f"It uses the secret {value}, which neither the wish nor the settings name.",
-        "agent": f"It sends to the agent {value}, which neither the wish nor the settings name.",
+        "host": f"It reaches the host {value}, {_UNNAMED}.",
+        "folder": f"It reaches the folder {value}, {_UNNAMED}.",
+        "program": f"It runs the program {value}, {_UNNAMED}.",
+        "secret": f"It uses the secret {value}, {_UNNAMED}.",
+        "agent": f"It sends to the agent {value}, {_UNNAMED}.",
         "anything": f"It calls {need.by or need.part}, which may reach anything: its code says no limits.",
     }
     return sentences[need.what]
@@ -378,24 +359,9 @@ def _need(standing: Standing, need: Need) -> Form:
     }
 
 
-def _elements(texts: Mapping[str, str]) -> list[bytes]:
-    """The elements that a proposal declares."""
-    try:
-        return elements_of(texts[MEMORY].encode("utf-8", "replace")) if MEMORY in texts else []
-    except ElementError:
-        return []
-
-
 def _fault(file: str, message: str) -> Form:
     return {"path": file, "line": 1, "column": 1, "message": message, "warning": False}
 
 
 def _file(path: str) -> str:
     return PurePath(path).name if path else path
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

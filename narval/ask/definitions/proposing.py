@@ -14,7 +14,8 @@ import msgspec
 from narval.agent.agent import AgentState
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.checking import check_texts
-from narval.ask.definitions.judging import HomeAsRead, Judgement
+from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.judging import Judgement, TextsBeside
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
 from narval.ask.runs.drawing import form, graph_of
@@ -121,8 +122,8 @@ async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
 
     def graphs() -> list[Form]:
         proposal = proposal_named(home.path, name)
-        _, definitions = home_as_read(home).added(proposal.texts(), proposal.about().get("change"))
-        return [_drawn(one) for one in definitions if is_runnable(one.kind)]
+        proposed = TextsBeside(home_as_read(home), proposal.texts(), proposal.about().get("change"))
+        return [_drawn(one) for one in proposed.definitions if is_runnable(one.kind)]
 
     return await asyncio.to_thread(graphs)
 
@@ -171,7 +172,7 @@ def check_proposal(home: Home, proposal: Proposal) -> Form:
     about, texts = proposal.about(), proposal.texts()
     if proposal.accepted() is not None or about.get("state") not in (READY, FAULTY):
         raise RequestError(f"only a proposal that is ready or faulty is checked, and not {proposal.name}")
-    judgement = home_as_read(home).judge(texts, proposal.wish(), about.get("change"))
+    judgement = TextsBeside(home_as_read(home), texts, about.get("change")).judge(proposal.wish())
     if proposal.texts() == texts:
         state = READY if judgement.is_sound else FAULTY
         proposal.note({**about, "why": None, "state": state, **msgspec.to_builtins(judgement)})
@@ -201,7 +202,7 @@ async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
 
 def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
     """Texts as they are judged when they come, explored as far as that is quickly done."""
-    return home_as_read(home).judge(texts, wish, seconds=QUICK)
+    return TextsBeside(home_as_read(home), texts).judge(wish, seconds=QUICK)
 
 
 def _drawn(definition: Definition) -> Form:

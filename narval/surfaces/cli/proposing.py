@@ -290,7 +290,8 @@ def _tried(
 
     import msgspec
 
-    from narval.ask.definitions.judging import HomeAsRead
+    from narval.ask.definitions.home_as_read import HomeAsRead
+    from narval.ask.definitions.judging import TextsBeside
     from narval.files.proposals.folder import MEMORY, proposal_named
     from narval.surfaces.cli.render.past import json_form
     from narval.surfaces.cli.trials.past import InLines, OnTerminal, played
@@ -311,8 +312,7 @@ def _tried(
             f"only a proposal that is ready can be tried; `narval proposals show {name}` says why not"
         )
     texts = proposal.texts()
-    read = HomeAsRead.of(session.home)
-    loaded, definitions = read.added(texts, about.get("change"))
+    proposed = TextsBeside(HomeAsRead.of(session.home), texts, about.get("change"))
     here = simulated_home(session.home, session.agent)
     until = time.time()
     start = until - when.after if when.date is None else when.moment(until, here.zone)
@@ -321,9 +321,9 @@ def _tried(
     there = {(one.kind, one.full_name) for one in here.loaded.library}
     from narval.core.engines.registry import is_runnable
 
-    run = [one for one in definitions if is_runnable(one.kind)]
+    run = [one for one in proposed.definitions if is_runnable(one.kind)]
     replaced = frozenset(one.full_name for one in run if (one.kind, one.full_name) in there)
-    trial = Tried(loaded, tuple(one.full_name for one in run), replaced)
+    trial = Tried(proposed.loaded, tuple(one.full_name for one in run), replaced)
     with tempfile.TemporaryDirectory(prefix="narval-try-") as folder:
         if MEMORY in texts:
             from narval.files.proposals.declared import with_elements
@@ -336,7 +336,7 @@ def _tried(
             most = None if everything else NEWEST
             report = played(session, here, trial, (start, until), progress, most=most)
     form = json_form(report, here.zone)
-    judgement = msgspec.to_builtins(read.judge(texts, proposal.wish(), about.get("change")))
+    judgement = msgspec.to_builtins(proposed.judge(proposal.wish()))
     proposal.note({**about, **judgement})  # a client's was not explored when it came
     proposal.note_past({"at": form["until"], "report": form})
     if isinstance(progress, InLines):

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from narval.ask.definitions.judging import HomeAsRead
+from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.judging import TextsBeside
 from narval.calls.context import CallContext
 from narval.calls.models.budget import Budget, tokens_of
 from narval.calls.models.chat import Reply, ask_model
@@ -156,7 +157,7 @@ class _Drafting:
                 return Round(text, ["ask nothing more: answer with files"])
             return Round(text, (), answer.questions)
         change = msgspec.to_builtins(self._wish.change) if self._wish.change is not None else None
-        judgement = self._read.judge(answer.texts, self._said, change)
+        judgement = TextsBeside(self._read, answer.texts, change).judge(self._said)
         self._proposal.put_texts(answer.texts)
         self._about.update(msgspec.to_builtins(judgement))
         self._proposal.note(self._about)
