@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -77,6 +77,11 @@ class Followed:
         self.task: asyncio.Task[None] | None = None
         self.ending = ""
         """Why it is to end before its time, once somebody has asked for that."""
+
+    def follow(self, following: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Have a task follow it."""
+        self.task = asyncio.create_task(following)
+        return self.task
 
     async def end(self, by: str) -> None:
         """Have it end with what has come so far, as a person asks, or as a program does."""

@@ -133,9 +133,9 @@ async def _begin(daemon: Daemon, proposal: Proposal) -> None:
     arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", "--json"]
     child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
     drafts, draft = _drafts(daemon), child_program.Followed(child)
-    draft.task = asyncio.create_task(_follow(daemon, proposal, draft))
+    task = draft.follow(_follow(daemon, proposal, draft))
     drafts.by_name[proposal.name] = draft
-    draft.task.add_done_callback(lambda done: drafts.by_name.pop(proposal.name, None))
+    task.add_done_callback(lambda done: drafts.by_name.pop(proposal.name, None))
 
 
 async def _follow(daemon: Daemon, proposal: Proposal, draft: child_program.Followed) -> None:

@@ -211,7 +211,7 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
             if isinstance(error, OSError):
                 raise RequestError(f"its report could not be kept: {error}") from None
             raise
-    job.task = asyncio.create_task(_play(daemon, job, complaint))
+    job.follow(_play(daemon, job, complaint))
     return job
 
 
