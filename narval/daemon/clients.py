@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, RequestError
 from narval.files.mcp_clients import CLIENTS, McpClient, client_names, read_client
+from narval.files.toml import CurrentFile
 from narval.system.minute import UsedMinute
 
 
@@ -17,8 +19,7 @@ class Clients:
 
     def __init__(self, home: Path | None, seconds: Callable[[], float] = time.monotonic) -> None:
         self._home, self._used = home, UsedMinute(seconds)
-        self._read: dict[str, tuple[tuple[int, ...], McpClient | None, list[Fault]]] = {}
-        """The files that were read, each with what tells it from a later version."""
+        self._files: dict[str, CurrentFile[tuple[McpClient | None, list[Fault]]]] = {}
 
     def client(self, name: str) -> McpClient:
         """The client of that name, as its file says now. Raises RequestError."""
@@ -51,12 +52,10 @@ class Clients:
         """The client that a file has, read again where it changed; neither it nor faults without a file."""
         if self._home is None or "/" in name or "\0" in name:
             return None, []
+        read = partial(read_client, self._home, name)
+        file = self._files.setdefault(name, CurrentFile(self._home / CLIENTS / f"{name}.toml", read))
         try:
-            status = (self._home / CLIENTS / f"{name}.toml").stat()
-            version = status.st_mtime_ns, status.st_size, status.st_ino
-            if name not in self._read or self._read[name][0] != version:
-                self._read[name] = version, *read_client(self._home, name)
+            return file.get()
         except OSError:
-            self._read.pop(name, None)
+            del self._files[name]
             return None, []
-        return self._read[name][1:]
