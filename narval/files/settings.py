@@ -47,6 +47,7 @@ from narval.files.toml import (
     count,
     duration,
     flag,
+    listed,
     one_of,
     or_none,
     outcome,
@@ -84,12 +85,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The attributes that tables show of the elements that ship, unless the settings say otherwise."""
 
 
-def _folders(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(folder, str) and folder for folder in value):
-        raise ValueError("a list of folders")
-    return tuple(value)
-
-
 def _url(value: object) -> str:
     if not isinstance(value, str) or not _is_url(value):
         raise ValueError("the URL of a database, such as postgresql://user@host/narval, or none at all")
@@ -122,7 +117,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The most workers: programs that answer calls of actions which run apart."""
     worker_memory: Annotated[int | None, or_none(size)] = None
     """The bytes that a worker may take beyond what it has when it starts; None: all there are."""
-    xslt_folders: Annotated[tuple[str, ...], _folders] = ()
+    xslt_folders: Annotated[tuple[str, ...], listed(text, "folders")] = ()
     """The folders that transforms may read."""
     fetch_allow: Annotated[tuple[str, ...], places] = ()
     """The places of this machine and its networks that actions may fetch."""

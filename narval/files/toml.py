@@ -268,7 +268,7 @@ def listed(read: Callable[[str], Any], expected: str, *, or_one: bool = False) -
                 misfits.append(InnerError(str(error), *([number] if items is value else [])))
         if misfits:
             raise MisfitsError(misfits)
-        return tuple(dict.fromkeys(values))
+        return tuple(values)
 
     return read_all
 

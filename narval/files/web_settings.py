@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from narval.files.tokens import read_digest
-from narval.files.toml import Reader, TomlFile, flag, or_none, readers_of, text
+from narval.files.toml import Reader, TomlFile, fitting, flag, listed, or_none, readers_of, text
 
 WEB = "web"
 """The table of the settings."""
@@ -32,13 +32,11 @@ def _address(value: object) -> str:
     return str(value)
 
 
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(
-        isinstance(name, str) and re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?", name)
-        for name in value
-    ):
-        raise ValueError('a list of names of hosts, such as ["narval.example.org"]')
-    return tuple(value)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?")
+_NAMES = listed(
+    fitting(_NAME.fullmatch, "the name of a host, such as narval.example.org"),
+    'names of hosts, such as ["narval.example.org"]',
+)
 
 
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +48,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file with the certificate, and those above it (PEM); without one there is no TLS."""
     mcp_key: Annotated[str | None, or_none(text)] = None
     """The file with its key (PEM)."""
-    mcp_names: Annotated[tuple[str, ...], _names] = ()
+    mcp_names: Annotated[tuple[str, ...], _NAMES] = ()
     """The names by which clients may call this machine, besides the address and those of loopback."""
     edit: Annotated[bool, flag] = False
     """True if operators may edit the files of definitions in the browser."""

@@ -187,7 +187,7 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("xslt_folders = 'x'", "1:16: xslt_folders: expected a list of folders"),
         ("fetch_allow = 'x'", "1:15: fetch_allow: expected a list of hosts, addresses or networks"),
         ("fetch_allow = ['http://x/']", "1:15: fetch_allow: expected hosts, addresses or networks, such as"),
-        ("xslt_folders = [3]", "1:16: xslt_folders: expected a list of folders"),
+        ("xslt_folders = [3]", "1:17: xslt_folders: expected folders"),
         ("nmae = 'x'", "1:1: unknown setting 'nmae'; did you mean 'name'?"),
         ("[site]\nport = 1", "1:2: unknown setting 'site'"),
         ("[web]\nport = 1", "2:1: unknown setting 'web.port'; there is 'edit', 'mcp'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -16,15 +16,19 @@ from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.files.toml import (
     InnerError,
+    MisfitsError,
     Reader,
     TomlFile,
     count,
     duration,
+    fitting,
     flag,
+    listed,
     or_none,
     outcome,
     readers_of,
     size,
+    text,
     zone,
 )
 
@@ -92,7 +96,7 @@ class Receives(msgspec.Struct, frozen=True):
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of an agent; those of the home count where a file says nothing. Durations: seconds."""
 
-    collections: Annotated[tuple[str, ...], _collections] = (HOME_COLLECTION, OWN)
+    collections: Annotated[tuple[str, ...], _collections(_collection)] = (HOME_COLLECTION, OWN)
     """The sets of definitions that it follows."""
     weight: Annotated[int, count(100)] = 10
     """The share of the processor that it has, beside those of the others."""
@@ -167,24 +171,29 @@ def readers_among(known: Container[str], callers: Container[str]) -> Mapping[str
 
 def _collections_among(known: Container[str]) -> Reader:
 
-    def read(value: object) -> tuple[str, ...]:
-        names = _collections(value)
+    def read(value: str) -> str:
+        if _collection(value) not in (HOME_COLLECTION, OWN) and value not in known:
+            raise ValueError(f"a collection that is there (collections/{value}/)")
+        return value
+
+    return _collections(read)
+
+
+def _collections(read: Callable[[str], str]) -> Reader:
+    read_all = listed(read, f'collections, such as ["{HOME_COLLECTION}", "{OWN}"]')
+
+    def once(value: object) -> tuple[str, ...]:
+        names: tuple[str, ...] = read_all(value)
         for number, name in enumerate(names):
-            if name not in (HOME_COLLECTION, OWN) and name not in known:
-                raise InnerError(f"a collection that is there (collections/{name}/)", number)
+            if name in names[:number]:
+                raise InnerError("each collection once", number)
         return names
 
-    return read
+    return once
 
 
-def _collections(value: object) -> tuple[str, ...]:
-    names = _list(value, f'a list of collections, such as ["{HOME_COLLECTION}", "{OWN}"]')
-    for number, name in enumerate(names):
-        if NAME.fullmatch(name) is None:
-            raise InnerError("the name of a collection, a lower-case letter and up to 62 more", number)
-        if name in names[:number]:
-            raise InnerError("each collection once", number)
-    return names
+_collection = fitting(NAME.fullmatch, "the name of a collection, a lower-case letter and up to 62 more")
+_ELEMENTS = listed(text, 'names of elements, such as ["order", "note"]')
 
 
 def _receives(value: object) -> tuple[Receives, ...]:
@@ -196,19 +205,15 @@ def _receives(value: object) -> tuple[Receives, ...]:
         if not isinstance(rule, dict) or rule.keys() != {"from", "elements"}:
             raise InnerError(f"an agent and names of elements, such as {form}", number)
         sender = _inside(_agent_or_all, rule["from"], number, "from")
-        elements = _inside(_elements, rule["elements"], number, "elements")
+        elements = _inside(_ELEMENTS, rule["elements"], number, "elements")
         rules.append(Receives(sender, elements))
     return tuple(rules)
-
-
-def _elements(value: object) -> tuple[str, ...]:
-    return _list(value, 'a list of names of elements, such as ["order", "note"]')
 
 
 def _offers(value: object) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise ValueError('a list of agents for each definition, such as "billing.invoice" = ["shop"]')
-    return MappingProxyType({name: _inside(_agents, whom, name) for name, whom in value.items()})
+    return MappingProxyType({name: _inside(_AGENTS, whom, name) for name, whom in value.items()})
 
 
 def _offers_among(callers: Container[str]) -> Reader:
@@ -225,12 +230,8 @@ def _offers_among(callers: Container[str]) -> Reader:
     return read
 
 
-def _agents(value: object) -> tuple[str, ...]:
-    names = _list(value, 'a list of agents, such as ["shop", "web"], or ["*"] for all')
-    for number, name in enumerate(names):
-        if not name.startswith(CALLER):
-            _inside(_agent_or_all, name, number)
-    return names
+def _agent_or_caller(name: str) -> str:
+    return name if name.startswith(CALLER) else _agent_or_all(name)
 
 
 def _agent_or_all(value: object) -> str:
@@ -243,18 +244,15 @@ def _agent_or_all(value: object) -> str:
     return agent_address(value)
 
 
-def _list(value: object, expected: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise ValueError(expected)
-    return tuple(value)
+_AGENTS = listed(_agent_or_caller, 'agents, such as ["shop", "web"], or ["*"] for all')
 
 
 def _inside(read: Reader, value: object, *at: str | int) -> Any:
     """Read a part of a value; a fault in it is one at that part."""
     try:
         return read(value)
-    except InnerError as error:
-        raise InnerError(str(error), *at, *error.at) from None
+    except MisfitsError as error:
+        raise MisfitsError([InnerError(str(each), *at, *each.at) for each in error.errors]) from None
     except ValueError as error:
         raise InnerError(str(error), *at) from None
 

@@ -27,7 +27,7 @@ from narval.core.definitions.suggestions import nearest
 from narval.core.errors import Fault, RequestError
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import is_ours
-from narval.files.toml import Reader, TomlFile, quoted, readers_of
+from narval.files.toml import Reader, TomlFile, listed, quoted, readers_of
 
 NUMBER = "number"
 """The parameter that counts."""
@@ -42,10 +42,7 @@ def _name(value: object) -> str:
     return value
 
 
-def _memory(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError("a list of elements, such as [\"<desk city='{city}'/>\"]")
-    return tuple(value)
+_MEMORY = listed(str, "elements, such as [\"<desk city='{city}'/>\"]")
 
 
 def _defaults(value: object) -> Mapping[str, str]:
@@ -78,7 +75,7 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """The file, for people."""
     name: Annotated[str, _name]
     """The name of each, with a parameter in it."""
-    memory: Annotated[tuple[str, ...], _memory] = ()
+    memory: Annotated[tuple[str, ...], _MEMORY] = ()
     """The elements that each begins with."""
     defaults: Annotated[Mapping[str, str], _defaults] = {}
     """The parameters that need not be given, and their values."""

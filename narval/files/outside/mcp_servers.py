@@ -11,7 +11,7 @@ import msgspec
 
 from narval.core.errors import ActionError
 from narval.files.outside.services import address, is_in_the_clear, read_variables
-from narval.files.toml import Reader, TomlFile, duration, readers_of, text
+from narval.files.toml import Reader, TomlFile, duration, listed, readers_of, text
 from narval.system.secret import secret_named
 
 MCP = "mcp"
@@ -33,10 +33,7 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _tools(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise ValueError('a list of tools, such as ["get_current_time"]')
-    return tuple(value)
+_TOOLS = listed(text, 'tools, such as ["get_current_time"]')
 
 
 def _secrets(value: object) -> tuple[tuple[str, str], ...]:
@@ -91,11 +88,11 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """The variables of the program, besides the few that every program gets."""
     secrets: Annotated[tuple[tuple[str, str], ...], _secrets] = ()
     """The variables of the program that hold secrets, each with the name of the secret."""
-    tools: Annotated[tuple[str, ...] | None, _tools] = None
+    tools: Annotated[tuple[str, ...] | None, _TOOLS] = None
     """The tools that may be called; None: all."""
-    idempotent: Annotated[tuple[str, ...], _tools] = ()
+    idempotent: Annotated[tuple[str, ...], _TOOLS] = ()
     """The tools whose calls may be made again when the server dies."""
-    approved: Annotated[tuple[str, ...], _tools] = ()
+    approved: Annotated[tuple[str, ...], _TOOLS] = ()
     """The tools that say that they destroy, and are called without anybody being asked."""
     timeout: Annotated[float | None, duration] = None
     """The seconds that a call may take; None: as the home says."""
