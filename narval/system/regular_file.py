@@ -44,13 +44,13 @@ def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
     return data
 
 
-def read_source(path: Path, label: str, most: int = MAX_BYTES) -> Source:
+def read_source(path: Path, label: str) -> Source:
     """The text of a file that is shown to people under a name.
 
     Raises FileNotFoundError, and DefinitionError where it cannot be read.
     """
     try:
-        return Source(label, read_regular(path, most))
+        return Source(label, read_regular(path))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:

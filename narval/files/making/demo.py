@@ -39,7 +39,7 @@ class DemoAdded(msgspec.Struct, frozen=True):
     left: list[LeftOut]
 
 
-def add_demo(home: Home, sample: Path | None = None) -> DemoAdded:
+def add_demo(home: Home) -> DemoAdded:
     """Add what ships as the demo to a home: files that it has not, and declarations at the end of its
     `data/memory.xml`. A file that is there stays as it is, and so does the home's own mail.
 
@@ -49,7 +49,7 @@ def add_demo(home: Home, sample: Path | None = None) -> DemoAdded:
     try:
         with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as folder:
             made = Path(folder)
-            copy_sample(sample or shipped(), made, _PARTS)
+            copy_sample(shipped(), made, _PARTS)
             known, new = _definitions(home.path), _definitions(made)
             for path in sorted(made.rglob("*")):
                 shown = path.relative_to(made).as_posix()

@@ -45,14 +45,9 @@ class Calls:
     """The calls of a home, whose daemon is asked by `reading` and `writing`."""
 
     def __init__(
-        self,
-        reading: Asks,
-        writing: Asks,
-        *,
-        seconds: Callable[[], float] = time.monotonic,
-        wait: float = WAIT,
+        self, reading: Asks, writing: Asks, *, seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        self._reading, self._writing, self._wait = reading, writing, wait
+        self._reading, self._writing = reading, writing
         self._senders = Senders(reading, "callers", "caller", seconds)
 
     def routes(self) -> tuple[Route, Route]:
@@ -100,12 +95,12 @@ class Calls:
                 definition=request.path_params["definition"],
                 elements=elements,
                 key=request.headers.get("idempotency-key", ""),
-                wait=self._wait,
+                wait=WAIT,
             )
         )
 
     async def _ask(self, caller: Sender, request: Request) -> Run:
         """A run that goes on. Raises NarvalError."""
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
-        asked = {"caller": caller["caller"], "run": run, "wait": self._wait}
+        asked = {"caller": caller["caller"], "run": run, "wait": WAIT}
         return dict(await self._reading.ask("offered_run", agent=agent, **asked))

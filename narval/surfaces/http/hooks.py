@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -48,19 +47,6 @@ LONG = 64 * 1024
 """Bytes from which a body is read in a thread."""
 
 
-class HookCall(NamedTuple):
-    """A request as it came: the name of the hook, the token, the media type, the sender's key, the body.
-
-    The body is read only of a call that has the token. It raises RefusedError where it comes too late.
-    """
-
-    name: str
-    token: str
-    media_type: str
-    key: str
-    body: AsyncIterator[bytes]
-
-
 class Hooks:
     """The webhooks of a home, whose daemon is asked by `reading` and `writing`."""
 
@@ -71,14 +57,19 @@ class Hooks:
         """The calls refused of which the daemon has not been told, by hook and status."""
         self._telling: asyncio.Task[None] | None = None
 
-    async def take(self, call: HookCall) -> Response:
+    def route(self) -> Route:
+        """The route of all webhooks."""
+        return Route(PATH, self.take, methods=["POST"])
+
+    async def take(self, request: Request) -> Response:
         """Take what was sent; it is recorded when the status is 202. The daemon hears of what is refused."""
+        name = str(request.path_params["name"])
         try:
-            return JSONResponse(await self._recorded(call), 202)
+            return JSONResponse(await self._recorded(name, request), 202)
         except (RefusedError, BodyError, NarvalError) as error:
             refusal = refusal_of(error, then=", and send it again")
-        if refusal.status < 500 and call.name in self._senders.known:
-            self._refused.setdefault(call.name, Counter())[str(refusal.status)] += 1
+        if refusal.status < 500 and name in self._senders.known:
+            self._refused.setdefault(name, Counter())[str(refusal.status)] += 1
             if self._telling is None or self._telling.done():
                 self._telling = asyncio.create_task(self._tell_refused())
         return refused(refusal)
@@ -92,36 +83,22 @@ class Hooks:
                 with suppress(NarvalError):  # what a daemon that is gone does not count is not made up for
                     await self._writing.ask("note_refused", name=name, statuses=dict(statuses))
 
-    async def _recorded(self, call: HookCall) -> dict[str, object]:
+    async def _recorded(self, name: str, request: Request) -> dict[str, object]:
         """The answer once the element of a call is recorded. Raises RefusedError, NarvalError, BodyError."""
-        hook = (await self._senders.all()).get(call.name)
+        hook = (await self._senders.all()).get(name)
         if hook is None:
             raise RefusedError(404, "There is no such webhook.")
-        if not is_token(call.token, hook["sha256"]):
+        token = token_of(request.headers) or request.query_params.get("token", "")
+        if not is_token(token, hook["sha256"]):
             raise no_token("of this webhook")
         self._senders.take(hook, "this webhook takes")
-        read = BODY_READERS.get(call.media_type)
+        read = BODY_READERS.get(media_type_of(request))
         if read is None:
             raise RefusedError(415, f"Expected one of {', '.join(BODY_READERS)}.")
-        body = await body_within(call.body, hook["bytes"])
+        body = await body_within(body_of(request), hook["bytes"])
+        key = next((value for header in KEYS if (value := request.headers.get(header))), "")
         recorded = hook["element"], body
         async with self._places:
             element = read(*recorded) if len(body) < LONG else await asyncio.to_thread(read, *recorded)
-            answer = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=call.key)
+            answer = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=key)
         return {"eid": answer["eid"], "again": answer["again"]}
-
-
-def hook_route(hooks: Hooks) -> Route:
-    """The route of all webhooks."""
-
-    async def endpoint(request: Request) -> Response:
-        call = HookCall(
-            request.path_params["name"],
-            token_of(request.headers) or request.query_params.get("token", ""),
-            media_type_of(request),
-            next((value for name in KEYS if (value := request.headers.get(name))), ""),
-            body_of(request),
-        )
-        return await hooks.take(call)
-
-    return Route(PATH, endpoint, methods=["POST"])

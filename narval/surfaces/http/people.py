@@ -16,8 +16,8 @@ PATIENCE = 5.0
 class PeopleOfHome:
     """The people of a home, as its daemon has them now; while none answers, as it had them last."""
 
-    def __init__(self, ask: Callable[..., Awaitable[Any]], patience: float = PATIENCE) -> None:
-        self._ask, self._patience = ask, patience
+    def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
+        self._ask = ask
         self._last: list[dict[str, Any]] | None = None
         self._asked = 0.0
 
@@ -25,7 +25,7 @@ class PeopleOfHome:
         """The people of the home, asked anew unless it was within some seconds; None before any answer."""
         if self._last is None or time.monotonic() - self._asked > not_older:
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(PATIENCE):
                     self._last = await self._ask("people")
                 self._asked = time.monotonic()
             except (NarvalError, TimeoutError):

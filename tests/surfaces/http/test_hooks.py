@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from narval.core.elements.canonical import canonical_given
@@ -20,7 +21,7 @@ from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.guard import RequestLimits
 from narval.surfaces.http.hook_bodies import BodyError, of_form, of_json, of_xml
-from narval.surfaces.http.hooks import AT_ONCE, HookCall, Hooks, hook_route
+from narval.surfaces.http.hooks import AT_ONCE, Hooks
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import STRANGERS, loopback
 from narval.surfaces.http.sessions import Sessions
@@ -71,7 +72,7 @@ def daemon() -> FakeDaemon:
 @pytest.fixture
 def client(daemon: FakeDaemon) -> Iterator[TestClient]:
     hooks = Hooks(daemon, daemon, lambda: daemon.now)
-    with TestClient(Starlette(routes=[hook_route(hooks)]), base_url="http://localhost") as client:
+    with TestClient(Starlette(routes=[hooks.route()]), base_url="http://localhost") as client:
         client.headers["authorization"] = f"Bearer {TOKEN}"
         client.headers["content-type"] = "application/json"
         yield client
@@ -268,19 +269,21 @@ def test_a_body_that_is_slow_to_arrive_holds_no_place(daemon: FakeDaemon) -> Non
         hooks = Hooks(daemon, daemon, lambda: daemon.now)
         more = asyncio.Event()
 
-        async def unfinished() -> AsyncIterator[bytes]:
-            yield b"{"
+        async def unfinished() -> dict[str, Any]:
             await more.wait()
+            return {"type": "http.request", "body": b"{}"}
 
-        async def whole() -> AsyncIterator[bytes]:
-            yield b"{}"
+        async def whole() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"{}"}
 
-        def call(body: AsyncIterator[bytes]) -> HookCall:
-            return HookCall("build", TOKEN, "application/json", "", body)
+        def call(receive: Callable[[], Awaitable[dict[str, Any]]]) -> Request:
+            headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", b"application/json")]
+            of = {"path_params": {"name": "build"}, "query_string": b"", "headers": headers}
+            return Request({"type": "http", **of}, receive)
 
-        slow = [asyncio.create_task(hooks.take(call(unfinished()))) for _ in range(AT_ONCE)]
+        slow = [asyncio.create_task(hooks.take(call(unfinished))) for _ in range(AT_ONCE)]
         await asyncio.sleep(0)
-        answer = await hooks.take(call(whole()))
+        answer = await hooks.take(call(whole))
         more.set()
         await asyncio.gather(*slow)
         return answer.status_code
@@ -294,7 +297,7 @@ def test_a_body_that_does_not_arrive_in_time_is_refused_and_keeps_its_connection
     async def run() -> None:
         sockets = loopback(0)
         port = sockets[0].getsockname()[1]
-        own, route = f"127.0.0.1:{port}", hook_route(Hooks(daemon, daemon, lambda: daemon.now))
+        own, route = f"127.0.0.1:{port}", Hooks(daemon, daemon, lambda: daemon.now).route()
         limits = RequestLimits(sending=0.3)
         door = Door(tmp_path, place=WebPlace(port), base=f"http://{own}", limits=limits, others=(route,))
         async with served(door, sockets):

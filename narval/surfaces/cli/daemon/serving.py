@@ -19,7 +19,7 @@ from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
 from narval.surfaces.http.calls import Calls
 from narval.surfaces.http.guard import Application, Guard
-from narval.surfaces.http.hooks import Hooks, hook_route
+from narval.surfaces.http.hooks import Hooks
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
@@ -41,7 +41,7 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics
     people = PeopleOfHome(site.reading.ask)
     forms = SavedForms()
     login = LoginPages(sessions, people, place, site, forms)
-    hooks = hook_route(Hooks(site.reading, site.writing))
+    hooks = Hooks(site.reading, site.writing).route()
     watched = Watched(site.reading, metrics).routes()
     calls = Calls(site.reading, site.writing).routes()
     own = (*login.mounted(), hooks, *calls, *watched)

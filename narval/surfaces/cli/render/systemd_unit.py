@@ -14,12 +14,10 @@ SERVICE_UNITS = {"run": "narval.service", "web": "narval-web.service"}
 """The unit of each command that is a service."""
 
 
-def unit(
-    home: Home, command: str = "run", program: str = sys.executable, *, options: Sequence[str] = ()
-) -> str:
+def unit(home: Home, command: str = "run", *, options: Sequence[str] = ()) -> str:
     """The text of the unit of a command for a home, with options of that command."""
     text = (shipped() / "etc" / SERVICE_UNITS[command]).read_text(encoding="utf-8")
-    words = (program, "-m", "narval", "--home", str(home.path), command, *options)
+    words = (sys.executable, "-m", "narval", "--home", str(home.path), command, *options)
     started = "ExecStart=" + " ".join(map(_quoted, words))
     return "\n".join(started if line.startswith("ExecStart=") else line for line in text.splitlines()) + "\n"
 
