@@ -99,6 +99,8 @@ class TakingOver:
                 await asyncio.to_thread(self._store.read_ahead, [row.agent for row in part])
             except StoreError as error:
                 log.info("agents that were taken are read one by one: %s", error)
+            except Exception:
+                log.exception("agents that were taken are read one by one")
             for row in part:
                 if row.name in self._rows:  # else it was lost meanwhile
                     self._begin(row)

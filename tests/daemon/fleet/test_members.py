@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
@@ -15,6 +15,7 @@ from narval.core.errors import CutOffError, FencedError, NarvalError, StoreAwayE
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.store.postgresql.leases import DOUBTED, LEASE
+from narval.store.store import Store
 from narval.surfaces.cli.daemon import run
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import in_a_loop
@@ -312,6 +313,23 @@ async def test_G50_no_more_agents_are_taken_than_can_be_restored_in_half_a_secon
         portions.append(len(barn.agents.rows) - before)
     assert 33 >= max(portions[1:]) >= 20, "what takes half a second, once that was measured"
     assert all(barn.agents.supervisor.host(f"a{n}") is not None for n in range(100))
+
+
+@on_machines
+async def test_G50_agents_that_cannot_be_read_in_one_go_are_taken_over_one_by_one(machines: Machines) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    await ask(attic, "add_agent", name="ada")
+    await ask(attic, "add", "ada", elements=[b"<tick/>"])
+    await machines.kill("attic")
+
+    def broken(store: Store, agents: Collection[int]) -> None:
+        raise ValueError("a fault")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "read_ahead", broken)
+        await machines.pass_time(LEASE + 1.0, "barn")
+    assert not fleet_of(barn).taking_over.is_under_way()
+    assert barn.agents.supervisor.host("ada") is not None
 
 
 @on_machines
