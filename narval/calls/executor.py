@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from narval.calls.kept_files import Mentions
     from narval.calls.mcp.backend import McpServers
 
+MOST_IDLE = 16
+"""The sorts of confined workers, by the places that they may reach, which stay though they are idle."""
+
 
 class Executor:
     """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster.
@@ -59,7 +62,7 @@ class Executor:
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._is_shared: Callable[[], bool] = lambda: False
         self.confined: dict[Confined, Workers] = {}
-        """The workers that are confined, by the places that they may reach."""
+        """The workers that are confined, by the places that they may reach, those used last behind."""
         self._backends: dict[Where, Backend] = {
             "thread": self._threads,
             "worker": self.workers,
@@ -200,15 +203,15 @@ class Executor:
 
     def _confining(self, record: CallRecord) -> Workers:
         """The workers that may reach what a call needs, and nothing else."""
-        if isinstance(record.workers, Workers):
-            return record.workers
-        confined = confined_to(record.call)
-        if confined not in self.confined:
-            made = Workers(self._loop, self._limits, self.programs.reaper, confined)
-            made.share(self._is_shared)
-            self.confined[confined] = made
-        record.workers = self.confined[confined]
-        return self.confined[confined]
+        if record.confined is None:
+            record.confined = confined_to(record.call)
+        workers = self.confined.pop(record.confined, None)
+        if workers is None:
+            _retire_idle(self.confined)
+            workers = Workers(self._loop, self._limits, self.programs.reaper, record.confined)
+            workers.share(self._is_shared)
+        self.confined[record.confined] = workers  # last: it was used last
+        return workers
 
     async def _sleep(self, record: CallRecord, call: CallContext, seconds: float) -> None:
         """Let a call sleep on the simulated clock; one whose time limit comes first is over then."""
@@ -230,6 +233,15 @@ class Executor:
     def _report(self, call: CallContext) -> None:
         if call.has_caught_up:
             self.changed(call.id)
+
+
+def _retire_idle(confined: dict[Confined, Workers]) -> None:
+    """Retire the workers that have had nothing to do for longest, if there are many: inputs may name another
+    place each time.
+    """
+    idle = [places for places, workers in confined.items() if workers.is_idle]
+    for places in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
+        confined.pop(places).renew()
 
 
 def _answer_inline(record: CallRecord) -> None:

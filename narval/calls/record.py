@@ -99,9 +99,9 @@ class CallRecord:
     """
 
     __slots__ = (
-        "also", "asked", "call", "finish", "go_on", "listener", "live", "on_late_end", "on_over",
-        "on_recorded", "outlives", "place", "report", "since", "state", "taken", "timer", "verdict",
-        "workers",
+        "also", "asked", "call", "confined", "finish", "go_on", "listener", "live", "on_late_end",
+        "on_over", "on_recorded", "outlives", "place", "report", "since", "state", "taken", "timer",
+        "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -126,8 +126,8 @@ class CallRecord:
         self.state: State = "waiting"
         self.place: Any = None
         """The thread, worker, task or task of a cluster that has it, as its backend says."""
-        self.workers: Any = None
-        """The workers that answer it, where they are confined."""
+        self.confined: Any = None
+        """The places that its worker may reach, where that is confined; None before they were asked for."""
         self.verdict: Outcome | None = None
         """The outcome it is ended with, while what answers it has not ended."""
         self.timer: asyncio.TimerHandle | None = None

@@ -66,6 +66,11 @@ class Workers(QueuedBackend):
         for child in tuple(self._idle):
             self._retire(child)
 
+    @property
+    def is_idle(self) -> bool:
+        """True while no call is under way or waits."""
+        return not (self._busy or self._waiting or self._starting)
+
     async def close(self) -> None:
         """Kill all workers."""
         self._waiting.clear()
