@@ -89,7 +89,7 @@ class VolatileAgent(AlwaysNew):
         self._snapshots: dict[int, SnapshotRow] = {}
         self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
         self._meta: dict[str, str] = {}
-        self._results: defaultdict[str, dict[str, ResultRow]] = defaultdict(dict)
+        self._results: dict[str, dict[str, ResultRow]] = {}
 
     def keep(self, batch: Batch) -> None:
         """Keep what is asked for later."""
@@ -105,9 +105,12 @@ class VolatileAgent(AlwaysNew):
         self._snapshots.update((row.run, row) for row in batch.snapshots)
         self._meta.update(batch.meta)
         for row in batch.results:
-            self._results[row.scope][row.key] = row
+            self._results.setdefault(row.scope, {})[row.key] = row
         for scope, key in batch.dropped_results:
-            self._results[scope].pop(key, None)
+            if (rows := self._results.get(scope)) is not None:
+                rows.pop(key, None)
+                if not rows:
+                    del self._results[scope]
         for scope in batch.dropped_scopes:
             self._results.pop(scope, None)
         for definition in batch.definitions:
@@ -182,17 +185,17 @@ class VolatileAgent(AlwaysNew):
 
     def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
         """The results of a scope, the newest first."""
-        rows = list(self._results[scope].values())
+        rows = self._results.get(scope, {}).values()
         return sorted(rows, key=lambda row: (-row.at, row.key))[:most]
 
     def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of some keys."""
-        rows = self._results[scope]
+        rows = self._results.get(scope, {})
         return [rows[key] for key in keys if key in rows]
 
     def scopes(self) -> list[ScopeRow]:
         """The scopes of results, by name."""
-        return [ScopeRow(scope, len(rows)) for scope, rows in sorted(self._results.items()) if rows]
+        return [ScopeRow(scope, len(rows)) for scope, rows in sorted(self._results.items())]
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

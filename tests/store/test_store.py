@@ -100,6 +100,15 @@ def test_small_facts_are_kept(store: Store) -> None:
     assert store.of().meta == {"sequence": "200", "next_eid": "7"}
 
 
+def test_what_is_asked_of_results_that_are_not_there_takes_no_memory() -> None:
+    with VolatileStore() as store:
+        store.commit(batch(results=[ResultRow("a", "1", 1.0, b"x")]))
+        store.commit(batch(dropped_results=[("a", "1"), ("b", "1")]))
+        assert (store.of().results("a"), store.of().results_of("c", ["1"])) == ([], [])
+        tables = [table for table in vars(store.of()).values() if isinstance(table, dict)]
+        assert not any(scope in table for table in tables for scope in "abc")
+
+
 def test_of_what_one_turn_says_of_an_element_the_last_counts(store: Store) -> None:
     """What comes is written before what goes; confirmed and then withdrawn, it is withdrawn all the same."""
     if isinstance(store, VolatileStore):

@@ -108,8 +108,8 @@ class Guard:
     ) -> None:
         self._application, self._place, self._sessions, self._people = application, place, sessions, people
         self._forms, self._scarce, self._limits = forms, scarce or {}, limits or RequestLimits()
-        self._counts: dict[tuple[int, str], tuple[int, int]] = {}
-        """For each session and what is counted: the second or hour that is under way, and the count in it."""
+        self._counts: dict[str, tuple[int, dict[int, int]]] = {}
+        """For what is counted: the second or hour that is under way, and the count of each session in it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request (ASGI)."""
@@ -257,9 +257,9 @@ class Guard:
             self._count(number, last, int(now // 3600), self._scarce[last], "3600")
 
     def _count(self, number: int, what: str, period: int, most: int, wait: str) -> None:
-        begun, count = self._counts.get((number, what), (period, 0))
-        count = count + 1 if begun == period else 1
-        self._counts[number, what] = period, count
+        begun, counts = self._counts.get(what, (period, {}))
+        self._counts[what] = period, (counts := counts if begun == period else {})
+        counts[number] = count = counts.get(number, 0) + 1
         if count > most:
             rate = f"{most} an hour" if what else f"{most} a second"
             raise RefusedError(429, f"Too many requests of one session: at most {rate}.", retry_after=wait)

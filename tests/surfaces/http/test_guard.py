@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,17 @@ def test_M74_a_session_has_so_many_requests_a_second(tmp_path: Path) -> None:
     assert late
     assert late[0].headers["retry-after"] == "1"
     assert RequestLimits().rate == 50
+
+
+def test_nothing_is_counted_of_sessions_that_ask_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door(tmp_path, scarce={"try": 3})
+    for at in range(20):
+        monkeypatch.setattr(time, "monotonic", lambda at=at: at * 3600.0)
+        ann = door.login()
+        ann.post("/a/narval/try", data={"token": door.token})
+    assert sum(len(counts) for _, counts in door.guard._counts.values()) == 2
 
 
 def test_M74_a_session_that_asks_too_often_has_the_daemon_asked_no_more(tmp_path: Path) -> None:
