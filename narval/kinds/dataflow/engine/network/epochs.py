@@ -155,9 +155,10 @@ class Epoch:
         spill, settings = machine.settings.spill, machine.settings
         name = call.operator.name
         if call.plan:
-            return PlanCall(call, gate.outlets, spill, _Door(self._owner, gate), settings.concurrency)
+            make, fed = partial(self._owner.make_frame, gate), partial(self.last_left, gate)
+            return PlanCall(call, gate.outlets, spill, make, fed, settings.concurrency)
         if name in CONTROL:
-            return Control(call, gate.outlets, spill, lambda: self._owner.control(call))
+            return Control(call, gate.outlets, spill, partial(self._owner.control, call))
         if is_outside(call):
             desk = _Desk(self._owner, machine, gate, self.number)
             return Outside(call, gate.outlets, spill, desk, settings)
@@ -223,23 +224,6 @@ _KINDS: Mapping[Passing, Literal["tuples", "value", "end", "cancelled"]] = {
     Passing.EOS: "end",
     Passing.CANCEL: "cancelled",
 }
-
-
-class _Door:
-    """The place where a call makes frames."""
-
-    def __init__(self, owner: Owner, gate: Gate) -> None:
-        self._owner, self._gate = owner, gate
-
-    def make(self, tag: str) -> ChildFrame:
-        return self._owner.make_frame(self._gate, tag)
-
-    def fed(self) -> None:
-        self._gate.host.last_left(self._gate)
-
-    def stop(self, children: Iterable[ChildFrame]) -> None:
-        for child in children:
-            child.stop()
 
 
 class _Desk:

@@ -5,7 +5,7 @@ for each tuple (TA7), and those that act on their own transaction: void, restart
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -30,32 +30,24 @@ class ChildFrame(Protocol):
         """Make it void."""
 
 
-class Door(Protocol):
-    """The place where a call makes frames."""
-
-    def make(self, tag: str) -> ChildFrame:
-        """Make a frame, which has yet to begin; raises if that would be too deep or too many."""
-
-    def fed(self) -> None:
-        """Take note that the call has all its inputs."""
-
-    def stop(self, children: Iterable[ChildFrame]) -> None:
-        """Make frames void."""
-
-
 class PlanCall(FlowOperator):
-    """A call of a plan: what comes for it goes to its frame, and what that gives is its own."""
+    """A call of a plan: what comes for it goes to its frame, and what that gives is its own.
+
+    `make` makes a frame, which has yet to begin; it raises if that would be too deep or too many. `fed` is
+    called when the call has all its inputs.
+    """
 
     def __init__(
         self,
         call: OperatorCall,
         outlets: Mapping[tuple[str, int], Outlet],
         spill: Spill,
-        door: Door,
+        make: Callable[[str], ChildFrame],
+        fed: Callable[[], None],
         most: int,
     ) -> None:
         super().__init__(call, outlets, spill)
-        self._door, self._most = door, most
+        self._make, self._fed, self._most = make, fed, most
         self._given = list(outlets.values())
         self._children: list[ChildFrame] = []
         self._queue: deque[tuple[dict[str, Any], str]] = deque()
@@ -68,7 +60,7 @@ class PlanCall(FlowOperator):
             self._begin(self._values, "")
 
     def _begin(self, values: Mapping[str, Any], tag: str) -> None:
-        child = self._door.make(tag)
+        child = self._make(tag)
         self._children.append(child)
         child.begin(values)
 
@@ -116,7 +108,7 @@ class PlanCall(FlowOperator):
                 outlet.cancel()
 
     def finish(self) -> None:
-        self._door.fed()
+        self._fed()
 
     def over(self, child: ChildFrame) -> None:
         """Take note that a frame is over."""
@@ -142,7 +134,8 @@ class PlanCall(FlowOperator):
         return children
 
     def stop(self) -> None:
-        self._door.stop(self.take_children())
+        for child in self.take_children():
+            child.stop()
 
 
 class _Part:
