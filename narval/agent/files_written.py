@@ -19,7 +19,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Produced, Returned
-from narval.core.engines.registry import knows_inputs
+from narval.core.kinds import KNOWING_INPUTS
 from narval.core.memory.labels import NONE
 from narval.core.trust.file_access import may_read, may_write
 from narval.store.batch import FILES, ResultRow
@@ -45,7 +45,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
         written += [(path, *meant) for path in meant]
     if not written:
         return
-    of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
+    of_run = NONE if run.kind in KNOWING_INPUTS else labels.of((run.eid,))
     said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     for paths in written:
         number = labels.join(labels.of_files(paths), labels.number(said))

@@ -10,8 +10,7 @@ from narval.agent.run import Run
 from narval.agent.transaction import Transaction
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Origin
-from narval.core.engines.registry import knows_inputs
-from narval.core.kinds import KINDS
+from narval.core.kinds import KINDS, KNOWING_INPUTS
 from narval.core.memory.labels import ANY_MODEL, HOOK, UNKNOWN, endorsement
 
 LABELLED = "labels"
@@ -48,7 +47,7 @@ def derive_labels(transaction: Transaction) -> None:
         run = agent.runs.get(origin.run)
         if run is not None:
             of_run = labels.of((run.eid,))
-            number = labels.join(number, labels.whether(of_run) if knows_inputs(run.kind) else of_run)
+            number = labels.join(number, labels.whether(of_run) if run.kind in KNOWING_INPUTS else of_run)
         if number:
             transaction.label(eid, number)
             for holder in list(memory.contexts.holders(eid)):

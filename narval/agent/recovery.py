@@ -43,13 +43,6 @@ GONE = "gone"
 Result = TypeVar("Result")
 
 
-def restore(library: Library, store: AgentStore, **settings: Any) -> AgentState:
-    """An agent with the memory that its store has; `settings` are those of `AgentState`."""
-    agent = blank(library, store, **settings)
-    at_once(restoring_memory(agent))
-    return agent
-
-
 def blank(library: Library, store: AgentStore, **settings: Any) -> AgentState:
     """An agent that has nothing yet of what its store has."""
     return AgentState(library, _render, store=store, **settings)

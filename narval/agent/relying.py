@@ -19,9 +19,9 @@ from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Origin
 from narval.core.engines.commands import PROGRAM, SEND
 from narval.core.engines.events import UNDOES, Cancelled, Plain, Signalled
-from narval.core.engines.registry import is_runnable, is_undoing, undoing_kind
+from narval.core.engines.registry import is_runnable, undoing_kind
 from narval.core.errors import UnreadableError
-from narval.core.kinds import ASKS
+from narval.core.kinds import ASKS, UNDOING
 from narval.store import codec
 from narval.store.batch import Advance
 
@@ -127,7 +127,7 @@ def _reliance(
         takers = {call.step for call in calls_of(agent, run, pending) if {*call.given} & {*eids}}
         of_takers = [step.on_withdraw for step in of_steps.values() if step.id in takers and step.on_withdraw]
         how = max(of_takers, key=_STRENGTH.index, default=how)
-    if is_undoing(run.kind) or run.eid in agent.memory.marks.get(UNDONE, ()):
+    if run.kind in UNDOING or run.eid in agent.memory.marks.get(UNDONE, ()):
         how = ""  # it is undone already
     elif not run.active and how != UNDO:
         how = ""

@@ -36,10 +36,10 @@ from narval.core.engines.registry import (
     engine_of,
     engine_of_run,
     is_standing,
-    is_undoing,
     runnable,
     standing_kinds,
 )
+from narval.core.kinds import UNDOING
 from narval.core.memory.labels import NONE, Labels
 from narval.core.memory.memory import Memory
 
@@ -82,7 +82,7 @@ def start_run(
     if definition is None:
         return None
     if isinstance(definition, RunDefinition):
-        if definition.withheld is not None and is_withheld(definition, parent) and not is_undoing(run_kind):
+        if definition.withheld is not None and is_withheld(definition, parent) and run_kind not in UNDOING:
             return None  # what undoes a run may always begin: its calls are held against the grant
         if definition.cannot_start is not None and not (run_kind or (parent and is_standing(parent.kind))):
             return None
@@ -222,7 +222,7 @@ def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) ->
     run is given just what was withdrawn.
     """
     memory, asking = agent.memory, agent.runs.get(caller.run)
-    if not (memory.withdrawn or memory.doubtful) or (asking is not None and is_undoing(asking.kind)):
+    if not (memory.withdrawn or memory.doubtful) or (asking is not None and asking.kind in UNDOING):
         return None
     given = (eid for _, eids in inputs for eid in eids)
     return refusal_of_gone(memory, held.name, given, held.doubtful)

@@ -32,9 +32,8 @@ from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, D
 from narval.core.engines.commands import PROGRAM, Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
-from narval.core.engines.registry import is_undoing
 from narval.core.errors import NarvalError
-from narval.core.kinds import ASKING
+from narval.core.kinds import ASKING, UNDOING
 from narval.core.trust.allowing import allowing_rules
 from narval.core.trust.parts import Part, elements_given
 from narval.core.trust.rules import Verdict, decide
@@ -214,7 +213,7 @@ class Approvals:
                 turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
         known = turn.agent.runs.by_call
         calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
-        for call in calls if not is_undoing(run.kind) else ():  # which is given just what was withdrawn
+        for call in calls if run.kind not in UNDOING else ():  # which is given just what was withdrawn
             given = (eid for _, eids in call.inputs for eid in eids)
             if (
                 gone := refusal_of_gone(turn.agent.memory, name, given, turn.agent.memory.doubtful)

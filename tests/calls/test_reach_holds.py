@@ -19,7 +19,7 @@ from narval.calls.verdicts import deciding
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.commands import Call
-from narval.core.engines.registry import is_undoing
+from narval.core.kinds import UNDOING
 from narval.core.memory.labels import ANY_MODEL, MODEL
 from narval.core.trust.parts import Part, parts_of
 from narval.core.trust.paths import is_within
@@ -218,7 +218,7 @@ def watching(seen: list[Seen]) -> Iterator[None]:
         agent = self._agent
         action = agent.lookup.definition(run, call.kind, call.name)
         where = action.says_where if isinstance(action, Action) else None
-        undoes = is_undoing(run.kind)
+        undoes = run.kind in UNDOING
         seen.append(Seen(run.name, undoes, call, parts_of(agent.memory, call, where, deciding(agent, run))))
 
     with pytest.MonkeyPatch.context() as patch:

@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import Any
 
 from narval.agent.agent import AgentState
-from narval.agent.recovery import restore, restore_runs
+from narval.agent.recovery import at_once, blank, restoring
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import why
@@ -230,8 +230,8 @@ def check_memory(ledger: Ledger, agent: AgentState) -> None:
 
 def check_recovered(agent: AgentState, *, over: bool = True, moments: bool = True) -> None:
     """Who opened the store now would know what this agent knows, to the number."""
-    again = restore(agent.library, agent.store)
-    restore_runs(again)
+    again = blank(agent.library, agent.store)
+    at_once(restoring(again))
     again.numbers.resume(agent.numbers.last)
     found, expected = portrait(again, over=over), portrait(agent, over=over)
     # dates that are to be worked out anew are waited for no more, and their runs have still to be told
@@ -251,8 +251,8 @@ def _differing(before: Any, after: Any) -> str:
 
 def check_replayed(agent: AgentState) -> None:
     """The state of a run is what its whole journal says, whatever snapshots there are."""
-    whole = restore(agent.library, _WithoutSnapshots(agent.store))  # type: ignore[arg-type]
-    restore_runs(whole)
+    whole = blank(agent.library, _WithoutSnapshots(agent.store))  # type: ignore[arg-type]
+    at_once(restoring(whole))
     for eid, run in agent.runs.active.items():
         assert whole.runs.active[eid].state == run.state, f"run {eid} is not what its journal says"
         assert whole.runs.active[eid].calls == run.calls, f"run {eid} has other calls than its journal says"

@@ -50,9 +50,9 @@ def kill_groups(groups: Iterable[int]) -> None:
         send(group, signal.SIGKILL, os.killpg)
 
 
-def end_carriers(is_owned: Callable[[frozenset[bytes]], bool], patience: float = GRACE) -> None:
+def end_carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> None:
     """End at once all programs whose environment says that they are owned; wait until none is left."""
-    deadline, clean = time.monotonic() + patience, 0
+    deadline, clean = time.monotonic() + GRACE, 0
     while clean < _LOOKS and time.monotonic() < deadline:
         found = list(carriers(is_owned))
         clean = 0 if found else clean + 1

@@ -12,7 +12,7 @@ from typing import cast
 
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.engines.engine import Engine
-from narval.core.kinds import KINDS, KNOWING_INPUTS, UNDOING
+from narval.core.kinds import KINDS
 
 
 def engine_of(kind: str) -> Engine:
@@ -87,19 +87,9 @@ def is_standing(run_kind: str) -> bool:
     return False
 
 
-def knows_inputs(run_kind: str) -> bool:
-    """True of runs whose steps say nothing but what is in the inputs that the origins of elements name."""
-    return run_kind in KNOWING_INPUTS
-
-
 def undoing_kind(run_kind: str) -> str:
     """The kind of the runs that undo what runs of a kind have done; "" where there are none."""
     return next((kind.undoes for kind in KINDS.values() if kind.run == run_kind), "")
-
-
-def is_undoing(run_kind: str) -> bool:
-    """True of a kind of runs that undo others."""
-    return run_kind in UNDOING
 
 
 def is_beside(run_kind: str) -> bool:

@@ -137,9 +137,9 @@ class ElementIndex:
         """The root names there are, each with the number of its elements and runs (M22)."""
         return ((name, count) for name, eids in self._by_name.items() if (count := len(eids)))
 
-    def newest_named(self, names: Iterable[str], below: int | None = None) -> Iterator[int]:
-        """The eids of elements and runs with one of these names, or those below one, newest first."""
-        return self._descending(self.sets_named(names), below)
+    def newest_named(self, names: Iterable[str]) -> Iterator[int]:
+        """The eids of elements and runs with one of these names, newest first."""
+        return self._descending(self.sets_named(names), None)
 
     def sets_named(self, names: Iterable[str]) -> list[SortedInts | Span]:
         """The sets of eids of elements and runs with these names, those that are not empty."""

@@ -53,14 +53,13 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
             reasons.update(dict.fromkeys(self.view.answered_at(self.state.eid, step), why))
         return reasons
 
-    def right_of(self, person: str, out: Collection[str], level: int | None = None) -> Right | None:
+    def right_of(self, person: str, out: Collection[str]) -> Right | None:
         """The right by which a person may act, apart from those who are `out`; None without any."""
         if self.people.person(person) is None:
             return None
         day = self.day
         rights = (
-            self.people.right(person, *audience, out, day)
-            for audience in offers(self.definition, self.state, level)
+            self.people.right(person, *audience, out, day) for audience in offers(self.definition, self.state)
         )
         return min((right for right in rights if right is not None), key=_own_first, default=None)
 

@@ -9,17 +9,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from narval.core.memory.labels import FILE
 from narval.files.outside.sources import FlowSource
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, in_batches
 from narval.kinds.dataflow.calls.performers.sources import source_of
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import (
-    BATCH,
     FlowError,
     Relation,
     Row,
@@ -102,7 +100,7 @@ def _export(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
         database.execute(f"DROP TABLE IF EXISTS {table}")
         _create(database, table, relation.schema or request.call.columns or ("value",))
         for batch in relation.batches():
-            _insert(database, "INSERT", table, batch.schema, batch.rows)
+            _insert(database, table, batch.schema, batch.rows)
     return iter(())
 
 
@@ -123,7 +121,7 @@ def _append(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
         _widen(database, table, schema)
         if key and rows:
             rows = _replaced(database, table, key, schema, rows)
-        _insert(database, "INSERT", table, schema, rows)
+        _insert(database, table, schema, rows)
     return iter(())
 
 
@@ -176,8 +174,7 @@ def _bound(request: OperatorRequest) -> dict[str, Any]:
 
 
 def _batches(schema: Schema, rows: Iterable[Row]) -> Iterator[TupleBatch]:
-    left = iter(rows)
-    while some := list(islice(left, BATCH)):
+    for some in in_batches(rows):
         yield TupleBatch(schema, [tuple(map(_plain, row)) for row in some])
 
 
@@ -216,6 +213,6 @@ def _create(database: sqlite3.Connection, table: str, schema: Schema, key: Seque
     database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{unique})")
 
 
-def _insert(database: sqlite3.Connection, verb: str, table: str, schema: Schema, rows: list[Row]) -> None:
+def _insert(database: sqlite3.Connection, table: str, schema: Schema, rows: list[Row]) -> None:
     columns, places = ", ".join(map(_quoted, schema)), ", ".join("?" * len(schema))
-    database.executemany(f"{verb} INTO {table} ({columns}) VALUES ({places})", rows)
+    database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)  # noqa: S608

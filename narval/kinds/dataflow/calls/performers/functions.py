@@ -17,7 +17,6 @@ from narval.kinds.dataflow.calls.performers.performing import (
 )
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import (
-    BATCH,
     VALUE,
     FlowError,
     Row,
@@ -127,7 +126,7 @@ class CodeOperator:
         async with aclosing(self._code.stream(calls)) as yielded:
             async for some in yielded:
                 for (port, at), values in _by_output(self._call, some).items():
-                    for part in in_batches(values, BATCH):
+                    for part in in_batches(values):
                         await give(FlowAnswer(batch_from(part), port, at))
 
     def _of_function(self, request: OperatorRequest) -> list[Callable[[], Any]]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing, closing, suppress
 from contextvars import copy_context
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from narval.calls.conversion import raisable
@@ -192,13 +192,8 @@ def only_output(call: OperatorCall) -> str:
     return call.operator.outputs[0].name
 
 
-def in_batches(rows: Iterable[Any], most: int) -> Iterable[list[Any]]:
-    """Rows in lists of at most so many."""
-    batch: list[Any] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) >= most:
-            yield batch
-            batch = []
-    if batch:
+def in_batches(rows: Iterable[Any]) -> Iterable[list[Any]]:
+    """Rows in lists of at most `BATCH`."""
+    left = iter(rows)
+    while batch := list(islice(left, BATCH)):
         yield batch

@@ -21,7 +21,7 @@ from narval.kinds.dataflow.calls.performers.functions import batch_from
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, in_batches
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.web import text_of_page
-from narval.kinds.dataflow.engine.network.batches import BATCH, FlowError, TupleBatch, batch_of, slices
+from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, batch_of, slices
 from narval.kinds.dataflow.engine.network.operators.conditions import chooser
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
@@ -52,7 +52,7 @@ class Retrieve:
             typed = partial(_typed, number, _numbers_of(wrapper))
             async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
                 async for some in yielded:
-                    for part in in_batches(map(typed, some), BATCH):
+                    for part in in_batches(map(typed, some)):
                         await give(FlowAnswer(batch_from(part)._replace(relation=name)))
             return
         source = source_of(self._tools.sources, name)
