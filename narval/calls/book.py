@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -189,6 +189,18 @@ class CallBook:
         await self.executor.close()
 
 
+class Activation(NamedTuple):
+    """An agent at work, as its calls see it."""
+
+    agent: AgentState
+    post: Post
+    """Gets what came of calls while the agent was not at work, and what will come."""
+    resume: Callable[[int, str], None]
+    """Told the run and the id of each call that is lost."""
+    moved: Callable[[int], None]
+    """Told the run of a call that has gone on, of which no turn tells."""
+
+
 class PartListener(CallListener):
     """The one that is told of a part of a call, which begins with the call that waits for it."""
 
@@ -207,40 +219,32 @@ class AgentCalls(CallListener):
         self.slots = Slots(book.executor.start)
         self.ending: asyncio.Future[None] | None = None
         """None unless all are given up: done when they are over."""
-        self._agent: AgentState | None = None
-        self._post: Post | None = None
+        self._activation: Activation | None = None
         self._activate: Callable[[], None] = _ignore
+        """Called where the agent is to be told something, and is not at work."""
         self.behind = Behind(self.records, self._begin_behind)
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
         """The work that a turn is to do for calls that wait until it is recorded."""
-        self._resume: Callable[[int, str], None] = _ignore
-        self.moved: Callable[[int], None] = _ignore
-        """Tells that a call of a run, by its eid, has gone on, of which no turn tells."""
 
     # --- of which activation they are -----------------------------------------------------------------
 
-    def attach(
-        self,
-        agent: AgentState,
-        post: Post,
-        resume: Callable[[int, str], None],
-        moved: Callable[[int], None] | None = None,
-    ) -> None:
-        """Let an activation have them: `post` gets what came meanwhile, and what will come; `resume` is told
-        the run and the id of each call that is lost, `moved` the run of one that has gone on.
-        """
-        self.moved = moved or _ignore
-        self._agent, self._post, self._activate, self._resume = agent, post, _ignore, resume
+    def attach(self, activation: Activation) -> None:
+        """Let an activation have them."""
+        self._activation, self._activate = activation, _ignore
         for report in self.reports():
-            post(report)
+            activation.post(report)
         for recorded in self._unrecorded:
             self._post_work(recorded)
 
     def detach(self, activate: Callable[[], None]) -> None:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
-        self._agent, self._post, self._activate, self._resume = None, None, activate, _ignore
-        self.moved = _ignore
+        self._activation, self._activate = None, activate
         self._drop_if_empty()
+
+    def moved(self, run: int) -> None:
+        """Tell that a call of a run has gone on, of which no turn tells."""
+        if self._activation is not None:
+            self._activation.moved(run)
 
     def reports(self) -> list[Delivery]:
         """The latest that came of each, while that is not recorded."""
@@ -396,8 +400,8 @@ class AgentCalls(CallListener):
                 "goes on without waiting for it, and what that code still does is not undone",
             )
 
-        if self.behind.wait_no_more(record) and self._post is not None:
-            self._post(Request(tell, _ignore))
+        if self.behind.wait_no_more(record) and self._activation is not None:
+            self._activation.post(Request(tell, _ignore))
         self._drop_if_empty()
 
     def _begin_behind(self, record: CallRecord) -> None:
@@ -423,7 +427,8 @@ class AgentCalls(CallListener):
             self._settle(record)
         elif outcome.lost:
             self._forget(record)
-            self._resume(record.call.run, call)
+            if self._activation is not None:
+                self._activation.resume(record.call.run, call)
             self._activate()  # the next activation finds it under way nowhere
         else:
             event = returned(call, record.finish(outcome) if record.finish else outcome)
@@ -443,7 +448,7 @@ class AgentCalls(CallListener):
             self._unrecorded.pop(recorded, None)
 
     def _post_work(self, recorded: asyncio.Future[None]) -> None:
-        if self._post is None:
+        if self._activation is None:
             self._activate()
             return
 
@@ -455,7 +460,7 @@ class AgentCalls(CallListener):
             else:
                 self._activate()  # if its activation was dropped: the next is told
 
-        self._post(Request(self._unrecorded[recorded], settle))
+        self._activation.post(Request(self._unrecorded[recorded], settle))
 
     def _report(
         self,
@@ -469,8 +474,8 @@ class AgentCalls(CallListener):
             return
         report = Delivery(record.call.run, event, partial(self._recorded, record, event), also)
         record.tell(report, taken)
-        if self._post is not None:
-            self._post(report)
+        if self._activation is not None:
+            self._activation.post(report)
         else:
             self._activate()
 
@@ -492,7 +497,8 @@ class AgentCalls(CallListener):
 
     def _begin_announced(self, record: CallRecord) -> None:
         call = _asked(record).call
-        run = self._agent.runs.active.get(record.call.run) if self._agent is not None else None
+        activation = self._activation
+        run = activation.agent.runs.active.get(record.call.run) if activation is not None else None
         if run is None or call not in run.calls or call in run.abandoned:
             self.abandon(record)
             return
@@ -516,7 +522,7 @@ class AgentCalls(CallListener):
         self._drop_if_empty()
 
     def _drop_if_empty(self) -> None:
-        if self._post is None and not self.records:
+        if self._activation is None and not self.records:
             if self.behind.has_all_ended:
                 self.book.drop(self)
             if self.ending is not None and not self.ending.done():

@@ -16,7 +16,7 @@ from narval.agent.run import Run
 from narval.agent.trace_ids import traceparent
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
-from narval.calls.book import AgentCalls, Post, internal_failure, refused, returned
+from narval.calls.book import Activation, AgentCalls, Post, internal_failure, refused, returned
 from narval.calls.confining import beyond_grant, reach_of_program
 from narval.calls.context import CallContext, Inputs, SendsByChat, Target
 from narval.calls.nested_runs import begin_run
@@ -73,7 +73,7 @@ class Dispatcher:
         identity: AgentRow,
         preparer: Callable[[str], Prepare | None],
         in_turn: Mapping[str, InTurn],
-        moved: Callable[[int], None] | None = None,
+        moved: Callable[[int], None],
         sends_by_chat: SendsByChat | None = None,
     ) -> None:
         self._moved, self._sends_by_chat = moved, sends_by_chat
@@ -122,7 +122,7 @@ class Dispatcher:
 
     def attach(self) -> None:
         """Have the calls under way tell this agent what comes of them."""
-        self.calls.attach(self._agent, self._post, self._resume_lost, self._moved)
+        self.calls.attach(Activation(self._agent, self._post, self._resume_lost, self._moved))
 
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).

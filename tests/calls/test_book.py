@@ -10,6 +10,7 @@ import pytest
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
+from narval.calls.book import Activation
 from narval.calls.context import CallContext
 from narval.calls.record import ABANDONED, CALL_MOVES, LOST, CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
@@ -110,13 +111,13 @@ def test_what_waits_to_be_recorded_goes_to_the_next_activation(calls: Any) -> No
     first, second, activated = list[Request](), list[Request](), list[bool]()
 
     async def kept() -> None:
-        shop.attach(agent, first.append, lambda run, call: None)
+        shop.attach(Activation(agent, first.append, lambda run, call: None, lambda run: None))
         keeping = asyncio.create_task(shop.keep(lambda turn: None))
         await asyncio.sleep(0)
         shop.detach(lambda: activated.append(True))
         first[0].settle(None, InternalError("the activation is dropped"))
         assert activated == [True]
-        shop.attach(agent, second.append, lambda run, call: None)
+        shop.attach(Activation(agent, second.append, lambda run, call: None, lambda run: None))
         assert (second[0].work, keeping.done()) == (first[0].work, False)
         second[0].settle(None, None)
         await keeping

@@ -30,6 +30,7 @@ FILES_ALLOWED: dict[str, str] = {
 
 METHODS_ALLOWED: dict[str, str] = {
     "Agent": "the home in a program: what Python offers, in one place",
+    "AgentCalls": "the calls of an agent, and whichever activation is told of them, are one thing",
     "UnknownMemory": "it answers every question of a view",
     "DatabaseAgent": "it answers all that is read of an agent",
     "Decision": "the verbs by which all kinds decide are one vocabulary, looked up in one place",
