@@ -201,7 +201,7 @@ def numbers(query):
     ("text", "why"),
     [
         ('[sources.h]\nkind = "sqlite"', 'sources.h: expected kind = "csv"'),
-        ('[sources.h]\nkind = "word"\npath = "x"', "sources.h.kind: expected sqlite or csv"),
+        ('[sources.h]\nkind = "word"\npath = "x"', "sources.h.kind: expected sqlite, csv, json"),
         ('[sources.h]\nkind = "csv"\nurl = "http://a:b@c/"', "without a password"),
         ('[sources.h]\nkind = "csv"\npath = "x"\nwrit = true', "did you mean 'write'?"),
         ("sources = 3", "expected tables"),
