@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.agent.run import Run
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.people.directory import Directory
-from narval.core.engines.commands import FLOW, PROGRAM, Call
+from narval.core.engines.commands import FLOW, PROGRAM, Call, Command
 from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import NESTS_CURRENT
 from narval.core.memory import labels
@@ -60,10 +62,22 @@ class Lookup:
         """The actions by which something comes in from outside."""
         self.destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
         """The tools whose servers say that they destroy."""
+        self.made_once = {of.full_name for of in actions if of.tool is not None and not of.tool.is_repeatable}
+        """The tools whose servers do not say that they may be called twice."""
 
     def asks_first(self, tool: str) -> bool:
         """True of a tool that destroys, unless its calls were approved for ever."""
         return tool in self.destroying and tool not in self._home.now.approved_tools
+
+    def as_recorded(self, command: Command) -> Command:
+        """A command as it is recorded: a call of a tool that may not be called twice, and whose step does not
+        say what a restart does with it, is not made again.
+        """
+        if type(command) is not Call or command.on_restart or command.kind != Action.kind:
+            return command
+        if command.name not in self.made_once or command.name in self._home.now.idempotent_tools:
+            return command
+        return replace(command, on_restart="error")
 
     @property
     def is_limited(self) -> bool:

@@ -122,7 +122,10 @@ class TurnView(LiveMemory):
         decision = run.engine.decision_type(run.definition, run.state, event, self)
         run.engine.advance(decision, event)
         self._run = None
-        return decision.changes, decision.commands
+        lookup, wished = self._agent.lookup, decision.commands
+        if wished and lookup.made_once:
+            wished = [*map(lookup.as_recorded, wished)]
+        return decision.changes, wished
 
     def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
         """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""

@@ -256,6 +256,11 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The tools that destroy, by the names of their actions, of which nobody is asked first."""
         return [f"{server.name}.{action_name(tool)}" for server in self.mcp for tool in server.approved]
 
+    @property
+    def idempotent_tools(self) -> list[str]:
+        """The tools that may be called twice, by the names of their actions."""
+        return [f"{server.name}.{action_name(tool)}" for server in self.mcp for tool in server.idempotent]
+
 
 class CurrentSettings:
     """The settings of a home as they are `now`: whatever they concern reads them there when it needs them."""

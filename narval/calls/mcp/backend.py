@@ -1,7 +1,7 @@
 """Calls answered by MCP servers: each has a bridge, started with its first call and ended when it rests.
 
 A server dies with its bridge, and a bridge with its server. A call under way is then an error, or made again
-if its tool is said to be idempotent.
+if its tool says, or the settings say, that it may be called twice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from narval.files.outside.mcp_servers import MCP, McpServer
 from narval.files.settings import CallLimits
 
 TRIES = 3
-"""The number of times that a call of an idempotent tool is made while its server dies."""
+"""The number of times that a call of a tool that may be called twice is made while its server dies."""
 
 REST = 300.0
 """Seconds after its last call for which a server is kept."""
@@ -130,7 +130,7 @@ class McpServers(Coroutines):
         element = next(iter(call.inputs.values()), None)
         made = arguments_of(tool, element if isinstance(element, Element) else None)
         arguments = json.dumps(made).encode()
-        tries = TRIES if tool.name in server.idempotent else 1
+        tries = TRIES if tool.is_repeatable or tool.name in server.idempotent else 1
         for number in range(1, tries + 1):
             try:
                 async with asyncio.timeout(server.timeout):

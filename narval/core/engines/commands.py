@@ -233,8 +233,10 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The elements nearest to the calling step, nearest rank first."""
     timeout: float | None = None
     """The seconds after which it is given up; None for no limit."""
-    on_restart: str = "retry"
-    """The fate of a call that was under way when the daemon ended: retry or error."""
+    on_restart: str = ""
+    """The fate of a call that was under way when the daemon ended: retry or error; "": retry, but error
+    of a tool that may not be called twice, which the runtime writes as it records the call.
+    """
     attempt: int = 1
     """The number of the try, from 1."""
     begun: bool = False

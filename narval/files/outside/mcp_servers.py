@@ -91,7 +91,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...] | None, _TOOLS] = None
     """The tools that may be called; None: all."""
     idempotent: Annotated[tuple[str, ...], _TOOLS] = ()
-    """The tools whose calls may be made again when the server dies."""
+    """The tools that may be called twice: again when the server dies, or the daemon."""
     approved: Annotated[tuple[str, ...], _TOOLS] = ()
     """The tools that say that they destroy, and are called without anybody being asked."""
     timeout: Annotated[float | None, duration] = None

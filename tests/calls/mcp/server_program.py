@@ -36,6 +36,7 @@ TOOLS = [
     },
     {
         "name": "shape",
+        "annotations": {"readOnlyHint": True},
         "description": "Gives a value with a structure.",
         "inputSchema": {"type": "object", "properties": {}},
         "outputSchema": {

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+import narval
 from narval.calls.mcp.conversion import result_of
 from narval.core.errors import ActionError
 from narval.files.check import check_home
@@ -254,6 +255,30 @@ def test_a_call_of_an_idempotent_tool_is_made_again(tmp_path: Path) -> None:
     finally:
         home.close()
     assert not _is_at_work(pid)
+
+
+def test_a_call_that_the_daemons_end_cut_off_is_made_again_only_where_that_does_no_harm(
+    tmp_path: Path,
+) -> None:
+    home = HomeWithServer(tmp_path, 'idempotent = ["die"]')
+    home.call("environment")
+    home.behave("mute")
+    once = home.start("parts")
+    again = [home.start("parts", **{"on-restart": "retry"}), home.start("die"), home.start("shape")]
+    counts = home.agent.daemon.calls.counts
+    while counts.running < 4:
+        home.agent.runner.run(asyncio.sleep(0.01))
+    home.agent.close()
+    home.agent = narval.open(home.home, by="ann")
+    try:
+        for _ in range(200):
+            if not home.agent.daemon.agent.runs[once].active:
+                break
+            home.agent.runner.run(asyncio.sleep(0.01))
+        assert home.of(once).attributes["type"] == "interrupted"
+        assert all(home.agent.daemon.agent.runs[run].active for run in again)
+    finally:
+        home.close()
 
 
 def _is_at_work(pid: int) -> bool:

@@ -50,6 +50,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
         """True if it says that it destroys or overwrites something."""
         return self.annotations.get("destructiveHint") is True
 
+    @property
+    def is_repeatable(self) -> bool:
+        """True if it says that it only reads, or that a second call of the kind changes no more."""
+        return True in (self.annotations.get("readOnlyHint"), self.annotations.get("idempotentHint"))
+
 
 class ToolsFile(msgspec.Struct, frozen=True, kw_only=True):
     """The tools of a server, as a `.tools` file keeps them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.definitions.telling.sentence import acts_outside
@@ -44,10 +45,15 @@ def limits(timeout: float | None, retries: int, backoff: float | None, *, agent:
         yield f"Where it is tried again by itself, that is after {length(backoff)} at least."
 
 
-def after_a_crash(on_restart: str) -> Iterator[str]:
+def after_a_crash(on_restart: str, tool: Tool | None = None) -> Iterator[str]:
     """The sentence that says what becomes of a call that a crash cuts off; none for the usual."""
+    is_once = tool is not None and not tool.is_repeatable
     if on_restart == "error":
         yield "If narval stops meanwhile, it is not done again: it has failed."
+    elif is_once and not on_restart:
+        yield "If narval stops meanwhile, it has failed, unless the settings name the tool idempotent."
+    elif is_once:
+        yield "If narval stops meanwhile, it is done again."
 
 
 def forgotten(decay: float | None) -> Iterator[str]:

@@ -65,8 +65,8 @@ class Step(msgspec.Struct, eq=False):
     """The number of further attempts."""
     backoff: float | None = None
     """Seconds before the second attempt; doubled for each further one."""
-    on_restart: Literal["retry", "error"] = "retry"
-    """The fate of a call that was cut off by a crash."""
+    on_restart: Literal["", "retry", "error"] = ""
+    """The fate of a call that was cut off by a crash; "": as what it calls has it."""
     max_parallel: int | None = None
     """The number of calls that are made at once, of a step with `foreach`."""
     until: Condition | None = None

@@ -147,7 +147,7 @@ class _StepReader:
             timeout=entry.get("timeout"),
             retries=entry.get("retries", 0),
             backoff=entry.get("backoff"),
-            on_restart=entry.get("on-restart", "retry"),
+            on_restart=entry.get("on-restart", ""),
             max_parallel=entry.get("max-parallel"),
             until=None if until is None else Condition((until,)),
             every=entry.get("every"),

@@ -153,7 +153,7 @@ def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
         yield Sentence(text, step.line, depth=1 + deeper)
     for text in (
         *limits(step.timeout, step.retries, step.backoff, agent=step.agent),
-        *after_a_crash(step.on_restart),
+        *after_a_crash(step.on_restart, getattr(found, "tool", None)),
     ):
         yield Sentence(text, step.line, depth=1)
 

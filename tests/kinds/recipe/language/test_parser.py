@@ -102,7 +102,7 @@ def test_N29_a_step_says_how_it_is_called(mail: Recipe) -> None:
         0,
         None,
         None,
-        "retry",
+        "",
     )
 
 
