@@ -113,7 +113,7 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
             return
         if label == SUCCESS:
             decision.change(StateAwaited(successor.name, state.name))
-            if decision.state.missing(successor.name):
+            if decision.state.states[successor.name].missing:
                 continue
         _start_over(decision, successor, state, erred=label != SUCCESS)
 
@@ -165,11 +165,11 @@ def settle(decision: AutomatonDecision) -> None:
     while decision.to_run or decision.skipped:
         while decision.to_run:
             state = decision.to_run.popleft()
-            if decision.state.of(state.name).state == "ready":  # a later decision may have killed it
+            if decision.state.states[state.name].state == "ready":  # a later decision may have killed it
                 go_on(decision, state)
         while decision.skipped:
             state = decision.skipped.popleft()
-            if decision.state.of(state.name).skipped:
+            if decision.state.states[state.name].skipped:
                 _follow(decision, state, (SUCCESS,))
     now = decision.state
     if now.status == "running" and not now.calls and not now.held and not now.dying:

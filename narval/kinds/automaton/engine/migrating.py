@@ -59,9 +59,7 @@ def _moved(
 ) -> AutomatonState:
     """The state of the run by the names of the new version; states that are no more are left out."""
     before: AutomatonState = copied(state)
-    awaits = {
-        one.name: tuple(other.name for other in one.awaits) for one in new.states.values() if one.awaits
-    }
+    awaits = {one.name: one.awaits for one in new.states.values() if one.awaits}
     states: dict[str, StateRun] = {}
     for name, run in before.states.items():
         if (place := places.get(name)) is None:

@@ -60,7 +60,7 @@ def make_ready(
 
 def go_on(decision: AutomatonDecision, state: State) -> None:
     """A state goes on to the next thing it waits for, or runs."""
-    for hold in _NEXT[decision.state.of(state.name).hold]:
+    for hold in _NEXT[decision.state.states[state.name].hold]:
         if hold == "room" and _is_up_to_date(decision, state):
             decision.change(StateSkipped(state.name, decision.event.at))
             decision.skipped.append(state)
@@ -187,7 +187,7 @@ def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
 
 def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
     """Pause a state that died too quickly, more than `QUICK_DEATHS` times in a row."""
-    deaths = decision.state.of(state.name).quick - QUICK_DEATHS
+    deaths = decision.state.states[state.name].quick - QUICK_DEATHS
     if deaths <= 0:
         return False
     wake = decision.identifier()

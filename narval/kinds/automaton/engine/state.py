@@ -128,8 +128,7 @@ class AutomatonState(RunState, omit_defaults=True):
     @classmethod
     def blank(cls, run: int, definition: Automaton) -> Self:
         """The state of a run that has not started: its joins wait for all their states."""
-        joins = (state for state in definition.states.values() if state.awaits)
-        awaits = {state.name: tuple(other.name for other in state.awaits) for state in joins}
+        awaits = {state.name: state.awaits for state in definition.states.values() if state.awaits}
         return cls(run, definition.full_name, awaits=awaits)
 
     def of(self, state: str) -> StateRun:

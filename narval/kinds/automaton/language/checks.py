@@ -26,7 +26,7 @@ def ways_to_start(states: Mapping[str, State]) -> dict[str, list[Ends]]:
     ways: dict[str, list[Ends]] = {name: [] for name in states}
     for name, state in states.items():
         if state.awaits:
-            ways[name].append(frozenset((awaited.name, SUCCESS) for awaited in state.awaits))
+            ways[name].append(frozenset((awaited, SUCCESS) for awaited in state.awaits))
         for label, successors in state.follow.items():
             for successor in successors if label != SUCCESS else ():
                 ways[successor.name].append(frozenset({(name, label)}))
@@ -115,11 +115,11 @@ def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
     for state in states.values():
         if state.name in started:
             continue
-        there = [awaited.name for awaited in state.awaits if awaited.name in started]
-        missing = [awaited.name for awaited in state.awaits if awaited.name not in started]
+        there = [awaited for awaited in state.awaits if awaited in started]
+        missing = [awaited for awaited in state.awaits if awaited not in started]
         never = f"state {state.name!r} can never start"
         if state.name in unmet:
-            awaited = _all(awaited.name for awaited in state.awaits)
+            awaited = _all(state.awaits)
             yield state, f"{never}: it waits for 0 of {awaited}, and for that {unmet[state.name]}"
         elif there:
             both = f"it waits for 0 of {_all(there)} and of {_all(missing)} too"
@@ -156,7 +156,7 @@ def _unmet(automaton: Automaton) -> Iterator[tuple[int, str]]:
     """Joins that are never met, of states that something else may start."""
     for name, why in unmet_joins(automaton.states).items():
         state = automaton.states[name]
-        awaited = _all(awaited.name for awaited in state.awaits)
+        awaited = _all(state.awaits)
         yield state.line, f"{name!r} never starts by its join, 0 of {awaited}: for that {why}"
 
 

@@ -117,8 +117,8 @@ class State(msgspec.Struct, eq=False):
     """The line in the file."""
     follow: Mapping[str, tuple[State, ...]] = {}
     """The successors by label, those by a signal too (`signal_label`)."""
-    awaits: tuple[State, ...] = ()
-    """The states whose 0 it needs before it starts."""
+    awaits: tuple[str, ...] = ()
+    """The names of the states whose 0 it needs before it starts."""
     agent: str = ""
     """The agent whose definition it calls; "": its own."""
 
@@ -150,11 +150,11 @@ class State(msgspec.Struct, eq=False):
 
 def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable[State]]]) -> None:
     """Point states at each other, given the successors by state and label."""
-    awaits: dict[str, list[State]] = {name: [] for name in states}
+    awaits: dict[str, list[str]] = {name: [] for name in states}
     for name, labels in follow.items():
         states[name].follow = {label: tuple(successors) for label, successors in labels.items()}
         for successor in states[name].follow.get(SUCCESS, ()):
-            awaits[successor.name].append(states[name])
+            awaits[successor.name].append(name)
     for name, state in states.items():
         state.awaits = tuple(awaits[name])
 

@@ -82,7 +82,7 @@ def _program(contender: Contender) -> str:
 
 def _details(state: State) -> Iterator[str]:
     if len(state.awaits) > 1:
-        yield f"It begins once {names(before.name for before in state.awaits)} have all ended well."
+        yield f"It begins once {names(state.awaits)} have all ended well."
     if state.after:
         yield f"It waits for its time: {dates(state.after)}."
     if state.wait:

@@ -60,9 +60,9 @@ def started(states: dict[str, State]) -> set[str]:
                 for successor in successors:
                     if label == SUCCESS:
                         met.add((successor.name, name))
-                        if any((successor.name, before.name) not in met for before in successor.awaits):
+                        if any((successor.name, before) not in met for before in successor.awaits):
                             continue
-                    met -= {(successor.name, before.name) for before in successor.awaits}
+                    met -= {(successor.name, before) for before in successor.awaits}
                     now.add(successor.name)
                 reached = (frozenset(now), frozenset(met))
                 if reached not in seen:
