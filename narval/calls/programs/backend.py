@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
@@ -34,6 +35,7 @@ from narval.store.batch import AgentRow
 from narval.system import cgroup
 from narval.system.cgroup import NoGroupError
 from narval.system.landlock import abi
+from narval.system.pipes import Descriptors, Readers
 
 _EXPIRED = Outcome(value={"timeout": 1})
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
@@ -108,6 +110,7 @@ class ProgramBackend(Backend):
         self._under_way: set[CallRecord] = set()
         """The calls that have a program; the `place` of each is its group."""
         self._ending = EndingGroups(loop)
+        self._readers: Readers = Descriptors(loop) if sys.platform == "linux" else loop
         self._limits = limits or ProcessLimits(self.reaper.owner)
         self._gone: asyncio.Event | None = None
         """Set when a program is gone; None until all are to go."""
@@ -115,7 +118,7 @@ class ProgramBackend(Backend):
     @cached_property
     def commands(self) -> CommandRunner:
         """The programs that actions have run."""
-        return CommandRunner(self._loop, self.reaper, self._ending)
+        return CommandRunner(self._loop, self._readers, self.reaper, self._ending)
 
     def redirect(self, directory: Path, listen: Listen) -> None:
         """Run programs in another folder from now on, and have `listen` get their output."""
@@ -209,6 +212,7 @@ class ProgramBackend(Backend):
             return
         group = ProcessGroup(
             self._loop,
+            self._readers,
             self.reaper,
             output,
             partial(self._take_back, record, output, over, counted_in),

@@ -11,6 +11,7 @@ from narval.calls.programs.group_end import EndingGroups
 from narval.calls.programs.output import ProgramOutput
 from narval.calls.programs.process_group import ProcessGroup
 from narval.calls.programs.reaper_client import ReaperClient
+from narval.system.pipes import Readers
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL: a call that is cancelled has a second to clean up."""
@@ -26,8 +27,10 @@ class EndedWithLease(BaseException):
 class CommandRunner:
     """Runs commands in the loop of a daemon, whose reaper ends them should the daemon die."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, client: ReaperClient, ending: EndingGroups) -> None:
-        self._loop, self._reaper, self._ending = loop, client, ending
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, readers: Readers, client: ReaperClient, ending: EndingGroups
+    ) -> None:
+        self._loop, self._readers, self._reaper, self._ending = loop, readers, client, ending
 
     async def run(
         self,
@@ -50,6 +53,7 @@ class CommandRunner:
         marks = {reaper.OWNER: self._reaper.owner, reaper.CALL: call}
         group = ProcessGroup(
             self._loop,
+            self._readers,
             self._reaper,
             ProgramOutput(hear, None),
             gone.set_result,

@@ -7,16 +7,16 @@ itself are ended then; a program that has left the group goes on, unless the cal
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from narval.calls.programs import reaper, spawn
 from narval.calls.programs.group_end import EndingGroups, GroupEnd
 from narval.calls.programs.output import ProgramOutput
 from narval.calls.programs.reaper_client import ReaperClient
-from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
+from narval.system.pipes import PipeWriter, ProgramEnd, Readers, read_pipe
 
 _MOST_CHUNKS = 64
 
@@ -30,12 +30,14 @@ class ProcessGroup:
     """A program that was started, and those that it has started.
 
     `mark` are variables of its environment that no other program has but those that it started. `grace` is
-    in seconds, between SIGTERM and SIGKILL. `ending` waits until all of it is gone.
+    in seconds, between SIGTERM and SIGKILL. `readers` watches its pipes and its end, `ending` waits until all
+    of it is gone.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        readers: Readers,
         reaper_client: ReaperClient,
         output: ProgramOutput,
         over: Over,
@@ -45,8 +47,8 @@ class ProcessGroup:
         mark: frozenset[bytes],
     ) -> None:
         self._loop, self._reaper, self._output, self._over = loop, reaper_client, output, over
-        self._ending, self._grace, self._mark = ending, grace, mark
-        self._readers: dict[int, bool] = {}
+        self._readers, self._ending, self._grace, self._mark = readers, ending, grace, mark
+        self._pipes: dict[int, bool] = {}
         """The pipes that are read; True for a standard error."""
         self._input: PipeWriter | None = None
         self._status = 0
@@ -63,21 +65,24 @@ class ProcessGroup:
 
         Raises CannotStartError, or OSError when the system has no pipe left.
         """
-        with contextlib.ExitStack() as theirs:
-            given = self._open_input(text, theirs)
-            output, error = self._pipe(theirs, is_error=False), self._pipe(theirs, is_error=True)
-            try:
-                pipes = spawn.Pipes(given, output, error)
-                program = spawn.start(words, environment, directory, pipes, confine)
-            except spawn.CannotStartError:
-                self._close_pipes()
-                raise
+        theirs: list[int] = []
+        try:
+            theirs.append(self._open_input(text))
+            for is_error in (False, True):
+                theirs.append(self._pipe(is_error=is_error))
+            program = spawn.start(words, environment, directory, spawn.Pipes(*theirs), confine)
+        except spawn.CannotStartError:
+            self._close_pipes()
+            raise
+        finally:
+            for pipe in theirs:
+                os.close(pipe)
         self._reaper.began(program.pid)
-        for pipe in self._readers:
-            self._loop.add_reader(pipe, self._read, pipe)
+        for pipe in self._pipes:
+            self._readers.add_reader(pipe, partial(self._read, pipe))
         self._program = program
         self._group_end = GroupEnd(self._ending, program.pid, self._mark, self._grace, self._finish)
-        self._watch = ProgramEnd(self._loop, program.pid, self._died)
+        self._watch = ProgramEnd(self._readers, program.pid, self._died)
 
     def end(self) -> None:
         """End it on request, with programs that have left its group: SIGTERM, and after the grace SIGKILL."""
@@ -85,43 +90,39 @@ class ProcessGroup:
 
     # --- its pipes ------------------------------------------------------------------------------------
 
-    def _open_input(self, text: bytes, theirs: contextlib.ExitStack) -> int:
+    def _open_input(self, text: bytes) -> int:
         """Open its standard input: text that fits into a pipe is there before it starts, the rest follows."""
         if not text:
-            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            theirs.callback(os.close, nothing)
-            return nothing
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         given, feed = os.pipe()
-        theirs.callback(os.close, given)
         self._input = PipeWriter(self._loop, feed)
         self._input.send(text, ends=True)
         return given
 
-    def _pipe(self, theirs: contextlib.ExitStack, *, is_error: bool) -> int:
+    def _pipe(self, *, is_error: bool) -> int:
         ours, their = os.pipe()
-        theirs.callback(os.close, their)
         os.set_blocking(ours, False)
-        self._readers[ours] = is_error
+        self._pipes[ours] = is_error
         return their
 
     def _read(self, pipe: int) -> bool:
         """Read the bytes that are there; False when there are none now, or none will come."""
         data = read_pipe(pipe)
         if data:
-            self._output.add(data, self._readers[pipe])
+            self._output.add(data, self._pipes[pipe])
         elif data is not None:
-            self._loop.remove_reader(pipe)
-            del self._readers[pipe]
+            self._readers.remove_reader(pipe)
+            del self._pipes[pipe]
             os.close(pipe)
         return bool(data)
 
     def _close_pipes(self) -> None:
         if self._input is not None:
             self._input.close()
-        for pipe in self._readers:
-            self._loop.remove_reader(pipe)
+        for pipe in self._pipes:
+            self._readers.remove_reader(pipe)
             os.close(pipe)
-        self._readers.clear()
+        self._pipes.clear()
 
     # --- its end --------------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class ProcessGroup:
         """Read its last output, and end the programs that it has left running."""
         self._watch.close()  # before anything that may fail: its end is told once
         self._status = self._program.status()
-        for pipe in tuple(self._readers):
+        for pipe in tuple(self._pipes):
             for _ in range(_MOST_CHUNKS):
                 if not self._read(pipe):
                     break
