@@ -5,10 +5,10 @@ It is the unit of consistency: one memory, one writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -260,16 +260,12 @@ def watching(agent: AgentState, offer: Offer, tree: Tree) -> Iterable[WatchKey]:
     return _missing(agent, tree) if offer.gone else agent.watches.index.wakes(tree)
 
 
-def _missing(agent: AgentState, tree: Tree) -> Iterator[WatchKey]:
+def _missing(agent: AgentState, tree: Tree) -> Iterable[WatchKey]:
     """The watches that are told of an element that was replaced."""
-    will_come: dict[tuple[Any, ...], bool] = {}
-    for key in agent.watches.watchers_of_gone(tree):
-        watch = agent.runs.active[key[0]].watches[key[1]]
-        wanted = watch.conditions, watch.scopes
-        if watch.unless_reserved and wanted not in will_come:
-            will_come[wanted] = _will_come(agent.memory, *wanted)
-        if not (watch.unless_reserved and will_come[wanted]):
-            yield key
+    return agent.watches.watchers_of_gone(
+        tree,
+        lambda wish: not (wish.unless_reserved and _will_come(agent.memory, wish.conditions, wish.scopes)),
+    )
 
 
 def _will_come(memory: Memory, conditions: tuple[Bound, ...], scopes: tuple[MarkScope | None, ...]) -> bool:

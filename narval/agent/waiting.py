@@ -5,16 +5,28 @@ told; what is not.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import NamedTuple
 
+from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Tree
 from narval.core.engines.commands import Call, Watch
 from narval.core.engines.events import Event, Failure
 from narval.core.index.index import Index
+from narval.core.patterns.pattern import Bound
 from narval.store.batch import Offer
 
 WatchKey = tuple[int, str]
 """A run, and a watch it has set."""
+
+
+class Wish(NamedTuple):
+    """The conditions of watches that are told, too, when an element that fits is replaced or forgotten."""
+
+    conditions: tuple[Bound, ...]
+    scopes: tuple[MarkScope | None, ...]
+    unless_reserved: bool
 
 
 class Watches:
@@ -22,8 +34,12 @@ class Watches:
 
     def __init__(self) -> None:
         self.index: Index[WatchKey] = Index()
-        self._of_gone: Index[WatchKey] = Index()
-        """Watches that are told, too, when an element that fits is replaced or forgotten."""
+        self._of_gone: Index[Wish] = Index()
+        self._wishes: dict[WatchKey, tuple[Wish, ...]] = {}
+        self._sharing: dict[Wish, dict[WatchKey, int]] = {}
+        """The watches of each wish, numbered in the order they were set: many plans take turns at one
+        element, and whether they are told of it is asked once for all."""
+        self._numbers = count()
         self._of_elements: dict[int, dict[WatchKey, None]] = {}
         """By element, the watches that are told when that one is replaced or forgotten."""
         self._elements: dict[WatchKey, tuple[int, ...]] = {}
@@ -35,8 +51,8 @@ class Watches:
         key = (run, command.watch)
         for bound in command.conditions:
             self.index.add(key, bound)
-            if command.or_outdated:
-                self._of_gone.add(key, bound)
+        if command.or_outdated:
+            self._miss(key, Wish(command.conditions, command.scopes, command.unless_reserved))
         if command.elements:
             self._elements[key] = command.elements
             for eid in command.elements:
@@ -46,12 +62,29 @@ class Watches:
         """Wake it no more; a watch that is not there is ignored."""
         key = (run, watch)
         self.index.discard(key)
-        self._of_gone.discard(key)
+        for wish in self._wishes.pop(key, ()):
+            sharing = self._sharing[wish]
+            del sharing[key]
+            if not sharing:
+                del self._sharing[wish]
+                self._of_gone.discard(wish)
         for eid in self._elements.pop(key, ()):
             watches = self._of_elements[eid]
             del watches[key]
             if not watches:
                 del self._of_elements[eid]
+
+    def _miss(self, key: WatchKey, wish: Wish) -> None:
+        before = self._wishes.get(key, ())
+        if wish in before:
+            return
+        self._wishes[key] = (*before, wish)
+        sharing = self._sharing.get(wish)
+        if sharing is None:
+            sharing = self._sharing[wish] = {}
+            for bound in wish.conditions:
+                self._of_gone.add(wish, bound)
+        sharing[key] = next(self._numbers)
 
     def follow(self, kind: str) -> dict[int, None]:
         """Note from now on which runs of a kind change; who lists them takes out what it has seen."""
@@ -66,9 +99,17 @@ class Watches:
         """True if some watch may have to be told that an element of this name is there no more."""
         return self._of_gone.interested(name)
 
-    def watchers_of_gone(self, tree: Tree) -> list[WatchKey]:
-        """The watches that are to be told that this element was replaced or forgotten."""
-        return self._of_gone.wakes(tree)
+    def watchers_of_gone(
+        self, tree: Tree, is_told: Callable[[Wish], bool] = lambda _: True
+    ) -> Iterable[WatchKey]:
+        """The watches that are to be told that this element was replaced or forgotten, in the order they were
+        set; those of a wish that `is_told` is false of are left out.
+        """
+        told = [self._sharing[wish] for wish in self._of_gone.wakes(tree) if is_told(wish)]
+        if len(told) == 1:
+            return tuple(told[0])
+        numbers = {key: number for sharing in told for key, number in sharing.items()}
+        return sorted(numbers, key=numbers.__getitem__)
 
     def watchers_of(self, eid: int) -> Iterable[WatchKey]:
         """The watches that count on this very element, and are to be told the same."""

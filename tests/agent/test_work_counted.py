@@ -176,7 +176,7 @@ TAKES = """<recipe group="w" name="takes" start_step="take" end_step="take">
   <step id="take" type="action" target="w.take"/></recipe>"""
 
 
-def taking_turns(folder: Path, name: str) -> tuple[Work, list[str]]:
+def taking_turns(folder: Path, name: str, runs: int = RUNS) -> tuple[Work, list[str]]:
     """Plans that each replace the one `x` there is by an element of some name; their states in the end."""
     for path, text in (("modules/w.py", TAKING.format(name=name)), ("recipes/w.xml", TAKES)):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def taking_turns(folder: Path, name: str) -> tuple[Work, list[str]]:
     with narval.open(folder) as agent:
         agent.add("<x n='0'/>")
         with Work(agent) as work:
-            agent.start_each("w.takes", ["<turn/>"] * RUNS)
+            agent.start_each("w.takes", ["<turn/>"] * runs)
             agent.until_idle()
         states = sorted(run["state"] for run in agent.runs())
     return work, states
@@ -194,6 +194,11 @@ def test_where_many_take_turns_at_one_element_each_is_told_when_it_is_its_turn(t
     work, states = taking_turns(tmp_path, "x")
     assert states == ["done"] * RUNS
     assert work.rows["journal"] <= 3 * RUNS  # begun, told, returned
+
+
+def test_a_turn_at_one_element_costs_the_same_however_many_wait_for_theirs(tmp_path: Path) -> None:
+    few, many = (taking_turns(tmp_path / str(runs), "x", runs)[0].calls / runs for runs in (RUNS, 5 * RUNS))
+    assert many <= 1.1 * few
 
 
 def test_who_waits_for_what_is_replaced_by_something_else_is_told_of_it(tmp_path: Path) -> None:
