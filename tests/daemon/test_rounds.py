@@ -11,6 +11,7 @@ from narval.core.errors import DaemonGoneError, RefusedRowsError, RequestError, 
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.daemon import Daemon
 from narval.files.agents.settings import AgentSettings
+from narval.files.settings import CurrentSettings
 from narval.store.batch import Batch
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import in_a_loop
@@ -24,9 +25,9 @@ async def opened() -> Daemon:
 def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
     schemas, since = daemon.files.own.schemas, daemon.rounds.clock.now()
-    settings = daemon.files.settings
+    settings = CurrentSettings(daemon.files.settings)
     environment = Environment(
-        daemon.store, None, daemon.main_loop, daemon.host.mail.office, lambda: settings, None, False
+        daemon.store, None, daemon.main_loop, daemon.host.mail.office, settings, None, False
     )
     name, own = f"agent-{number}", AgentSettings()
     host = AgentHost(environment, number, name, Library(), schemas, own, since=since)
