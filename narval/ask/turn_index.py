@@ -29,7 +29,7 @@ async def up_to_date(daemon: Daemon, make: type[Index]) -> Index:
     first all that the agent has, then what changed.
     """
     host = daemon.host
-    index = host.listings.kept(make)
+    index = host.listings.once(make)
     changes = host.waiters.news.since(index.turn, daemon.rounds.clock.now())
     if changes is not None:
         await index.follow(changes)

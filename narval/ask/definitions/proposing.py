@@ -190,7 +190,7 @@ async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
     """The findings of exploring a proposal, which keeps them; the `quick` ones where that cannot be done. A
     daemon does nothing else meanwhile if it does that itself, so a child program does.
     """
-    async with daemon.agents.own.listings.kept(_Places).free:
+    async with daemon.agents.own.listings.once(_Places).free:
         try:
             row = await json_of([*home_options(daemon), "proposals", "check", name])
         except RequestError as error:

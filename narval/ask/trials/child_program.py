@@ -125,7 +125,7 @@ Children = TypeVar("Children", bound=FollowedChildren[Any])
 
 def children_of(daemon: Daemon, make: Callable[[AgentState], Children]) -> Children:
     """The children of a sort, which end with the daemon."""
-    children = daemon.agents.own.listings.kept(make)
+    children = daemon.agents.own.listings.once(make)
     if not children.ends_with_daemon:
         children.ends_with_daemon = True
         daemon.end_with(children.close)

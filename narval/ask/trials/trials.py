@@ -260,7 +260,7 @@ def files_of(daemon: Daemon) -> TrialFiles:
 
 
 def _trials(daemon: Daemon) -> Trials:
-    return daemon.agents.own.listings.kept(Trials)
+    return daemon.agents.own.listings.once(Trials)
 
 
 def home_options(daemon: Daemon) -> list[str]:

@@ -75,11 +75,11 @@ class Listing(Protocol):
 
 
 Made = TypeVar("Made", bound=Listing)
-Kept = TypeVar("Kept")
+Part = TypeVar("Part")
 
 
 class Listings:
-    """The indexes of an agent's runs, by kind."""
+    """The indexes of an agent's runs, by kind, and whatever else is made once of an agent."""
 
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
@@ -102,12 +102,12 @@ class Listings:
         altered.clear()
         return found
 
-    def kept(self, make: Callable[[AgentState], Kept]) -> Kept:
-        """An index that keeps itself in step when it is asked, made once of the agent."""
+    def once(self, make: Callable[[AgentState], Part]) -> Part:
+        """The part that is made of the agent, when it is first asked for."""
         if make not in self._made:
             self._made[make] = make(self._agent)
-        found: Kept = self._made[make]
-        return found
+        part: Part = self._made[make]
+        return part
 
 
 class Environment(NamedTuple):

@@ -22,7 +22,7 @@ LOOKED_AT = 200
 
 def open_work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
     """The items that are overdue or that no one may answer; and those that wait for people, in one."""
-    return daemon.host.listings.kept(OpenWork).look(daemon)
+    return daemon.host.listings.once(OpenWork).look(daemon)
 
 
 class OpenWork:
