@@ -7,38 +7,36 @@ from collections.abc import Mapping
 from typing import Any
 
 
+_PLAIN = "plain"
+
+
 def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
     """The parts and arcs of what an element was made from and of what was made of it (M24)."""
-    nodes = [*reversed(element["back"]), {**element, "from": _inputs(element), "depth": 0}, *element["on"]]
-    eids = {node["eid"] for node in nodes}
-    parts = [_part(node) for node in nodes]
-    arcs = [
-        {
-            "id": f"{before}-{node['eid']}",
-            "from": str(before),
-            "to": str(node["eid"]),
-            "text": "",
-            "state": "plain",
-        }
-        for node in nodes
-        for before in node["from"]
-        if before in eids
-    ]
-    return laid_out(parts, arcs)
+    inputs = (element["origin"] or {}).get("inputs") or ()
+    rows = [*reversed(element["back"]), {**element, "from": inputs, "depth": 0}, *element["on"]]
+    return _graph([{**row, "id": row["eid"]} for row in rows])
 
 
 def trail(answer: Mapping[str, Any]) -> dict[str, Any]:
     """The parts and arcs of the answer of `origin` or `uses`."""
-    rows = answer["elements"]
-    parts = [_part({**row, "eid": row["id"]}) for row in rows]
-    ids = {part["id"] for part in parts}
+    return _graph([{**row, "eid": row["id"]} for row in answer["elements"]])
+
+
+def _graph(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    ids = {row["id"] for row in rows}
     arcs = [
-        {"id": f"{before}-{row['id']}", "from": before, "to": row["id"], "text": "", "state": "plain"}
+        {
+            "id": f"{before}-{row['id']}",
+            "from": str(before),
+            "to": str(row["id"]),
+            "text": "",
+            "state": "plain",
+        }
         for row in rows
         for before in row["from"]
         if before in ids
     ]
-    return laid_out(parts, arcs)
+    return laid_out([_part(row) for row in rows], arcs)
 
 
 def laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -47,10 +45,6 @@ def laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[st
         [(arc["from"], arc["to"]) for arc in arcs]
     )
     return {"parts": parts, "arcs": arcs, "layout": hashlib.sha256(shape.encode()).hexdigest()}
-
-
-def _inputs(element: Mapping[str, Any]) -> list[int]:
-    return list((element["origin"] or {}).get("inputs") or ())
 
 
 def _part(node: Mapping[str, Any]) -> dict[str, Any]:

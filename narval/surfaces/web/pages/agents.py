@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, page, with_query
 from narval.surfaces.web.drawing.correspondence import correspondence
-from narval.surfaces.web.drawing.svg import drawing
+from narval.surfaces.web.pages.run import drawing_with
 
 LISTED = 100
 """So many agents are on a page."""
@@ -59,9 +59,6 @@ async def _messages(visit: Visit) -> dict[str, Any]:
         return {"messages": None, "drawing": None, "drawn": None}
     answer = await visit.ask("message_counts", limit=PAIRS)
     graph = correspondence(answer["pairs"][:DRAWN])
-    layout = await visit.layouts.of(graph) if graph["parts"] and not visit.live else None
-    return {
-        "messages": answer,
-        "drawn": graph,
-        "drawing": drawing(graph, layout, Visit.address) if layout is not None else None,
-    }
+    is_drawn = graph["parts"] and not visit.live
+    drawing = await drawing_with(visit, graph, Visit.address) if is_drawn else None
+    return {"messages": answer, "drawn": graph, "drawing": drawing}

@@ -15,7 +15,7 @@ from narval.core.errors import ElementError, PatternError, RequestError
 from narval.core.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 from narval.surfaces.web.drawing.provenance import provenance, trail
-from narval.surfaces.web.drawing.svg import drawing
+from narval.surfaces.web.pages.run import drawing_of, drawing_with
 
 LISTED = 50
 """So many elements are on a page."""
@@ -110,7 +110,6 @@ async def element_page(visit: Visit) -> Shown | Redirect:
             return Redirect(visit.url(f"/runs/{eid}"))
         raise
     graph = provenance(element)
-    layout = await visit.layouts.of(graph) if not visit.live else None
     lines = indented(element["xml"]).splitlines()
     values = {
         "element": element,
@@ -118,9 +117,7 @@ async def element_page(visit: Visit) -> Shown | Redirect:
         "lines": lines,
         "folded": FOLDED,
         "drawn": graph,
-        "drawing": drawing(graph, layout, lambda part: visit.url(f"/memory/{part}"))
-        if layout is not None
-        else None,
+        "drawing": None if visit.live else await drawing_of(visit, graph, "/memory/"),
         "came_from": came_from,
         "here": "/memory",
     }
@@ -143,7 +140,6 @@ async def _trail(visit: Visit, way: str, title: str, other: str, other_title: st
     answer = await visit.ask(way, eid=visit.path["eid"], limit=TRAIL, titled=True)
     graph = trail(answer)
     agents = {row["id"]: f"/a/{row['agent']}/memory/{row['eid']}/{way}" for row in answer["elements"]}
-    layout = await visit.layouts.of(graph)
     values = {
         "trail": answer,
         "title": title,
@@ -151,7 +147,7 @@ async def _trail(visit: Visit, way: str, title: str, other: str, other_title: st
         "other_title": other_title,
         "here_way": way,
         "drawn": graph,
-        "drawing": drawing(graph, layout, lambda part: agents.get(part, "")) if layout is not None else None,
+        "drawing": await drawing_with(visit, graph, lambda part: agents.get(part, "")),
         "here": "/memory",
     }
     return Shown("trail.html", values, answer)

@@ -7,8 +7,7 @@ from typing import Any
 
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page
-from narval.surfaces.web.drawing.svg import drawing
-from narval.surfaces.web.pages.run import drawing_of
+from narval.surfaces.web.pages.run import drawing_of, drawing_with
 
 NAMED = "name "
 """The beginning of the fields that say how a part is called now; the rest is its name before."""
@@ -50,7 +49,7 @@ async def _plan(
     if plan is not None:
         drawings = [
             await drawing_of(visit, before, f"/runs/{eid}/parts/"),
-            await _version_drawn(visit, after),
+            await drawing_with(visit, after, lambda part: "#after-table"),  # its parts have no pages yet
         ]
         ids, ids_now = ([one["id"] for one in graph["parts"]] for graph in (before, after))
         keeping = {part["part"] for part in plan["kept"]}
@@ -78,14 +77,6 @@ async def _plan(
         "here": "/runs",
     }
     return Shown("migrate.html", values, answer, status=400 if problem else 200)
-
-
-async def _version_drawn(visit: Visit, drawn: dict[str, Any]) -> Any:
-    """The graph of a version in a state; its parts have no pages yet, and lead to that of the definition."""
-    layout = await visit.layouts.of(drawn)
-    if layout is None:
-        return None
-    return drawing(drawn, layout, lambda part: "#after-table")
 
 
 def _names(visit: Visit) -> dict[str, str]:

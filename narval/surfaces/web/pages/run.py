@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from narval.ask.text import article
@@ -52,10 +53,13 @@ async def run_page(visit: Visit) -> Shown:
 
 async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
     """A graph with places, or None where there is no layout; `parts` is where the pages of its parts are."""
+    return await drawing_with(visit, drawn, lambda part: visit.url(parts + segment(part)))
+
+
+async def drawing_with(visit: Visit, drawn: dict[str, Any], url: Callable[[str], str]) -> Any:
+    """A graph with places, or None where there is no layout; `url` gives where a part leads."""
     layout = await visit.layouts.of(drawn)
-    if layout is None:
-        return None
-    return drawing(drawn, layout, lambda part: visit.url(parts + segment(part)))
+    return drawing(drawn, layout, url) if layout is not None else None
 
 
 def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
