@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 
-_PLAIN = "plain"
-
-
 def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
     """The parts and arcs of what an element was made from and of what was made of it (M24)."""
     inputs = (element["origin"] or {}).get("inputs") or ()
