@@ -24,14 +24,13 @@ OF_HOOKS = "hook/"
 
 
 def derive_labels(transaction: Transaction) -> None:
-    """Give all elements and runs the labels that their recorded origins tell, once in the life of a store.
+    """Give all elements and runs the labels that their recorded origins tell, and note that they have them:
+    it is done once in the life of a store.
 
     What cannot be told is `unknown`: what a run made that is forgotten, or whose definition is there no more,
     and what was made of an element that is forgotten.
     """
     agent = transaction.agent
-    if agent.store.meta.get(LABELLED):
-        return
     transaction.batch.meta.append((LABELLED, "1"))
     memory = agent.memory
     labels = memory.labels

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from msgspec.structs import replace
 
-from narval.agent.first_labels import derive_labels
+from narval.agent.first_labels import LABELLED, derive_labels
 from narval.agent.recovery import restore_runs
 from narval.agent.turn import Turn
 from narval.core.elements.control_elements import ACTED
@@ -61,7 +61,8 @@ def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]
         for run in [run for run in agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
-        derive_labels(turn.transaction)
+        if LABELLED not in meta:
+            derive_labels(turn.transaction)
         tell_of_people(turn, meta.get(PEOPLE, ""))
     sync(turn, files, again)
 

@@ -268,12 +268,13 @@ class Supervisor:
         """Restore an agent: at once, unless a piece of it is a whole one, or calls that were given up when it
         was lost still end. It would be told nothing of its own until then.
         """
-        if self.calls.is_ending(self._rows[name].agent):
-            self._restoring.add(asyncio.create_task(self._restore_after_calls(name, self._rows[name].agent)))
+        row = self._rows[name]
+        if self.calls.is_ending(row.agent):
+            self._restoring.add(asyncio.create_task(self._restore_after_calls(name, row.agent)))
             return
         try:
             self._files.followers.require(name)
-            host = self._hosts[name] = self._blank(self._rows[name])
+            host = self._hosts[name] = self._blank(row)
             work = restoring(host.agent)
             try:
                 rows = next(work)()
