@@ -140,6 +140,7 @@ def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **set
     handlers: Mapping[Any, Any] = {
         NarvalError: wrong,
         404: partial(_not_there, site),
+        405: partial(_no_page, site),
         500: partial(_broken, site),
     }
     return Starlette(
@@ -272,6 +273,10 @@ async def _not_there(site: Site, request: Request, error: Exception) -> Response
     return await _error_page(site, request, 404, "There is no such page.")
 
 
+async def _no_page(site: Site, request: Request, error: Exception) -> Response:
+    return await _error_page(site, request, 405, "A form is sent here; there is no page at this address.")
+
+
 async def _broken(site: Site, request: Request, error: Exception) -> Response:
     return await _error_page(site, request, 500, "This page broke down; the log of narval web says where.")
 
@@ -280,5 +285,7 @@ async def _error_page(site: Site, request: Request, status: int, sentence: str) 
     visit = _visit(request, site)
     if request.url.path.endswith(".json"):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
-    page = Shown("error.html", {"sentence": sentence, "status": status}, status=status)
+    values = {"sentence": sentence, "status": status, "is_act": request.method == "POST"}
+    values["above"] = request.url.path.rpartition("/")[0] or "/"
+    page = Shown("error.html", values, status=status)
     return await _answer(request, site, visit, None, page)

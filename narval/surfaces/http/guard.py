@@ -121,6 +121,8 @@ class Guard:
         try:
             receive = await self._admit(scope, receive, answer)
             await self._application(scope, receive, answer.send)
+            if answer.status == 503 and scope.get(VISITOR) is not None and FIELDS in scope:
+                self._forms.keep_undone(scope[VISITOR], _target(scope), scope[FIELDS])
         except RefusedError as refusal:
             await answer.refuse(refusal)
         except Exception:
@@ -151,7 +153,6 @@ class Guard:
                 raise _not_logged_in(scope, headers, has_ended=ended is not None)
         if visitor is not None:
             answer.follow(lambda data: self._goes_on(secret, data))
-        if visitor is not None:
             scope[ADMITTED] = True
         scope[VISITOR], scope[SECRET], scope[ENDED] = visitor, secret, ended
         if method != "POST":
@@ -297,8 +298,7 @@ class _Answer:
 
     def __init__(self, send: Send, *, keeps_cache: bool) -> None:
         self._send, self._keeps_cache = send, keeps_cache
-        self.begun = False
-        self._is_stream, self._is_over = False, False
+        self.begun, self.status, self._is_stream, self._is_over = False, 0, False, False
         self._goes_on: Callable[[bytes], Awaitable[bool]] | None = None
 
     def follow(self, goes_on: Callable[[bytes], Awaitable[bool]]) -> None:
@@ -310,7 +310,7 @@ class _Answer:
         if self._is_over:
             return
         if message["type"] == "http.response.start":
-            self.begun = True
+            self.begun, self.status = True, message["status"]
             message = {**message, "headers": self._headers(message.get("headers", ()))}
         elif self._is_stream and self._goes_on and not await self._goes_on(message.get("body", b"")):
             message, self._is_over = {"type": "http.response.body", "body": b""}, True

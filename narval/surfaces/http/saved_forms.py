@@ -1,16 +1,18 @@
-"""Forms that were sent after their session had ended: each is kept until its person is back in that browser.
+"""Forms that were sent after their session had ended, or while no daemon answered: each is kept until its
+person is back in that browser, or sends it again.
 
-They are kept in the memory of this program alone, one of each session, and only of sessions that there were:
-no one else can fill it. What is kept is shown to its person, who sends it or not; nothing acts on it.
+They are kept in the memory of this program alone, one of each session, and only of sessions that there are or
+were: no one else can fill it. What is kept is shown to its person, who sends it or not; nothing acts on it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
-from narval.surfaces.http.page import Fields
+from narval.surfaces.http.page import Fields, Visitor
 from narval.surfaces.http.sessions import WebSession
 
 KEPT = 3600.0
@@ -23,12 +25,18 @@ LONG = 256 * 1024
 """The most bytes of a form that is kept."""
 
 
+SESSION_ENDED = "Your session had ended, so nothing of it was done."
+NO_DAEMON = "No daemon answered: nothing of it was done, unless the daemon ended just while it was at it."
+"""The reasons why a form was not done, as its page says them."""
+
+
 class SavedForm(NamedTuple):
-    """A form: whose it is, where it was sent, its fields, and until when it is kept."""
+    """A form: whose it is, where it was sent, its fields, why it was not done, and until when it is kept."""
 
     person: str
     address: str
     fields: Fields
+    why: str
     until: float
 
 
@@ -41,11 +49,22 @@ class SavedForms:
 
     def keep(self, ended: WebSession, address: str, fields: Fields) -> None:
         """Keep a form of a session that has ended, in place of one before it."""
+        self._keep(
+            ended.number, SavedForm(ended.person, address, fields, SESSION_ENDED, self._seconds() + KEPT)
+        )
+
+    def keep_undone(self, visitor: Visitor, address: str, fields: Fields) -> None:
+        """Keep a form for which no daemon was there, unless it is too long, in place of one before it."""
+        if sum(map(len, chain(*fields.pairs))) <= LONG:
+            form = SavedForm(visitor.person, address, fields, NO_DAEMON, self._seconds() + KEPT)
+            self._keep(int(visitor.session), form)
+
+    def _keep(self, session: int, form: SavedForm) -> None:
         now = self._seconds()
-        self._forms.pop(ended.number, None)
+        self._forms.pop(session, None)
         alive = [(number, form) for number, form in self._forms.items() if now < form.until]
         self._forms = dict(alive[-(MOST - 1) :])
-        self._forms[ended.number] = SavedForm(ended.person, address, fields, now + KEPT)
+        self._forms[session] = form
 
     def hand_over(self, ended: WebSession, session: WebSession) -> bool:
         """Let the session that was begun after another in a browser see its form; True if there is one."""

@@ -124,6 +124,21 @@ def test_the_form_of_each_act_is_kept(door: Door) -> None:
     assert done == []
 
 
+def test_a_form_that_was_sent_while_no_daemon_was_at_work_is_kept_to_be_sent_again(door: Door) -> None:
+    browser, act = door.login("ann"), "/a/narval/work/5/answer"
+    for _ in range(2):
+        answer = sent(door, browser, act)
+        assert (answer.status_code, "http-equiv" in answer.text) == (503, False)
+        assert '<a href="/kept">look at it, and send it again</a>' in answer.text
+        shown = browser.get("/kept").text
+        assert "No daemon answered: nothing of it was done" in shown
+        assert f'action="{act}"' in shown
+        assert "&lt;letter&gt;" in shown
+    looked_at = browser.get(act)
+    assert looked_at.status_code == 405
+    assert '<a href="/a/narval/work/5">The page that its form is on</a>' in looked_at.text
+
+
 def test_what_is_kept_is_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("narval.surfaces.http.guard.LONG", 100)
     browser = ended(door)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from narval.ask.text import in_shown_zone
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.live.followed import FollowedPage, PageNews
@@ -93,7 +94,7 @@ class Questions:
             return
         self._trouble = str(error)
         if isinstance(error, DaemonGoneError):
-            since = datetime.now().astimezone()
+            since = in_shown_zone(datetime.now(UTC))
             self._trouble = f"No daemon at work since {since:%H:%M:%S}; start it: narval run"
         log.info("pages of %s are not followed: %s", self._agent or "the home's agent", error)
         for follower in list(self.followers):
