@@ -114,18 +114,19 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
         turn.transaction.batch.retired.append((digest, kind, name))
 
 
-def declare_memory(turn: Turn, elements: list[bytes]) -> None:
+def declare_memory(turn: Turn, elements: list[bytes]) -> bool:
     """Declare what `data/memory.xml` holds: what is changed there replaces the element of its identity,
     what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
-    element says so. If an action wrote the file, its elements have the labels of what it wrote.
+    element says so. If an action wrote the file, its elements have the labels of what it wrote. True if one
+    that begins a run is gone or changed.
     """
     store = turn.agent.store
     folder = "" if store.is_own else f"agents/{store.identity().name}/"
     with turn.transaction.coming_with(labels_at(turn.agent, f"{folder}data/{MEMORY}")):
-        _declare_memory(turn, elements)
+        return _declare_memory(turn, elements)
 
 
-def _declare_memory(turn: Turn, elements: list[bytes]) -> None:
+def _declare_memory(turn: Turn, elements: list[bytes]) -> bool:
     declared: dict[str, bytes] = {}
     for xml in elements:
         key = hashlib.sha256(xml).hexdigest()
@@ -144,7 +145,8 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> None:
     if over := turn.agent.excess_of_elements(new.values()):
         why = f"{OVER_LIMIT}: data/memory.xml is not taken over: {over}"
         turn.transaction.add_error(OVER_LIMIT, why, path="data/memory.xml")
-        return
+        return False
+    has_start_gone = not set(memory.named(STARTING)).isdisjoint(dropped)
     for key, xml in new.items():
         known = identity(Element(0, xml))
         old = before.pop(known, None) if known is not None else None
@@ -158,6 +160,7 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> None:
     current = tuple(eid for eid in dropped if eid not in memory.outdated)
     if current:
         outdate_elements(turn, current, "data/memory.xml declares it no more")
+    return has_start_gone
 
 
 def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Origin | None = None) -> int:
@@ -179,11 +182,12 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
     return new
 
 
-def start_declared(turn: Turn, again: Container[int]) -> None:
-    """Execute `start-plan` and `task-object` elements whose target was not loaded yet.
+def start_declared(turn: Turn, again: Container[int]) -> bool:
+    """Execute `start-plan` and `task-object` elements whose target was not loaded yet; true if there are.
 
     Those of `again` that say at="start" are executed once more.
     """
+    has_begun = False
     acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
     for eid in list(turn.agent.memory.named(STARTING)):
         element = turn.agent.memory.element(eid)
@@ -192,10 +196,12 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
         root = parse(element.xml)
         if eid not in acted:
             due = can_start(turn.agent.library, root)
+            has_begun |= due
         else:
             due = eid in again and root.get("at") == "start"
         if due:
             turn.controls.execute(element)
+    return has_begun
 
 
 def _compare(turn: Turn, declarer: str, declared: Mapping[str, bytes]) -> tuple[int, ...]:

@@ -179,17 +179,17 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     The `start-plan` elements of `again` act once more.
     """
     declare_library(turn, files.loaded.library, files.loaded.sources, files.faults)
-    if files.declared is not None:
-        declare_memory(turn, files.declared)
+    is_settled = files.declared is not None and declare_memory(turn, files.declared)
     if not turn.transaction.record_only:
-        if declare_requests(turn, files.loaded.library):
-            settle_errors(turn)
+        is_settled |= declare_requests(turn, files.loaded.library)
         offer_items(turn)
         label_secrets(turn.transaction)
         keep_standing(turn)
         follow_newest(turn)
         start_what_changed(turn.transaction)
-    start_declared(turn, again)
+    is_settled |= start_declared(turn, again)
+    if is_settled and not turn.transaction.record_only:
+        settle_errors(turn)
 
 
 def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:

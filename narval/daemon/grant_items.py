@@ -8,10 +8,12 @@ written, it is asked again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
+from narval.agent.controls import can_start
 from narval.agent.declared import GRANTS as REQUESTED
 from narval.agent.effects import outdate
 from narval.agent.run import Run
@@ -72,14 +74,17 @@ def offer_items(turn: Turn) -> None:
 
 
 def settle_errors(turn: Turn) -> None:
-    """Let the errors of starts that waited for a grant count no more, once that is given or rejected."""
+    """Let the errors of starts that wait count no more, once a start waits no more or is outdated itself: for
+    a definition, until that is loaded; for a grant, until that is given or rejected.
+    """
     memory, library = turn.agent.memory, turn.agent.library
     for eid in list(memory.named(ERRORS)):
         element = memory.element(eid) if eid not in memory.outdated else None
-        if element is None or read_error(element)[0] != NOT_GRANTED or "start" not in element.attributes:
+        waits = _WAITING.get(read_error(element)[0]) if element is not None else None
+        if element is None or waits is None or "start" not in element.attributes:
             continue
         start = memory.element(int(element.attributes["start"]))
-        if start is None or not _waits_for_grant(library, start):
+        if start is None or start.eid in memory.outdated or not waits(library, start):
             outdate(turn.transaction, (eid,))
 
 
@@ -147,6 +152,16 @@ def _waits_for_grant(library: Library, start: Element) -> bool:
     definition = runnable(library, said.get(TARGET) or said.get(TASK) or "")
     withheld = definition.withheld if isinstance(definition, RunDefinition) else None
     return withheld is not None and not withheld.is_rejected
+
+
+def _waits_for_definition(library: Library, start: Element) -> bool:
+    return not can_start(library, parse(start.xml))
+
+
+_WAITING: Mapping[str, Callable[[Library, Element], bool]] = {
+    NOT_GRANTED: _waits_for_grant, "unknown-target": _waits_for_definition,
+}  # fmt: skip
+"""Whether a start still waits, by the kind of the error that said so."""
 
 
 def _all_operators(people: Directory, by: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from narval.agent.agent import AgentState
 from narval.agent.recovery import GONE
 from narval.agent.run import Run
 from narval.agent.runs import begin_service_run, is_withheld
@@ -54,20 +55,27 @@ def follow_newest(turn: Turn) -> None:
     """Have each run that nobody called, and that has taken nothing yet, go on with what is loaded now: with
     the version of its definition, and with those of what that calls.
     """
-    library, find = turn.agent.library, turn.agent.lookup.definition
+    library = turn.agent.library
     for run in list(turn.agent.runs.active.values()):
         newest = library.get(run.engine.definition_kind, run.name)
         if run.library is library or newest is None or run.caller is not None or run.state is None:
             continue
         if is_withheld(newest):
             continue  # it goes on with what was granted
-        engine = redefinable(run.engine)
-        if engine is not None and engine.is_untouched(run.definition, run.state, partial(find, run)):
+        if has_taken_nothing(turn.agent, run):
             before = run.digest
             run.follow(newest, library)
             if newest.digest != before:
                 turn.transaction.alter(run)
                 turn.tell(run.eid, Redefined(0, 0.0, before, newest.digest))
+
+
+def has_taken_nothing(agent: AgentState, run: Run) -> bool:
+    """True of a run that still waits at its beginning, of a kind whose engine knows."""
+    engine = redefinable(run.engine)
+    if engine is None or run.state is None:
+        return False
+    return engine.is_untouched(run.definition, run.state, partial(agent.lookup.definition, run))
 
 
 def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:

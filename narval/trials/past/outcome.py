@@ -161,6 +161,8 @@ class PastReport(msgspec.Struct, frozen=True):
     """The reasons why runs of them still wait, as `narval why` has them, the newest first."""
     under_way: int
     """The number of these runs."""
+    listening: int
+    """The number of those among them that have taken nothing yet."""
     changes: list[Change]
     """The differences that they would have made to other definitions."""
     stopped: str = ""

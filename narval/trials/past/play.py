@@ -25,6 +25,7 @@ from narval.core.elements.control_elements import START_PLANS, TARGET
 from narval.core.elements.element import parse
 from narval.core.engines.registry import is_runnable, runnable
 from narval.core.errors import DefinitionError
+from narval.daemon.standing_runs import has_taken_nothing
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
 from narval.system.zone import machine_zone
@@ -102,7 +103,7 @@ async def play_past(
     reached = since
 
     async def report() -> PastReport:
-        waiting, under_way = await _waiting(plays[0], trial.names)
+        waiting, under_way, listening = await _waiting(plays[0], trial.names)
         return PastReport(
             trial.names,
             since,
@@ -114,6 +115,7 @@ async def play_past(
             with_it,
             waiting,
             under_way,
+            listening,
             changes_between(without, with_it, set(trial.names) - trial.replaced),
             next((play.stopped for play in plays if play.stopped), ""),
         )
@@ -147,11 +149,15 @@ async def play_past(
     return msgspec.structs.replace(outcome, stopped=ENDED) if is_short else outcome
 
 
-async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
-    """The reasons why the newest runs of definitions still wait, and how many such runs there are."""
-    active = play.daemon.agent.runs.active
-    eids = sorted((eid for eid, run in active.items() if run.name in names), reverse=True)
-    return [await why(play.daemon, eid) for eid in eids[:NEWEST]], len(eids)
+async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[str, Any]], int, int]:
+    """The reasons why the newest runs of definitions still wait, how many such runs there are, and how many of
+    these have taken nothing yet.
+    """
+    agent = play.daemon.agent
+    runs = {eid: run for eid, run in agent.runs.active.items() if run.name in names}
+    listening = sum(has_taken_nothing(agent, run) for run in runs.values())
+    newest = sorted(runs, reverse=True)[:NEWEST]
+    return [await why(play.daemon, eid) for eid in newest], len(runs), listening
 
 
 def _limits(past: Past, since: float, until: float) -> list[float]:

@@ -119,6 +119,25 @@ def test_M52_an_error_that_a_run_did_not_cause_is_one_and_those_within_runs_are_
     assert error["newest"][0] in [found.eid for found in agent.memory("error[@start]")]
 
 
+def test_M52_an_error_of_a_start_that_waits_is_open_as_long_as_that_waits(home: Path, agent: Agent) -> None:
+    def declare(name: str) -> list[str]:
+        (home / "data").mkdir(exist_ok=True)
+        (home / "data" / "memory.xml").write_text(f"<memory><start-plan recipe='s.{name}'/></memory>")
+        agent.ask("reload")
+        return [row["message"] for row in rows(agent)]
+
+    (message,) = declare("wach")
+    assert message.endswith("names s.wach, and no such definition is loaded; it waits for it")
+    (message,) = declare("later")
+    assert "names s.later" in message, "the mistyped name is gone from the file"
+    (home / "recipes" / "later.xml").write_text(
+        '<recipe group="s" name="later" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="talk.nothing"/></recipe>'
+    )
+    agent.ask("reload")
+    assert not rows(agent), "its definition has come"
+
+
 def test_what_a_source_could_not_read_is_open_until_it_is_acknowledged(home: Path, agent: Agent) -> None:
     (home / "modules" / "post.py").write_text(POST)
     (home / "recipes" / "post.xml").write_text(WATCH)

@@ -96,7 +96,7 @@ def test_D7_a_wish_is_drafted_tried_accepted_and_taken_back(home: Path, server: 
     refused = narval(home, "accept", "note-my-bills")
     assert refused.exit_code == 1
     assert "narval proposals try note-my-bills" in refused.stderr
-    assert "it would have begun 1 time" in well(home, "proposals", "try", "note-my-bills")
+    assert "it would have begun 0 times" in well(home, "proposals", "try", "note-my-bills")
     accepted = data(home, "accept", "note-my-bills")
     assert accepted["files"] == ["data/memory.xml", "recipes/note-my-bills/bills.xml"]
     assert data(home, "proposals")[0]["accepted"]["by"] == accepted["by"] != ""

@@ -82,7 +82,7 @@ try.wonder on what came from WHEN to WHEN
   3 arrivals: 3 by hand
   memory of that day: 0 elements kept, the oldest is of WHEN
 
-it would have begun 3 times: 1 done, 1 failed
+it would have begun 2 times: 1 done, 1 failed
   failed 1 time: no-answer: shop.ask would be called, and what it gives cannot be made up; say it in a \
 scenario: <answer action="shop.ask">…</answer>
 it would have sent 2 times
@@ -113,7 +113,7 @@ def test_nothing_is_called(past: Path) -> None:
 def test_as_json(past: Path) -> None:
     told: dict[str, Any] = json.loads(well(past, "simulate", past / "new.xml", "--since", "1h", "--json"))
     assert (told["definitions"], told["came"]) == (["try.wonder"], {"by hand": 3})
-    assert (told["begun"], told["ended"], told["under_way"]) == (3, {"done": 1, "failed": 1}, 1)
+    assert (told["begun"], told["ended"], told["under_way"]) == (2, {"done": 1, "failed": 1}, 1)
     assert [(deed["name"], deed["how"]) for deed in told["deeds"]] == [
         ("shop.ask", "as then"),
         ("shop.ask", "unanswered"),
@@ -170,7 +170,7 @@ def test_a_file_with_the_name_of_a_definition_takes_its_place(past: Path) -> Non
 
 def test_a_definition_of_the_home_by_its_name(past: Path) -> None:
     told = json.loads(well(past, "simulate", "shop.sell", "--since", "1h", "--json"))
-    assert (told["begun"], told["counts"]["sent"]) == (4, 3)
+    assert (told["begun"], told["counts"]["sent"]) == (3, 3)
 
 
 def test_only_the_newest_fifty_deeds_are_listed_unless_all_are_asked_for(past: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_file_with_a_fault_is_refused_with_its_place(past: Path) -> None:
 def test_nothing_came(shop: Home) -> None:
     told = since(shop.path, "shop.sell", "--since", "90d")
     assert "  0 arrivals\n" in told
-    assert "it would have begun 1 time\n" in told
+    assert "it would have begun 0 times\n" in told
 
 
 def test_a_daemon_is_at_work_beside_it(past: Path) -> None:

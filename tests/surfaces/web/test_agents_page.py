@@ -55,3 +55,8 @@ def test_the_header_leads_to_the_same_page_of_another_agent_and_stays_short(page
     assert 'name="to" value="/runs"' in switch
     assert 'href="/a/a00/work"' in pages.shows("/work", role="person")
     pages.shows("//a/shop/runs", "switch to another", 'href="/a/narval/runs"')
+
+
+def test_M5_the_command_of_a_page_names_an_agent_that_is_not_the_homes_own(pages: PagesOfHome) -> None:
+    pages.shows("//a/shop/runs?phase=done", "<code>narval runs --state done --agent shop</code>")
+    pages.shows("/runs?phase=done", "<code>narval runs --state done</code>")

@@ -212,6 +212,15 @@ def test_P53_who_has_an_item_stands_in_a_part_that_changes_without_the_form(page
     assert "<form" not in live[1], "what is being typed is not touched"
 
 
+def test_P53_the_form_goes_from_an_open_page_once_somebody_else_has_answered(pages: PagesOfHome) -> None:
+    item = pages.start("more.amount")
+    ended = '<div id="live_answer">', '<section class="card" aria-labelledby="led-title">'
+    assert f'action="{BASE}/work/{item}/answer"' in pages.shows(f"/work/{item}", ended[0]).split(ended[0])[1]
+    pages.ask("answer", item=item, outcome="yes", fields={"limit": ["7"]})
+    answer = pages.shows(f"/work/{item}", "It is done: <b>yes</b>").split(ended[0])[1].split(ended[1])[0]
+    assert "<form" not in answer
+
+
 @pytest.mark.skipif(shutil.which("dot") is None, reason="without Graphviz the table is the page")
 def test_M84_the_page_of_a_thousand_parts_is_small(pages: PagesOfHome) -> None:
     steps = "".join(f'<step id="s{n}" type="action" target="talk.nothing"/>' for n in range(STEPS))

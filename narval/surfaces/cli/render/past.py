@@ -169,7 +169,7 @@ def json_form(report: PastReport, zone: tzinfo | None, most: int | None = None) 
             "backups": list(report.backups),
             "left_out": [{"path": str(path), "why": why} for path, why in report.left_out],
         },
-        "begun": tally.begun,
+        "begun": tally.begun - report.listening,
         "ended": dict(tally.ended),
         "errors": dict(tally.errors),
         "counts": {PARTICIPLES[verb]: tally.verbs[verb] for verb in PARTICIPLES},

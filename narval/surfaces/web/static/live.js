@@ -114,13 +114,15 @@ const isTouched = (field) => {
   return field.value !== field.defaultValue;
 };
 
+const isFilledIn = (form) => [...form.querySelectorAll("input:not([type=hidden]), textarea, select")].some(isTouched);
+
 const keeping = {
   // What somebody is filling in, and what is folded out, is theirs.
   beforeNodeMorphed: (old) =>
-    !(old instanceof Element && old.matches("input, textarea, select") && (old === document.activeElement || isTouched(old))),
+    !(old instanceof Element && old.matches("input, textarea, select") && (old === document.activeElement || isTouched(old))) &&
+    !(old instanceof Element && old.matches("form") && isFilledIn(old)),
   beforeAttributeUpdated: (name, node) => !(name === "open" && (node.matches("details") || node.matches("dialog"))),
-  beforeNodeRemoved: (node) =>
-    !(node instanceof Element && node.matches("form") && [...node.elements].some((field) => "defaultValue" in field && isTouched(field) && field.type !== "hidden")),
+  beforeNodeRemoved: (node) => !(node instanceof Element && node.matches("form") && isFilledIn(node)),
 };
 
 const sameAs = (focused) => {
