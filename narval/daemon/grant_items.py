@@ -161,7 +161,7 @@ def _waits_for_definition(library: Library, start: Element) -> bool:
 _WAITING: Mapping[str, Callable[[Library, Element], bool]] = {
     NOT_GRANTED: _waits_for_grant, "unknown-target": _waits_for_definition,
 }  # fmt: skip
-"""Whether a start still waits, by the kind of the error that said so."""
+"""The test of whether a start still waits, by the kind of the error that said so."""
 
 
 def _all_operators(people: Directory, by: str) -> bool:

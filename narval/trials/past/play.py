@@ -150,8 +150,8 @@ async def play_past(
 
 
 async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[str, Any]], int, int]:
-    """The reasons why the newest runs of definitions still wait, how many such runs there are, and how many of
-    these have taken nothing yet.
+    """The reasons why the newest runs of definitions still wait, how many such runs there are, and how many
+    of these have taken nothing yet.
     """
     agent = play.daemon.agent
     runs = {eid: run for eid, run in agent.runs.active.items() if run.name in names}
