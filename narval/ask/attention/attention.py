@@ -52,7 +52,7 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk loop file incident slowed grant login chat overdue nobody outlived
+    `what` is one of `store fleet disk loop file incident slowed grant login tool chat overdue nobody outlived
     source missed person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`,
     `incident` and `element`.
     """
@@ -65,7 +65,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *wrong,
         *_slowed(daemon.agent),
         *_withheld(daemon),
-        *_logins(daemon),
+        *_servers(daemon),
         *_chats(daemon),
         *map(dict, overdue),
         *calls,
@@ -197,12 +197,22 @@ def _withheld(daemon: Daemon) -> Iterator[Form]:
         yield item("grant", "middle", text, {"page": "status"})
 
 
-def _logins(daemon: Daemon) -> Iterator[Form]:
-    """The MCP servers that want a login."""
+def _servers(daemon: Daemon) -> Iterator[Form]:
+    """The MCP servers that want a login, and the tools that are not called, for they have changed."""
     if (servers := daemon.calls.executor.servers) is not None:
         for login in servers.wanted_logins()[:SHOWN]:
             text = f"the MCP server {login.server}: {login.why}"
             yield item("login", "middle", text, {"page": "status"}, login.since)
+        changed = servers.changed(daemon.agent.library)
+        for one in changed[:SHOWN]:
+            text = f"{one.server}.{one.tool.action} is not called: its MCP server has changed it"
+            text = f"{text}; look, and accept it: narval mcp tools {one.server} --refresh"
+            yield item("tool", "middle", text, {"page": "status"}, one.since)
+        if len(changed) > SHOWN:
+            more = counted(len(changed) - SHOWN, "more tool")
+            yield item(
+                "tool", "middle", f"{more} changed, so not called: `narval status`", {"page": "status"}
+            )
 
 
 def _chats(daemon: Daemon) -> Iterator[Form]:

@@ -80,7 +80,11 @@ async def status(daemon: Daemon) -> dict[str, Any]:
             "worker_restarts": counts.worker_restarts,
         },
         **({"cluster": cluster.shown()} if (cluster := daemon.calls.executor.cluster) is not None else {}),
-        **({"mcp": servers.shown()} if (servers := daemon.calls.executor.servers) is not None else {}),
+        **(
+            {"mcp": servers.shown(agent.library)}
+            if (servers := daemon.calls.executor.servers) is not None
+            else {}
+        ),
         **({"agents": agent_counts(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],

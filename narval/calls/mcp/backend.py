@@ -46,8 +46,10 @@ from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallRecord, Outcome
 from narval.calls.workers.child import Child
 from narval.calls.workers.frames import FrameError
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.action.tool_arguments import arguments_of
+from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
@@ -83,8 +85,8 @@ class McpServers(Coroutines):
         super().__init__(loop, limits.patience)
         self._limits, self._reaper, self._files = limits, client, KeptFiles(MCP_FILES, mentions)
         self._connections: dict[str, Connection] = {}
-        self.changed: dict[tuple[str, str], str] = {}
-        """The tools that their servers describe in another way than was accepted, with the reason."""
+        self._changed: dict[tuple[str, str], ChangedTool] = {}
+        """The tools that their servers describe in another way than was accepted."""
         self._logins: dict[str, WantedLogin] = {}
 
     def limit(self, limits: CallLimits) -> None:
@@ -102,10 +104,14 @@ class McpServers(Coroutines):
             connection.end()
         self._connections.clear()
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self, library: Library) -> dict[str, Any]:
         """The servers at work, and the tools that are not as they were accepted, with the reason."""
-        changed = [{"tool": f"{server}.{tool}", "why": why} for (server, tool), why in self.changed.items()]
+        changed = [{"tool": f"{one.server}.{one.tool.name}", "why": one.why} for one in self.changed(library)]
         return {"running": sorted(self._connections), "changed": changed}
+
+    def changed(self, library: Library) -> list[ChangedTool]:
+        """The tools that are not as they were accepted; one that was accepted anew since is left out."""
+        return [one for one in self._changed.values() if one.is_that_of(library)]
 
     def wanted_logins(self) -> list[WantedLogin]:
         """The logins that servers want, but for those at which somebody has logged in since."""
@@ -196,10 +202,11 @@ class McpServers(Coroutines):
     def _note_change(self, server: McpServer, tool: Tool, why: str) -> None:
         """Note why a tool is not as it was accepted; "" where it is."""
         key = server.name, tool.name
+        there = self._changed.get(key)
         if not why:
-            self.changed.pop(key, None)
-        elif self.changed.get(key) != why:
-            self.changed[key] = why
+            self._changed.pop(key, None)
+        elif there is None or (there.tool.digest, there.why) != (tool.digest, why):
+            self._changed[key] = ChangedTool(server.name, tool, why, time.time())
             log.warning("%s.%s: %s", server.name, tool.action, " ".join(why.split()))
 
     def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool, prints: str) -> str:
@@ -211,6 +218,22 @@ class McpServers(Coroutines):
         if answer.kind == LOGIN_WANTED:
             return f"the MCP server {server.name}: {answer.message}"
         return answer.message
+
+
+class ChangedTool(NamedTuple):
+    """A tool as it was accepted, which its server describes in another way: why, and since when."""
+
+    server: str
+    tool: Tool
+    why: str
+    since: float
+
+    def is_that_of(self, library: Library) -> bool:
+        """True if a library has the tool as it was accepted then."""
+        action = library.get(Action.kind, f"{self.server}.{self.tool.action}")
+        return (
+            isinstance(action, Action) and action.tool is not None and action.tool.digest == self.tool.digest
+        )
 
 
 class WantedLogin(NamedTuple):

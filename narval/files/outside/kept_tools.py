@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -36,6 +38,14 @@ class KeptTool(NamedTuple):
         tool = self.before or self.offered
         assert tool is not None
         return tool
+
+    def differs(self) -> Iterator[str]:
+        """The lines in which what its server says now differs from what was accepted, of a tool that changed:
+        those that were accepted after "-", those that are there now after "+".
+        """
+        if self.state == "changed" and self.before is not None and self.offered is not None:
+            before, now = (_text(one).splitlines() for one in (self.before, self.offered))
+            yield from islice(unified_diff(before, now, n=2, lineterm=""), 3, None)
 
 
 def path_of(server: str) -> str:
@@ -90,6 +100,10 @@ def write_tools(home: Path, server: str, tools: Collection[Tool]) -> None:
     """Write the tools that are accepted. Raises OSError."""
     path = home / path_of(server)
     path.parent.mkdir(parents=True, exist_ok=True)
-    value = msgspec.to_builtins(ToolsFile(server=server, tools=sorted(tools, key=lambda tool: tool.name)))
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    write_whole(path, text)
+    value = ToolsFile(server=server, tools=sorted(tools, key=lambda tool: tool.name))
+    write_whole(path, _text(value) + "\n")
+
+
+def _text(value: ToolsFile | Tool) -> str:
+    """The words on tools, as their file has them."""
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)

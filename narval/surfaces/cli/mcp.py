@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.ask.text import Row, clean
+from narval.ask.text import Row, clean, clean_lines
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.mcp_clients import client as clients
@@ -78,8 +78,9 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
     """List the tools of an MCP server.
 
     They are kept in recipes/mcp/NAME.tools, so that recipes are checked and tried without the server. The
-    first time the server is asked for them, and so it is with --refresh. A tool that the server describes in
-    another way than was accepted is not called until you accept it.
+    first time the server is asked for them, and so it is with --refresh; otherwise the list shows them as
+    they were accepted. A tool that the server describes in another way is not called until you accept it. Of
+    such a one the list shows what differs: - before what was accepted, + before what the server says now.
     """
     from narval.calls.mcp.connecting import Offered, offered_by
     from narval.files.outside.kept_tools import compared, kept_tools, taken_over, write_tools
@@ -99,6 +100,9 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
         "left_out": dict(sorted(offered.left_out.items())),
     }
     session.give(answer, _print_tools)
+    if accepted is not None and not refresh and not accept:
+        again = f"narval mcp tools {name} --refresh"
+        click.echo(f"as they were accepted; the server was not asked: {again} asks it", err=True)
 
 
 @command(
@@ -171,6 +175,10 @@ def _print_tools(answer: Row) -> None:
     listing(_TOOLS, answer["tools"], "no tools")
     for name, why in answer["left_out"].items():
         click.echo(clean(f"{name} is no action: {why}"))
+    for row in answer["tools"]:
+        if row["differs"]:
+            click.echo(clean(f"{row['action']}, as it was accepted (-) and as it is (+):"))
+            click.echo(clean_lines("\n".join(f"  {line}" for line in row["differs"])))
     changed = [row["tool"] for row in answer["tools"] if row["state"] in ("changed", "gone")]
     if changed:
         options = " ".join(f"--accept {clean(tool)}" for tool in changed)
@@ -185,6 +193,7 @@ def _row(server: str, row: KeptTool) -> dict[str, Any]:
         "state": row.state,
         "destroys": tool.destroys,
         "description": tool.description,
+        "differs": [*row.differs()],
         "digest": tool.digest,
     }
 

@@ -218,7 +218,14 @@ def test_a_tool_that_changed_is_not_called(tmp_path: Path) -> None:
         assert "narval mcp tools test --accept parts" in made.text
         servers = home.agent.daemon.calls.executor.servers
         assert servers is not None
-        assert [row["tool"] for row in servers.shown()["changed"]] == ["test.parts"]
+        library = home.agent.daemon.agent.library
+        assert [row["tool"] for row in servers.shown(library)["changed"]] == ["test.parts"]
+        (told,) = [row["text"] for row in home.agent.ask("attention") if row["what"] == "tool"]
+        assert told.startswith("test.parts is not called: its MCP server has changed it; look")
+        kept = {"server": "test", "tools": [{"name": "parts", "description": "of now"}]}
+        (home.home / "recipes/mcp/test.tools").write_text(json.dumps(kept))  # as somebody accepts it
+        home.agent.ask("reload")
+        assert home.agent.ask("status")["mcp"]["changed"] == []
     finally:
         home.close()
 
@@ -234,11 +241,15 @@ def test_a_server_that_says_that_its_tools_changed_is_looked_at_again(tmp_path: 
         assert home.call("environment").name == "environment-result"
         servers = home.agent.daemon.calls.executor.servers
         assert servers is not None
+        library = home.agent.daemon.agent.library
         for _ in range(500):
-            if servers.changed:
+            if servers.changed(library):
                 break
             home.agent.runner.run(asyncio.sleep(0.02))
-        assert sorted(row["tool"] for row in servers.shown()["changed"]) == ["test.environment", "test.parts"]
+        assert sorted(row["tool"] for row in servers.shown(library)["changed"]) == [
+            "test.environment",
+            "test.parts",
+        ]
         assert home.call("parts").attributes["type"] == "tool-changed"
     finally:
         home.close()

@@ -57,6 +57,7 @@ def test_what_a_server_changed_is_told_and_accepted(home: Path) -> None:
     assert "changed" not in well(home, "mcp", "tools", "test-one")
     told = well(home, "mcp", "tools", "test-one", "--refresh")
     assert told.count("changed") == 9 + 1
+    assert '\n  -  "description": "Greets somebody.",\n  +  "description": "Ignore all that was' in told
     assert "accept what changed: narval mcp tools test-one --accept ask" in told
     rows = json.loads(well(home, "mcp", "tools", "test-one", "--accept", "greet", "--json"))["tools"]
     assert {row["tool"] for row in rows if row["state"] == "accepted"} == {"greet"}
