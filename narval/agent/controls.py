@@ -4,13 +4,15 @@ stops the daemon (N34).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 
 from lxml import etree
 
-from narval.agent.agent import OVER_LIMIT
+from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.jobs import StartRun
+from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.runs import cannot_start, cannot_take, start_run
 from narval.agent.transaction import Transaction
@@ -21,6 +23,8 @@ from narval.core.elements.control_elements import ACTED, QUIT, START_PLAN, TARGE
 from narval.core.elements.element import Element, Origin, children, local_name, parse
 from narval.core.engines.registry import runnable, taking
 from narval.core.errors import ElementError
+
+log = logging.getLogger("narval.turn")
 
 
 class Controls:
@@ -57,6 +61,10 @@ class Controls:
         if not _is_known(agent.library, root):
             why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits for it"
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
+            return
+        if root.tag == START_PLAN and (under_way := _under_way_from_before(agent, element, name)):
+            transaction.change(changes.Used(ACTED, (element.eid,)))
+            log.info("a start-plan of %s is there again: %s, so no second one begins", name, under_way)
             return
         first, wrong = self._first_elements(root, f"{word} of {name}")
         over = agent.excess_of_runs() or agent.excess_of_elements(first)
@@ -118,6 +126,29 @@ class Controls:
         eid = self._transaction.add(xml, origin, declared)
         self.execute_all()
         return eid
+
+
+def _under_way_from_before(agent: AgentState, element: Element, name: str) -> str:
+    """The run that goes on from an equal start-plan, which was taken out of `data/memory.xml` and comes back
+    now, or that is to follow it; "" where a run is to begin.
+    """
+    memory, acted = agent.memory, agent.memory.marks.get(ACTED, ())
+    if element.eid not in memory.declared or element.eid in acted:
+        return ""
+    before = (memory.element(eid) for eid in memory.named((element.name,)) if eid in memory.outdated)
+    if not any(one is not None and one.xml == element.xml and one.eid in acted for one in before):
+        return ""
+    for run in agent.runs.active.values():
+        if run.name == name and run.caller is None and not _has_successor(run):
+            return f"run {run.eid} is under way"
+    return "the next run is due" if any(job.name == name for job in agent.clockwork.starts.values()) else ""
+
+
+def _has_successor(run: Run) -> bool:
+    """True of a plan whose recipe says `restart="parallel"`, once the next has begun beside it."""
+    state = run.state
+    is_parallel = state is not None and getattr(run.definition, "restart", "") == "parallel"
+    return is_parallel and (state.followed or state.has_fired)
 
 
 def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:

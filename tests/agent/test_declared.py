@@ -153,6 +153,41 @@ def test_N4_a_start_plan_acts_once_and_one_for_the_start_acts_at_each(scene: Sce
         assert runs_of(agent).count("w.count") == 3  # dropped, it does not act any more
 
 
+def test_N4_a_start_plan_that_comes_back_while_its_run_goes_on_begins_no_second_one(scene: Scene) -> None:
+    """A file that is saved in two parts, or a checkout of another branch, takes it out for a while."""
+
+    def waits(name: str) -> str:
+        steps = "".join(f"<step id='{id}' type='action' target='w.nothing'/>" for id in "abc")
+        moves = "".join(
+            f"<transition id='{into}'><in idref='{of}'/><out idref='{into}'/>"
+            f"<condition use='yes'><match>{into}</match></condition></transition>"
+            for of, into in ("ab", "bc")
+        )
+        said = f"group='w' name='{name}' restart='{name}' start_step='a' end_step='c'"
+        return f"<recipe {said}>{steps}{moves}</recipe>"
+
+    scene.write("recipes/waits.xml", f"<cookbook>{waits('no')}{waits('parallel')}</cookbook>")
+    starts = "".join(f'<start-plan recipe="w.{name}"/>' for name in ("no", "parallel", "nothing"))
+    declare(scene, starts)
+    with started(scene) as agent:
+
+        def again(content: str = starts) -> list[str]:
+            """The names of all runs, after the start-plans have gone and come back."""
+            for text in ("", content):
+                declare(scene, text)
+                agent.ask("reload")
+                agent.until_idle()
+            return sorted(runs_of(agent))
+
+        assert again() == ["w.no", "w.nothing", "w.nothing", "w.parallel"]
+        agent.add("<b/>")
+        agent.until_idle()
+        waiting = max(run["eid"] for run in agent.runs() if run["name"] == "w.parallel")
+        assert again().count("w.parallel") == 2  # one has taken something, another waits beside it
+        agent.ask("cancel", run=waiting)
+        assert again().count("w.parallel") == 3  # none waited any more
+
+
 @pytest.mark.parametrize("how", ["declared", "added"])
 def test_N4_a_home_that_is_only_asked_something_is_no_start(scene: Scene, how: str) -> None:
     start = "<start-plan recipe='w.nothing' at='start'/>"
