@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from narval.agent.loop import Delivery
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.definitions.altering import altered
 from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.judging import TextsBeside
 from narval.ask.definitions.proposing import home_as_read, home_of
 from narval.ask.registry import operation
+from narval.core.engines.engine import redefinable
+from narval.core.engines.events import Cancelled
 from narval.core.errors import RequestError
 from narval.core.trust.grants import Grant
 from narval.daemon.daemon import Daemon
@@ -51,7 +55,8 @@ async def accept(
 @operation("write")
 async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Take back that a proposal was accepted: its files, elements and grants go, and what it changed is as
-    before. Runs under way go on. The answer is that of `accept`.
+    before. Its runs that have taken nothing yet end; the others go on. The answer is that of `accept` with
+    those: `ended` and `going_on`, `[{"run", "name"}]` each.
 
     Raises RequestError where it was not accepted, or somebody has altered a file since.
     """
@@ -59,7 +64,32 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
     require_granting(daemon, asker)
     accepted = await altered(daemon, home, name, partial(_unaccept, home, name))
     log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
-    return accepted
+    return {**accepted, **await _end_untouched(daemon, name, accepted["files"], asker)}
+
+
+async def _end_untouched(daemon: Daemon, name: str, files: Collection[str], asker: Asker) -> Form:
+    """End the runs of definitions that are gone with these files, as far as they have taken nothing yet; what
+    they are, and what goes on.
+    """
+    agent, ended, going_on = daemon.agent, list[Form](), list[Form]()
+    for run in list(agent.runs.active.values()):
+        if run.caller is not None or run.definition is None or run.definition.path not in files:
+            continue
+        there = agent.library.get(run.engine.definition_kind, run.name)
+        if (there is not None and there.digest == run.digest) or agent.signals.standing.get(
+            run.name
+        ) == run.eid:
+            continue
+        engine, find = redefinable(run.engine), partial(agent.lookup.definition, run)
+        if there is None and engine is not None and engine.is_untouched(run.definition, run.state, find):
+            why = f"proposal {name} was taken back"
+            daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0, why, **asker.recorded)))
+            ended.append({"run": run.eid, "name": run.name})
+        else:
+            going_on.append({"run": run.eid, "name": run.name})
+    if ended:
+        await next_turn(daemon)
+    return {"ended": ended, "going_on": going_on}
 
 
 def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Form:

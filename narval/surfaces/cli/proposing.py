@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from narval.ask.text import Row, clean
+from narval.ask.text import Row, clean, counted
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, asking, command, command_group
@@ -199,10 +199,11 @@ def accept(session: Session, name: str, untried: bool, undo: bool, digest: str |
 
     Its files go to recipes/, and what it needs outside is granted. It is shown first, and on a terminal you
     are asked. Exactly what is shown is granted. One that was not tried on the past is refused, unless
-    --untried. With --undo its files, its elements and its grants go again; what it changed is as before.
+    --untried. With --undo its files, its elements and its grants go again; what it changed is as before. Its
+    runs that have taken nothing yet end; the others go on, and are listed.
     """
     if undo:
-        session.give(session.ask("unaccept", name=name), lambda form: _print_files("taken back", form))
+        session.give(session.ask("unaccept", name=name), _print_taken_back)
         return
     row = session.ask("proposal", name=name)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
@@ -348,6 +349,16 @@ def _print(row: Row, *, ends: bool = True) -> None:
     click.echo("\n".join(lines(row)))
     if ends:
         click.echo(f"\n{next_step(row)}")
+
+
+def _print_taken_back(form: Row) -> None:
+    _print_files("taken back", form)
+    for key, what in (("ended", "ended before taking anything"), ("going_on", "under way")):
+        if runs := form[key]:
+            numbers = ", ".join(str(row["run"]) for row in runs)
+            click.echo(f"  {counted(len(runs), 'run')} {what}: {numbers}")
+    if form["going_on"]:
+        click.echo("  what is under way goes on; to end it: narval cancel RUN")
 
 
 def _print_files(act: str, form: Row) -> None:

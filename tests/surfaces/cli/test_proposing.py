@@ -105,7 +105,9 @@ def test_D7_a_wish_is_drafted_tried_accepted_and_taken_back(home: Path, server: 
         assert [run["name"] for run in data(home, "runs")] == ["mine.bills"]
     assert "was accepted: " in narval(home, "proposals", "drop", "note-my-bills").stderr
     assert "was accepted already" in narval(home, "accept", "note-my-bills", "--untried").stderr
-    well(home, "accept", "--undo", "note-my-bills")
+    said = well(home, "accept", "--undo", "note-my-bills")
+    assert "  1 run ended before taking anything: " in said
+    assert "narval cancel" not in said
     assert memory.read_text() == "<memory>\n  <name>Ann</name>\n</memory>\n"
     assert not (home / "recipes/note-my-bills").exists()
     assert data(home, "proposals")[0]["state"] == "ready"

@@ -72,7 +72,10 @@ def test_D10_a_wish_is_drafted_tried_accepted_and_taken_back(pages: PagesOfHome,
     assert pages.does(f"{where}/accept", digest=digest[1]) == where
     pages.shows(where, "Accepted by ann", "Take it back")
     assert "mine.bills" in [row["name"] for row in pages.ask("definitions")["definitions"]]
+    pages.ask("add", elements=[b"<bill number='1'/>"])
+    until(lambda: [run["state"] for run in pages.ask("runs", name="mine.bills")] == ["done", "running"])
     assert pages.does(f"{where}/undo") == where
+    assert [run["state"] for run in pages.ask("runs", name="mine.bills")] == ["done", "cancelled"]
     assert pages.does(f"{where}/drop") == "/proposals"
     assert pages.ask("proposals") == []
 
