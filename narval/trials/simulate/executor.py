@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -23,6 +23,7 @@ from narval.calls.record import ABANDONED, CallListener, CallRecord, Outcome
 from narval.core.definitions.prototype import Prototype
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree, parse
+from narval.core.engines.commands import FLOW
 from narval.core.engines.events import Failure, OutputElement
 from narval.files.settings import CallLimits
 from narval.system.clock import Clock
@@ -103,10 +104,13 @@ class SimulationHooks(msgspec.Struct, frozen=True):
 
     is_pure: Callable[[CallContext], bool]
     prototype: Callable[[CallContext], Prototype | None]
-    recipe: Callable[[CallContext], str]
+    place: Callable[[CallContext], tuple[int, str, str]]
+    """The run, the definition and the step that make a call; of a dataflow, those that called it."""
     refusal: Callable[[CallContext], Refusal]
     set_by_author: Callable[[CallContext], Mapping[str, str]]
     """The attributes that the prompt of a call sets on whatever a language model answers."""
+    elements: Callable[[CallContext, Iterable[int]], tuple[Element, ...]]
+    """The elements by their eids, in the memory of the agent that calls."""
     past: Callable[[RecordedCall], CannedAnswer | None] = lambda call: None
     """The answer that the same call came back with, if it was made before."""
 
@@ -140,7 +144,8 @@ class SimulatedExecutor(Executor):
     def start(self, record: CallRecord) -> None:
         """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
         context = record.call
-        call = self._recorded(context)
+        session = record.asked.elements if record.asked is not None and record.asked.kind == FLOW else ()
+        call = self._recorded(context, session)
         self.calls.append(call)
         answer = self._reply(call)
         if answer is not None:
@@ -159,7 +164,7 @@ class SimulatedExecutor(Executor):
         elif (then := self._hooks.past(call)) is not None:
             self._answer(call, record, then)
             call.how = "as then"
-        elif context.payload is not None:  # a node is taken as done
+        elif context.payload is not None and not session:  # a node is taken as done
             call.how = "noted"
             record.answer(Outcome(value=_done(context)))
         else:
@@ -217,16 +222,20 @@ class SimulatedExecutor(Executor):
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _recorded(self, context: CallContext) -> RecordedCall:
+    def _recorded(self, context: CallContext, session: tuple[int, ...] = ()) -> RecordedCall:
+        inputs = tuple((id, _elements(elements)) for id, elements in context.inputs.items())
+        if session:
+            inputs = (("", self._hooks.elements(context, session)),)
+        run, recipe, step = self._hooks.place(context)
         return RecordedCall(
             context.id,
             self.clock.now(),
-            context.run,
-            self._hooks.recipe(context),
-            context.step,
+            run,
+            recipe,
+            step,
             context.target.action,
             context.attempt,
-            tuple((id, _elements(elements)) for id, elements in context.inputs.items()),
+            inputs,
             context.agent,
         )
 

@@ -11,6 +11,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.transform.definition import Transform
+from narval.core.elements.element import parse
 from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import OutputElement
 from narval.core.engines.registry import runnable
@@ -19,6 +20,9 @@ from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.files.schemas import Schemas
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
+
+FLOW = "dataflow"
+"""The kind of dataflows: each run of one calls what does its sessions by its own name."""
 
 
 class Known(NamedTuple):
@@ -45,7 +49,8 @@ class _Names:
         remote = {
             call.target for _, definition in definitions for call in getattr(definition, "remote_calls", ())
         }
-        self.called = {**self.calls, **dict.fromkeys((*self.programs, *remote))}
+        self.dataflows = {name: flow for each in reversed(libraries) for name, flow in each.of(FLOW).items()}
+        self.called = {**self.calls, **dict.fromkeys((*self.programs, *self.dataflows, *remote))}
         self.work = {name: None for library in libraries for name in library.of("work")}
 
 
@@ -96,15 +101,23 @@ def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Kno
         target = everybody.calls.get(answer.action)
         if target is not None:
             message = _misfit(answer, target, agents[""].schemas)
+        elif answer.action in everybody.programs:
+            message = _no_end(answer)
         else:
-            message = _no_end(answer) if answer.action in everybody.programs else ""
+            message = _no_output(answer, everybody.dataflows.get(answer.action))
         if message:
             fault(message, answer)
     return faults
 
 
 def _callable(names: _Names) -> str:
-    return "action, transform or program" if names.programs else "action or transform"
+    sorts = [
+        "action",
+        "transform",
+        *["dataflow"] * bool(names.dataflows),
+        *["program"] * bool(names.programs),
+    ]
+    return f"{', '.join(sorts[:-1])} or {sorts[-1]}"
 
 
 class _Seen:
@@ -121,6 +134,18 @@ def _no_end(answer: CannedAnswer) -> str:
     if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
         expectation = "a status, such as 3, or a signal, such as SIGTERM"
         return f"{answer.action} is a program: error: expected {expectation}, found {answer.error!r}"
+    return ""
+
+
+def _no_output(answer: CannedAnswer, dataflow: Any) -> str:
+    """The reason why an answer is none that a dataflow may give, or ""; None is no dataflow."""
+    outputs = {} if dataflow is None else {datum.name: None for datum in dataflow.outputs}
+    for element in map(parse, answer.elements if dataflow is not None else ()):
+        if element.tag not in ("relation", "value"):
+            expectation = 'expected outputs, as <relation name="…"> or <value name="…">'
+            return f"{answer.action} is a dataflow: {expectation}, found <{element.tag!s}>"
+        if (name := element.get("name", "")) not in outputs:
+            return f"{answer.action} has no output {name!r:.80}{closest(name[:80], outputs)}"
     return ""
 
 

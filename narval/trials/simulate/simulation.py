@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -23,11 +23,6 @@ from narval.agent.turn import Turn
 from narval.ask.places import place_of
 from narval.ask.runs.listing import runs as list_runs
 from narval.ask.why import why
-from narval.calls.context import CallContext
-from narval.core.definitions.action.definition import Action
-from narval.core.definitions.library import Library
-from narval.core.definitions.prototype import Prototype
-from narval.core.elements.element import Element
 from narval.core.engines.registry import is_standing, run_kinds, runnable
 from narval.core.errors import DefinitionError, RequestError
 from narval.daemon.daemon import Daemon, assemble
@@ -42,8 +37,9 @@ from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
 from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
+from narval.trials.simulate.calls_known import hooks_of
 from narval.trials.simulate.elsewhere import Elsewhere
-from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks
+from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport, count_of
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
@@ -136,14 +132,8 @@ class Simulation:
         settings = msgspec.structs.replace(
             home.settings, durability="crash", store=None, stop_grace=0.0, grants="trust"
         )
-        hooks = SimulationHooks(
-            lambda call: _is_pure(self._agents, call),
-            lambda call: _prototype(self._agents, call),
-            lambda call: _recipe(self._agents, call),
-            lambda call: self._agents.known[call.agent].schemas.refusal,
-            lambda call: _set_by_author(self._agents.known[call.agent].library, call),
-            (lambda call: None) if replay is None else replay.answer,
-        )
+        past = (lambda call: None) if replay is None else replay.answer
+        hooks = hooks_of(lambda: self._agents, past)
         self._executor = SimulatedExecutor(
             settings, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
         )
@@ -296,10 +286,13 @@ class Simulation:
             elif line["what"] == "called":
                 host = self._agents.host(line.get("who", ""))
                 tries = calls.get(host.dispatcher.external_id(line["call"]))
+                asking = host.agent.runs.get(host.agent.runs.by_call.get(line["call"], 0))
                 if tries:
                     line |= tries.popleft().answer()
                 elif line.get("agent", "") in self._agents:
                     line["how"] = "asked"
+                elif asking is not None:
+                    line |= {"how": "asks first", "asks": asking.name}
 
     @property
     def stopped(self) -> str:
@@ -333,28 +326,6 @@ class Simulation:
         )
 
 
-def _is_pure(agents: AgentsAtPlay, call: CallContext) -> bool:
-    library, name = agents.known[call.agent].library, call.target.action
-    definition = library.get("action", name) or library.get("node-type", name)
-    return getattr(definition, "pure", False)
-
-
-def _recipe(agents: AgentsAtPlay, call: CallContext) -> str:
-    run = agents.host(call.agent).agent.runs.get(call.run)
-    return run.name if run is not None else ""
-
-
-def _prototype(agents: AgentsAtPlay, call: CallContext) -> Prototype | None:
-    """The prototype of an action, as the step that calls it tightens that."""
-    action = agents.known[call.agent].library.get("action", call.target.action)
-    run = agents.host(call.agent).agent.runs.get(call.run)
-    if not isinstance(action, Action):
-        return None
-    steps = getattr(run.definition, "steps", {}) if run is not None else {}
-    step = steps.get(call.step)
-    return step.prototype(action.prototype) if step is not None else action.prototype
-
-
 def _place(agent: AgentState, eid: int) -> str | None:
     """The file and line where the error of a run arose; None where that is not known, or forgotten."""
     run = agent.runs.get(eid)
@@ -386,12 +357,3 @@ class _Outcome:
         """Raise the first refusal, if there was one."""
         if self._refused:
             raise self._refused[0]
-
-
-def _set_by_author(library: Library, call: CallContext) -> Mapping[str, str]:
-    """The attributes that the prompt of a call sets, as `model.ask` would; {} for any other call."""
-    action = library.get("action", call.target.action)
-    prompt = call.inputs.get(action.model) if isinstance(action, Action) and action.model else None
-    if not isinstance(prompt, Element):
-        return {}
-    return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}

@@ -10,7 +10,7 @@ from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands as asked
-from narval.core.engines.events import Started, TimerFired
+from narval.core.engines.events import CallApproved, Started, TimerFired
 from narval.core.engines.registry import is_beside, is_runnable, is_standing
 from narval.core.kinds import ASKING, KINDS
 from narval.store.batch import Advance, Batch
@@ -101,6 +101,8 @@ class AgentTrace:
         self._besides: dict[int, str] = {}
         """Runs of other kinds than the usual one of their definition, which no scenario expects."""
         self._errors: dict[int, str] = {}
+        self._calls: dict[str, asked.Call] = {}
+        """The calls that were asked for, by their ids: one that is agreed to is told when it is made."""
         self._over: list[int] = []
         """The runs that have ended since the last drop."""
 
@@ -169,6 +171,9 @@ class AgentTrace:
         run, event = advance.run, advance.event
         if isinstance(event, Started) and not is_standing(self._besides.get(run, "")):
             yield self._start(run, event)
+        elif isinstance(event, CallApproved) and (call := self._calls.get(event.call)) is not None:
+            if (line := self._command(run, event.at, call)) is not None:  # it is made now
+                yield line
         elif isinstance(event, TimerFired):
             parts = (
                 getattr(change, "transition", "") or getattr(change, "step", "") for change in advance.changes
@@ -215,8 +220,10 @@ class AgentTrace:
             inputs = {id: list(eids) for id, eids in command.inputs}
             line = {"at": at, "what": "called", "run": run, "step": command.step}
             if command.agent:
-                inputs[""] = list(command.elements)
                 line["agent"] = command.agent
+            if command.agent or command.kind == asked.FLOW:
+                inputs[""] = list(command.elements)
+            self._calls[command.call] = command
             return {**line, "action": command.name, "inputs": inputs, "call": command.call}
         return None
 

@@ -100,3 +100,25 @@ def test_P81_a_scenario_may_have_people_of_its_own(agent: Any) -> None:
     assert played["well"], [played[key] for key in ("expected", "waiting", "stopped") if key in played]
     with pytest.raises(DefinitionError, match=r"unknown setting 'people\.zoe\.rolls'; did you mean 'roles'"):
         play(agent, "<people>[people.zoe]\nrolls = []</people>")
+
+
+APPROVED = """<cookbook>
+<recipe group="shop" name="asks" start_step="tell" end_step="tell">
+  <step id="tell" type="action" target="basic.log" approve="shop.may"/></recipe>
+<work group="shop" name="may"><title>May it?</title><for roles="approver"/>
+  <outcome name="approve"/><outcome name="reject"/></work></cookbook>"""
+
+
+def test_a_call_before_which_a_person_is_asked_is_told_so_and_again_when_it_is_made(agent: Any) -> None:
+    agent.load(APPROVED)
+    text = '<scenario memory="empty"><start recipe="shop.asks"><note/></start>{}</scenario>'
+
+    def called(answer: str) -> list[tuple[str, str]]:
+        played = agent.simulate(text.format(answer))
+        return [(line["how"], line["text"]) for line in played["happened"] if line["what"] == "called"]
+
+    asks = ("asks first", "tell: asks shop.may before it calls basic.log(element 18)")
+    assert called("") == [asks]
+    approves = '<answer work="shop.may" by="ann" outcome="approve" after="1m"/>'
+    assert [how for how, _ in called(approves)] == ["asks first", "noted"]
+    assert called(approves.replace("approve", "reject")) == [asks]

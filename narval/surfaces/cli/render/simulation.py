@@ -102,6 +102,8 @@ def _called(line: Line) -> StyledLine:
     inputs = ", ".join(f"{id} {_listed(eids)}".strip() for id, eids in line["inputs"].items() if eids)
     what = f"{line['action']}({inputs})" + (f" of {line['agent']}" if line.get("agent") else "")
     step, how = line["step"], line.get("how")
+    if how == "asks first":
+        return f"{step}: asks {line['asks']} before it calls {what}", "magenta"
     if how in _CALLED:
         sentence, colour = _CALLED[how]
         return f"{step}: {sentence.format(what)}", colour
