@@ -83,6 +83,7 @@ def test_D7_a_wish_is_drafted_tried_accepted_and_taken_back(home: Path, server: 
     assert 'When there is a bill that has "number"' in said
     assert "near, 3 rounds, " in said
     assert "of money" in said
+    assert "narval proposals drop note-my-bills deletes it, and nothing of it was at work" in said
     back = [asked["messages"][-1]["content"] for asked in server.asked]
     assert "expected files" in back[1]
     assert "bills.xml:4:" in back[2]

@@ -76,7 +76,8 @@ def next_step(row: Row) -> str:
         return f"answer: narval propose --go-on {name} {answers}"
     if row["state"] == "ready":
         tried = "" if row["past"] else f"narval proposals try {name} tries it on the past; "
-        return f"{tried}narval accept {name} accepts it; its text is in proposals/{name}/texts"
+        dropped = f"narval proposals drop {name} deletes it, and nothing of it was at work"
+        return f"{tried}narval accept {name} accepts it; {dropped}; its text is in proposals/{name}/texts"
     if row["state"] == "accepted":
         return f"narval accept --undo {name} takes it back"
     return f"its text is in proposals/{name}/texts, what the model said in proposals/{name}/rounds"
