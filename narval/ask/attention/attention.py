@@ -28,6 +28,7 @@ from narval.ask.lookup import (
 from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, of_others, size
 from narval.ask.turn_index import TurnIndex, up_to_date
+from narval.core.definitions.telling.words import listed
 from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import ASKING
@@ -53,8 +54,8 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
     `what` is one of `store fleet disk loop file incident slowed grant login tool chat overdue nobody outlived
-    source missed person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`,
-    `incident` and `element`.
+    source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`,
+    `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is asked.
     """
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     tries = (await up_to_date(daemon, RunsToTryAgain)).waits
@@ -71,6 +72,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *calls,
         *_missed(daemon),
         *map(dict, waiting),
+        *_others(daemon),
     ]
 
 
@@ -320,6 +322,25 @@ def _to_try_again(active: Mapping[int, Run], tries: Mapping[int, tuple[Wait, ...
     if len(resting) > SHOWN:
         more = counted(len(resting) - SHOWN, "more step is", "more steps are")
         yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
+
+
+def _others(daemon: Daemon) -> Iterator[Form]:
+    """The other agents that have something open, where the home's own is asked: how much, and how to look."""
+    if not daemon.agent.store.is_own or not len(daemon.agents.rows):
+        return
+    open_there, folders = daemon.agents.supervisor.open_matters(), daemon.files.followers.folders
+    faults = {name: len(files.faults) for name, files in folders.items() if files.faults}
+    names = sorted({*open_there, *faults})
+    for name in names[:SHOWN]:
+        failed, asked = open_there.get(name, (0, 0))
+        counts = {"fault": faults.get(name, 0), "failed run": failed, "open item": asked}
+        said = listed([counted(count, what) for what, count in counts.items() if count])
+        grave = "high" if failed or name in faults else "low"
+        text = f"agent {name} has {said}: narval attention --agent {name}"
+        yield item("agent", grave, text, {"agent": name})
+    if len(names) > SHOWN:
+        text = f"{counted(len(names) - SHOWN, 'more agent')} with something open: `narval agents` lists them"
+        yield item("agent", "low", text, {"page": "status"})
 
 
 def _missed(daemon: Daemon) -> Iterator[Form]:

@@ -14,7 +14,10 @@ import logging
 from collections import deque
 from collections.abc import Container, Generator, Iterable, Iterator, Sized
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
+from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.recovery import PIECE, Read, at_once, restoring
 from narval.agent.timers import Deadlines
@@ -22,6 +25,8 @@ from narval.agent.turn import Turn
 from narval.calls.book import AgentCalls
 from narval.core.elements.control_elements import ACTED
 from narval.core.elements.element import parse
+from narval.core.elements.failure_element import FAILURE
+from narval.core.engines.registry import asking_kinds
 from narval.core.errors import (
     FencedError,
     InternalError,
@@ -46,6 +51,9 @@ log = logging.getLogger("narval.daemon")
 BETWEEN = (lifecycle.RESTORING, lifecycle.PASSIVATING)
 """The phases in which it is not known yet whether an agent will be active."""
 
+MOST_FAILED = 100
+"""So many failures of an agent, the newest, are looked at for its open matters."""
+
 
 class Supervisor:
     """The lives of the agents besides `own`, whose hosts are in an environment and which follow `files`."""
@@ -60,6 +68,8 @@ class Supervisor:
         """The lives that are not as the row of the agent alone says."""
         self._hosts: dict[str, AgentHost] = {}
         """The hosts of agents that are not passive, some of which are not restored yet."""
+        self._left: dict[str, OpenMatters] = {}
+        """The matters of agents that are passive, as they were when they became so; none that has none."""
         self._events: deque[tuple[str, lifecycle.Event, Exception | None]] = deque()
         self._is_busy = False
         self._settling: dict[str, asyncio.Future[None]] = {}
@@ -85,6 +95,12 @@ class Supervisor:
     def hosts(self) -> Iterator[AgentHost]:
         """The hosts of the agents that are active."""
         return (host for name in tuple(self._hosts) if (host := self.host(name)) is not None)
+
+    def open_matters(self) -> dict[str, OpenMatters]:
+        """The agents that have something open, by name; those that were not active here yet are not known."""
+        left = {name: matters for name, matters in self._left.items() if name in self._rows}
+        now = {name: matters_of(host.agent) for name in self._hosts if (host := self.host(name)) is not None}
+        return {name: matters for name, matters in {**left, **now}.items() if any(matters)}
 
     def life(self, name: str) -> Life:
         """The life of an agent."""
@@ -433,6 +449,9 @@ class Supervisor:
         self._rounds.remove(host)
         self._files.followers.leave(host)
         self._memory.leave(host)
+        self._left.pop(name, None)
+        if any(matters := matters_of(host.agent)):
+            self._left[name] = matters
         host.dispatcher.calls.detach(partial(self.need, name))
         what = f"agent {name} {why}"
         if error is not None:
@@ -462,6 +481,20 @@ class Supervisor:
         if not self.record_only:
             self._timers.put(name, at)
             self._rounds.call_at(self._timers.next(), self._alarm)
+
+
+class OpenMatters(NamedTuple):
+    """The newest failed runs of an agent that nobody has dealt with, and its open items of work."""
+
+    failed: int
+    asked: int
+
+
+def matters_of(agent: AgentState) -> OpenMatters:
+    """The open matters of an agent, at a cost that does not grow with it."""
+    newest = islice(agent.memory.index.newest_named((FAILURE,)), MOST_FAILED)
+    failed = sum(eid not in agent.memory.outdated for eid in newest)
+    return OpenMatters(failed, sum(agent.runs.counts[kind, "active"] for kind in asking_kinds()))
 
 
 def _is_idle(host: AgentHost, turn: Turn) -> bool:

@@ -166,6 +166,16 @@ def test_M13_the_gravest_stands_first_and_each_links_to_what_it_tells_of(home: P
     assert [item["what"] for item in told(agent)] == ["file", "incident", "overdue", "nobody"]
 
 
+def test_M13_of_very_many_overdue_items_it_says_how_many_more_there_are(home: Path, agent: Agent) -> None:
+    for _ in range(15):
+        agent.start("s.late")
+    agent.until_idle()
+    agent.elapse(days=1, hours=2)
+    items = [item for item in told(agent) if item["what"] == "overdue"]
+    assert len(items) == 11
+    assert items[-1]["text"].startswith("5 more items of work overdue, or for nobody there is: `narval work")
+
+
 def test_M13_a_source_tells_of_trouble_until_it_gives_something_else(home: Path, agent: Agent) -> None:
     run = agent.start("s.watch")
     agent.until_idle()

@@ -52,7 +52,11 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
             wrong.append(item("nobody", "middle", text, link, run.started))
         elif run.name != GRANTING or run.caller is not None:  # the line of the definition tells of it
             waiting.append(run)
-    return wrong[:SHOWN], [_waiting(waiting)] if waiting else []
+    if len(wrong) > SHOWN:
+        more = f"{counted(len(wrong) - SHOWN, 'more item')} of work overdue, or for nobody there is"
+        text = f"{more}: `narval work --all` lists them"
+        wrong[SHOWN:] = [item("overdue", "middle", text, {"page": "work"})]
+    return wrong, [_waiting(waiting)] if waiting else []
 
 
 def _waiting(items: list[Run]) -> Form:

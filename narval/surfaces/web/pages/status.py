@@ -52,4 +52,6 @@ def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
     [(what, which)] = list(link.items())[:1]
     if (what, which) == ("page", "status"):
         return visit.url()
+    if what == "agent":
+        return f"/a/{segment(which)}/"
     return visit.url(PLACES.get(what, f"/{what}/{{}}").format(segment(which)))
