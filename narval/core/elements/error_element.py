@@ -12,9 +12,9 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _LONGEST = 20_000
 
 
-def xml_safe(text: str) -> str:
-    """The text with U+FFFD instead of every character that XML cannot carry."""
-    return _UNWRITABLE.sub("\ufffd", text)
+def xml_safe(text: str, instead: str = "\ufffd") -> str:
+    """The text with U+FFFD, or what is given, instead of every character that XML cannot carry."""
+    return _UNWRITABLE.sub(instead, text)
 
 
 def make_error(kind: str, message: str, detail: str = "", **where: str | int | None) -> bytes:
