@@ -11,11 +11,13 @@ from narval.agent.first_labels import came_with
 from narval.agent.run import Run
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element, Origin
+from narval.core.elements.titles import title_of
 from narval.core.engines.commands import PROGRAM, Call
 from narval.core.engines.events import Failure
 from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
+from narval.core.source.secrets import hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
 from narval.core.trust.parts import PROGRAMS, VALUES, Part, elements_given, parts_of
@@ -94,12 +96,28 @@ def question_of(
     parts.update(dict.fromkeys((slot, path) for slot, path in declared if path))
     places = list(dict.fromkeys(place for part in parts for place in _places(memory, calls, *part)))
     if not places:
-        return f"{name}?"
+        about = _said_to_tool(memory, first) if len(calls) == 1 and action is not None and action.tool else ""
+        return f"{name} with {_quoted(about)}?" if about else f"{name}?"
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    place = places[0] if len(places[0]) <= LONGEST_PLACE else f"{places[0][: LONGEST_PLACE - 1]}…"
-    if " " in place:  # so that no words of it look like ours
-        place = '"{}"'.format(place.replace('"', "'"))
+    place = _shortened(places[0]) if " " not in places[0] else _quoted(places[0])
     return f"{name} to {place}{more}?"
+
+
+def _said_to_tool(memory: Memory, call: Call) -> str:
+    """The few words by which a person knows what a tool is given; "" where attributes do not say it."""
+    given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
+    attributes = (element.attributes.items() for element in given if element is not None)
+    own = ({name: value for name, value in each if name != "eid" and name[0] != "{"} for each in attributes)
+    return next(filter(None, (title_of(hide_secrets(each)) for each in own)), "")
+
+
+def _quoted(words: str) -> str:
+    """Words of others, cut short, so that none of them look like ours."""
+    return '"{}"'.format(_shortened(words).replace('"', "'"))
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= LONGEST_PLACE else f"{words[: LONGEST_PLACE - 1]}…"
 
 
 def _places(memory: Memory, calls: Iterable[Call], input: str, path: str) -> Iterator[str]:

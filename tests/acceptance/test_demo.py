@@ -40,6 +40,8 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
     page = " ".join((ROOT / "docs/explanation/strangers.md").read_text().split())
     assert "The 50 mails of `make demo`, of ten days, are 36 answers and one question" in page
     assert re.search(r"^ *50 +mails came in", done.stdout, re.MULTILINE)
+    for beside in ("1  is a copy of what came before", "1  could not be read"):
+        assert beside in done.stdout, "52 files are in the mailbox"
     assert "waits for your word" in done.stdout
     assert sent(scratch) == 36, "all other answers went out"
     shown = [

@@ -31,7 +31,9 @@ LONGEST = 6
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What came of a wish: its state, the rounds, and how many of its scenarios go as expected."""
+    """What came of a wish: its state, the rounds until it had no faults, and how many of its scenarios go as
+    expected.
+    """
 
     example: str
     state: str
@@ -60,9 +62,9 @@ def score(home: Path, wish: Wish, model: str = "") -> Score:
     about = proposal.about()
     passed = _passed(home, wish, proposal) if about["state"] == READY else 0
     cost = about["tokens"], about["money"]
-    return Score(
-        wish.example, about["state"], len(proposal.rounds()), passed, len(scenarios), *cost, about["why"]
-    )
+    faults = [one["faults"] for one in proposal.rounds()]
+    rounds = faults.index([]) + 1 if [] in faults else len(faults)
+    return Score(wish.example, about["state"], rounds, passed, len(scenarios), *cost, about["why"])
 
 
 HEAD = (

@@ -19,6 +19,7 @@ from narval.files.proposals.folder import Proposal
 from narval.trials.propose import driver
 from narval.trials.propose.driver import Wish as Proposed
 from narval.trials.propose.driver import propose
+from narval.trials.propose.protocol import Round, messages_of
 from tests.modules.chat_server import chat_server, streamed
 from tests.places import ROOT
 from tests.wishes.__main__ import main
@@ -109,12 +110,28 @@ def right(wish: Wish, old: str = "", new: str = "", **more: str) -> str:
     return "".join(f"--- file: {name}\n{text}--- end\n" for name, text in texts.items())
 
 
-def test_a_model_that_is_right_is_ready_after_one_round(home: Path, model: Scripted) -> None:
+def test_a_model_that_is_right_is_ready_after_one_round_or_one_more_with_warnings(
+    home: Path, model: Scripted
+) -> None:
     for wish in WISHES:
         model.will_say(right(wish))
         about = proposed(home, wish, "right").about()
-        assert (about["state"], about["rounds"]) == ("ready", 1), (wish.example, about["faults"])
+        rounds = 1 + any(fault["warning"] for fault in about["faults"])
+        assert (about["state"], about["rounds"]) == ("ready", rounds), (wish.example, about["faults"])
         assert about["told"], wish.example
+
+
+def test_a_model_is_told_once_of_an_argument_that_nothing_takes(home: Path, model: Scripted) -> None:
+    good = f"--- file: leak.xml\n{LEAK}--- end\n"
+    bad = good.replace("<request ", "<asked ")
+    for answers, rounds in (((bad, good), [True, False]), ((bad, bad), [True, True])):
+        model.will_say(*answers)
+        proposal = propose(Home(home), Proposed(text="Ask."))
+        assert proposal.about()["state"] == "ready"
+        assert ["takes asked" in str(one["warnings"]) for one in proposal.rounds()] == rounds
+        assert not any(one["faults"] for one in proposal.rounds())
+    messages = messages_of("", "", [Round(bad, warnings=["no input takes asked"])])
+    assert "no input takes asked" in messages[-1]["content"]
 
 
 def test_a_model_that_is_wrong_once_is_ready_after_two_rounds(home: Path, model: Scripted) -> None:
@@ -122,7 +139,9 @@ def test_a_model_that_is_wrong_once_is_ready_after_two_rounds(home: Path, model:
         model.will_say(WRONG[number % len(WRONG)], right(wish))
         proposal = proposed(home, wish, "once")
         assert proposal.about()["state"] == "ready", (wish.example, proposal.about()["faults"])
-        assert [bool(one["faults"]) for one in proposal.rounds()] == [True, False], wish.example
+        faults = [bool(one["faults"]) for one in proposal.rounds()]
+        assert faults[:2] == [True, False], wish.example
+        assert not any(faults[2:]), "told of warnings it gave the same"
 
 
 def test_a_model_that_is_always_wrong_ends_after_five_rounds_and_keeps_them(

@@ -85,7 +85,7 @@ async def _demo(home: Home, *, once: bool, pace: float) -> None:
         await daemon.main_loop.run(until_idle=True)
         for number, mail in enumerate(held):
             if console.is_terminal:
-                console.print(f"\r{number + 1} of {len(held)} mails have come in", end="")
+                console.print(f"\r{number + 1} of {len(held)} files have come in", end="")
             mail.rename(mail.parent.parent / "new" / mail.name)
             await daemon.main_loop.run(timeout=pace)
         if held:
@@ -155,6 +155,8 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
         table.add_row("", f"[dim]{count:>3}  {why}[/]")
     if doubtful := sum(verdict["verdict"] == "ask" for verdict in judged):
         table.add_row(str(doubtful), f"{'waits' if doubtful == 1 else 'wait'} for your word")
+    if (copies := _files(home, daemon) - len(mails) - len(unread)) > 0:
+        table.add_row(str(copies), f"{'is a copy' if copies == 1 else 'are copies'} of what came before")
     if unread:
         table.add_row(str(len(unread)), "could not be read, and is told by an error that names its file")
     if items:
@@ -166,6 +168,13 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
     console.print(table)
     console.print(f"\n  outbox  {home.path / 'var' / 'outbox' / 'new'}", soft_wrap=True)
     console.print(f"  digest  {(home.path / 'var' / 'digest.html').as_uri()}\n", soft_wrap=True)
+
+
+def _files(home: Home, daemon: Daemon) -> int:
+    """The number of files in the mailbox of the home itself; 0 with a Maildir of the user's."""
+    box = home.path / matching(daemon, "mailbox")[-1].attributes["path"]
+    folders = [box / "new", box / "cur"] if box.is_relative_to(home.path) else []
+    return sum(1 for folder in folders for _ in folder.iterdir())
 
 
 def _were(count: int, what: str) -> str:

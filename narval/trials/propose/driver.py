@@ -25,7 +25,7 @@ from narval.files.settings import Settings
 from narval.trials.propose.answer import read_answer
 from narval.trials.propose.language import language_page
 from narval.trials.propose.prompt import asked_of
-from narval.trials.propose.protocol import MOST_ROUNDS, Round, messages_of, next_of, sentences_of
+from narval.trials.propose.protocol import MOST_ROUNDS, Round, messages_of, next_of, sentences_of, warnings_of
 
 TOKENS = 8_000
 """The most tokens of one answer."""
@@ -98,7 +98,10 @@ class _Drafting:
         self._read, self._proposal, self._model, self._wish = read, proposal, model, wish
         self._progress = progress
         self._about = {**(about or proposal.about()), "state": DRAFTING, "pid": os.getpid()}
-        self._rounds = [Round(one["answer"], one["faults"], one["questions"]) for one in proposal.rounds()]
+        self._rounds = [
+            Round(one["answer"], one["faults"], one["questions"], one.get("warnings", ()))
+            for one in proposal.rounds()
+        ]
 
     @property
     def _answers(self) -> list[tuple[str, str]]:
@@ -161,7 +164,8 @@ class _Drafting:
         self._proposal.put_texts(answer.texts)
         self._about.update(msgspec.to_builtins(judgement))
         self._proposal.note(self._about)
-        return Round(text, sentences_of(judgement.faults, judgement.findings))
+        wrong = sentences_of(judgement.faults, judgement.findings)
+        return Round(text, wrong, warnings=warnings_of(judgement.faults))
 
     @property
     def _said(self) -> str:
@@ -176,7 +180,9 @@ class _Drafting:
 
     def _keep(self, number: int, one: Round) -> None:
         self._about["rounds"] = number
-        form: dict[str, Any] = {"faults": list(one.faults), "questions": list(one.questions)}
+        form: dict[str, Any] = {
+            "faults": list(one.faults), "questions": list(one.questions), "warnings": list(one.warnings),
+        }  # fmt: skip
         self._proposal.note_round(number, one.answer, form)
         self._proposal.note(self._about)
 

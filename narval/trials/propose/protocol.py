@@ -1,7 +1,8 @@
 """The rounds with a model: what it is asked next, by what it has answered and how that was judged.
 
 A round is an answer and its judgement. Without faults, and without a proof that something cannot be, the
-proposal is ready; a question goes to the person; else faults and findings go back, five rounds at most.
+proposal is ready; a question goes to the person; else faults and findings go back, five rounds at most. The
+first warnings go back too: what a model means so, it may leave.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Round(NamedTuple):
     """All that is wrong with it, a sentence each, and what cannot be."""
     questions: Sequence[str] = ()
     """The questions that it asks the person instead."""
+    warnings: Sequence[str] = ()
+    """Warnings about it, of which the model is told once."""
 
 
 def next_of(rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()) -> Next:
@@ -43,9 +46,11 @@ def next_of(rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()) ->
     last = rounds[-1]
     if last.questions and not answers:
         return "asks"
+    may_ask = len(rounds) < MOST_ROUNDS
     if not last.faults and not last.questions:
-        return "ready"
-    return "faulty" if len(rounds) >= MOST_ROUNDS else "ask"
+        is_told = any(one.warnings for one in rounds[:-1])
+        return "ask" if last.warnings and not is_told and may_ask else "ready"
+    return "ask" if may_ask else "faulty"
 
 
 def messages_of(
@@ -60,21 +65,30 @@ def messages_of(
         messages[1]["content"] += f"\n\nYou asked the person:\n{said}\nAsk nothing more."
     if rounds and not rounds[-1].questions:
         last = rounds[-1]
-        wrong = "\n".join(f"- {fault}" for fault in last.faults[:TOLD_BACK])
-        messages.append({"role": "assistant", "content": last.answer[:LONGEST_ANSWER] or "(nothing)"})
-        messages.append(
-            {"role": "user", "content": f"This is wrong with it:\n{wrong}\nGive all files again."}
+        wrong = "\n".join(f"- {fault}" for fault in [*last.faults, *last.warnings][:TOLD_BACK])
+        head = (
+            "This is wrong with it:" if last.faults else "This may be wrong with it; leave what you mean so:"
         )
+        messages.append({"role": "assistant", "content": last.answer[:LONGEST_ANSWER] or "(nothing)"})
+        messages.append({"role": "user", "content": f"{head}\n{wrong}\nGive all files again."})
     return messages
 
 
 def sentences_of(faults: Sequence[dict[str, Any]], findings: Sequence[dict[str, Any]] = ()) -> list[str]:
     """Faults, and findings that prove what cannot be, as the model is told them; warnings are none."""
-    wrong = [
+    return _told(faults, warnings=False) + [
+        f"{one['path']}:{one['line']}: {one['message']}" for one in findings if one["severity"] == "error"
+    ]
+
+
+def warnings_of(faults: Sequence[dict[str, Any]]) -> list[str]:
+    """Warnings as the model is told them."""
+    return _told(faults, warnings=True)
+
+
+def _told(faults: Sequence[dict[str, Any]], *, warnings: bool) -> list[str]:
+    return [
         f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}".lstrip(":")
         for fault in faults
-        if not fault["warning"]
-    ]
-    return wrong + [
-        f"{one['path']}:{one['line']}: {one['message']}" for one in findings if one["severity"] == "error"
+        if fault["warning"] == warnings
     ]

@@ -306,9 +306,11 @@ def test_a_tool_that_destroys_is_called_once_somebody_agrees(tmp_path: Path) -> 
         refused = home.call("drop")
         assert "narval take recipes/tools.xml" in refused.text
         home.agent.load(ROOT / "recipes/tools.xml")
-        run = home.start("drop")
+        run = home.start("drop", '<drop board="north wall" text="No &quot;dogs&quot;"/>')
         home.agent.until_idle()
         (item,) = home.agent.worklist()
+        said = "\"board north wall · text No 'dogs'\""
+        assert item["title"].endswith(f".drop with {said}?"), "what it is given, in the words of others"
         assert "its MCP server says that it destroys" in json.dumps(home.agent.work_item(item["item"]))
         home.agent.answer(item["item"], "approve")
         home.agent.until_idle()
