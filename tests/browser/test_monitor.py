@@ -210,6 +210,22 @@ class TestEveryPage:
         page.wait_for_url(f"**/work?acted={item}")
         assert "Answered yes: Is this to be answered?" in page.locator("main").inner_text()
 
+    def test_P53_an_open_item_that_somebody_else_answers_loses_its_form_but_not_what_is_typed(
+        self, watched: Watched, household: Household
+    ) -> None:
+        page = watched.page()
+        for typed in ("", "She knows it"):
+            item = household.start("show.judge")
+            page.goto(f"{BASE}/work/{item}")
+            follow(page)
+            if typed:
+                page.get_by_text("Refuse to answer…").click()
+                page.get_by_label("Why").fill(typed)
+            household.narval("work", "answer", item, "no")
+            page.get_by_text("It is done: no").wait_for()
+            assert page.get_by_role("button", name="Yes", exact=True).count() == 0
+            assert [field.input_value() for field in page.get_by_label("Why").all()] == [typed] * bool(typed)
+
     def test_M92_a_swipe_over_a_graph_scrolls_the_page_and_moves_the_graph_sideways_alone(
         self, watched: Watched, household: Household
     ) -> None:

@@ -122,7 +122,7 @@ const keeping = {
     !(old instanceof Element && old.matches("input, textarea, select") && (old === document.activeElement || isTouched(old))) &&
     !(old instanceof Element && old.matches("form") && isFilledIn(old)),
   beforeAttributeUpdated: (name, node) => !(name === "open" && (node.matches("details") || node.matches("dialog"))),
-  beforeNodeRemoved: (node) => !(node instanceof Element && node.matches("form") && isFilledIn(node)),
+  beforeNodeRemoved: (node) => !(node instanceof Element && node.matches("form, details") && isFilledIn(node)),
 };
 
 const sameAs = (focused) => {
