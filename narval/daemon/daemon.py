@@ -75,6 +75,8 @@ class Daemon:
         self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
         self.clients, self._closing = Clients(home.path if home is not None else None), closing
         self.fleet: Fleet | None = None
+        self.grant_answers: GrantAnswers | None = None
+        """Writes the answers to items that asked for a grant."""
         self._watcher: FileWatcher | None = None
         self._ends: list[Callable[[], Awaitable[None]]] = []
 
@@ -367,6 +369,7 @@ def assemble(
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
     daemon = Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+    daemon.grant_answers = answers
     daemon.end_with(answers.close)
     return daemon
 

@@ -271,6 +271,11 @@ class GrantAnswers:
         """True while an answer is written, or does not count yet."""
         return bool(self._writing)
 
+    async def written(self) -> None:
+        """Wait until the answers that were taken are written, and count."""
+        if self._writing:
+            await asyncio.wait({*self._writing})
+
     def take(self, host: AgentHost, run: Run) -> None:
         """Take the answer of a run that has ended, if it is an item that asked."""
         answer = answer_of(host.agent, run)

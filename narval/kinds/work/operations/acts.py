@@ -12,6 +12,7 @@ from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
 from narval.ask.asking_person import onlooker, person_of
 from narval.ask.registry import Operation, operation
+from narval.core.definitions.people.directory import GRANTING
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.errors import RequestError, WorkRefusedError
@@ -53,6 +54,8 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         if answers:
             problem, value = answers[0].problem, answers[0].value
             if problem is None:
+                if run.name == GRANTING and daemon.grant_answers is not None:
+                    await daemon.grant_answers.written()
                 return {"item": item, "work": run.name, "by": person, **(value or {})}
             raise WorkRefusedError(problem.kind, problem.message, problem.detail)
         if run.active:
