@@ -327,7 +327,7 @@ ENTRANCES = {
     "calls/nested_runs:begin_run": (a_run_calls_another, a_condition_of_a_global_event),
     "daemon/agents/damage_report:_report": NOTHING,
     "daemon/dropped/inbox:Inbox._add.work": "by a person, or as daemon/test_reading has it",
-    "daemon/dropped/inbox:Inboxes._tell": BY_A_PERSON,
+    "daemon/dropped/inbox:Inboxes._add_error": BY_A_PERSON,
     "daemon/grant_items:offer_items": "it tells what a definition of the home needs",
     "daemon/messages/agent_mail:AgentMail.send": a_message_comes_back,
     "daemon/reload:GrantAnswers._write": "it tells what a definition of the home needs",

@@ -146,8 +146,9 @@ def test_progress_is_that_of_the_call(tmp_path: Path) -> None:
     home = HomeWithServer(tmp_path)
     try:
         home.start("sleep")
+        work = home.agent.daemon.main_loop.work_until
         for _ in range(1_000):
-            home.agent.runner.run(asyncio.sleep(0.02))
+            home.agent.runner.run(work(lambda: False, deadline=time.monotonic() + 0.02))
             progressed = [record.call.progressed for record in home.agent.daemon.calls]
             if progressed and progressed[0] is not None:
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.requirements import TransitionCondition
@@ -153,7 +154,7 @@ def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
         yield Sentence(text, step.line, depth=1 + deeper)
     for text in (
         *limits(step.timeout, step.retries, step.backoff, agent=step.agent),
-        *after_a_crash(step.on_restart, getattr(found, "tool", None)),
+        *after_a_crash(step.on_restart, found.tool if isinstance(found, Action) else None),
     ):
         yield Sentence(text, step.line, depth=1)
 
