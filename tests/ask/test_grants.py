@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import tomllib
 from pathlib import Path
@@ -334,9 +335,17 @@ def test_F11_what_nobody_has_granted_is_an_item_that_an_operator_answers(
         assert row["link"] == {"work": item}
         assert not [row for row in agent.ask("attention") if row["what"] == "person"]
 
-        with altering(asking_home):  # somebody else alters grants.toml, and the loop does not wait for that
-            agent.ask("answer", item=item, outcome=outcome)
-            assert not (asking_home / "etc/grants.toml").exists()
+        async def answered() -> None:
+            answer = {"item": item, "outcome": outcome}
+            answering = asyncio.create_task(invoke(agent.daemon, agent.asker, "answer", answer))
+            with altering(
+                asking_home
+            ):  # somebody else alters grants.toml, and the loop does not wait for that
+                await asyncio.sleep(0.05)
+                assert not (asking_home / "etc/grants.toml").exists()
+            await answering  # the answer does: what was granted counts then
+
+        agent.runner.run(answered())
         agent.until_idle()
         assert waiting(agent) == []
         assert mentions(agent) == []
