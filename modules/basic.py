@@ -1,7 +1,7 @@
-"""Basic actions: what every cookbook needs (issue 2, item 6; the page is docs/reference/modules/basic.md).
+"""Basic actions, needed in every cookbook (issue 2, item 6; the page is docs/reference/modules/basic.md).
 
-Most are answered in the loop itself, as they take microseconds. Where an input takes any element, a step says
-which one by a `match` of its own (N14).
+Most are answered in the loop itself, as they take microseconds. Where an input takes any element, a step
+selects one by its own `match` (N14).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log_of_narval = logging.getLogger("narval.basic")
 LONGEST_LINE = 2_000
 LONGEST_PAUSE = 3_600.0
 LEVELS = {"error": logging.ERROR, "warning": logging.WARNING}
-"""At which level an element of that name is logged; any other at INFO."""
+"""The level at which an element of that name is logged; any other at INFO."""
 
 ANY = "*[not(self::{0})]"
 """Any element but the argument that says what to do with it, which is nearer than all others."""
@@ -28,7 +28,7 @@ ANY = "*[not(self::{0})]"
 
 @action(runs="inline", pure=True, description="Does nothing.")
 def nothing() -> None:
-    """Do nothing: a step to meet at, or to go on from."""
+    """Do nothing: a step to join at, or to continue from."""
 
 
 @action(
@@ -37,7 +37,7 @@ def nothing() -> None:
     description="Does nothing for so many seconds, then goes on.",
 )
 async def pause(pause: Element) -> None:
-    """Wait as long as `<pause seconds="…"/>` says: a moment of quiet, not a date. A restart waits anew."""
+    """Wait as long as `<pause seconds="…"/>` says: a moment of quiet, not a date. A restart waits again."""
     text = pause.attributes["seconds"]
     try:
         seconds = float(text)
@@ -55,9 +55,9 @@ async def pause(pause: Element) -> None:
     description="Lets the element waited for join the plan.",
 )
 def wait_for(element: Element) -> None:
-    """Accept an element and give nothing: it joins the context of the plan, no copy of it is made.
+    """Accept an element and give nothing: it joins the context of the plan, without a copy.
 
-    What is waited for is said by the condition of the transition that leads here.
+    The condition of the transition that leads here says which element is awaited.
     """
 
 
@@ -111,7 +111,7 @@ def collect(elements: list[Element]) -> etree._Element:
     description="The counter, increased; it replaces the one before.",
 )
 def count(counter: Element) -> etree._Element:
-    """Add `by` (1 where it is not given) to `value`; no two calls take the same counter (N18)."""
+    """Add `by` (by default 1) to `value`; no two calls take the same counter (N18)."""
     fresh = _tree(counter)
     fresh.set("value", str(_number(fresh, "value", "0") + _number(fresh, "by", "1")))
     return fresh
@@ -162,7 +162,7 @@ def start(start: Element) -> etree._Element:
     where=[],
 )
 def log(element: Element) -> None:
-    """Log an element as one line of XML: an error as an error, anything else for information."""
+    """Log an element as one line of XML: an error at the level of errors, any other as information."""
     line = " ".join(element.with_eid().decode().split())
     printable = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
     if len(printable) > LONGEST_LINE:
@@ -203,7 +203,7 @@ FORMS: Mapping[str, Callable[[Element], bytes]] = {
 
 
 def _tree(element: Element) -> etree._Element:
-    """A copy to alter, without the number of the original."""
+    """A copy for altering, without the number of the original."""
     tree = element.tree()
     tree.attrib.pop("eid", None)
     return tree

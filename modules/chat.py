@@ -1,7 +1,7 @@
 """Chat: texts to people and rooms, by the chats that the settings name.
 
-The text of a message is shown as text, whoever wrote it: what could hide or reorder it is shown as escapes,
-and the chats send it without markup, mentions and links of another name.
+The text of a message is shown as text, whoever wrote it: characters that could hide or reorder it are shown
+as escapes, and the chats send it without markup, mentions and disguised links.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from narval.api import send_by_chat, timestamp
 async def send(message: Element) -> etree._Element:
     """Send the text of `<chat-out to="ann">…</chat-out>`: to a person by name, or to a room of the settings.
 
-    It is sent once, also if the daemon is stopped meanwhile: what is to be sent is recorded under the id of
-    the call. Who has quiet hours gets it at their end.
+    It is sent once, also if the daemon is stopped meanwhile: it is recorded under the id of the call. A
+    person in quiet hours gets it at their end.
     """
     to, text = message.attributes["to"], message.text.strip()
     await send_by_chat(to, text)
@@ -40,7 +40,7 @@ async def send(message: Element) -> etree._Element:
 async def remind(reminder: Element) -> etree._Element:
     """Send the text of `<reminder person="ann" chat="phone">…</reminder>` to its person.
 
-    It goes to the chat that it names, if its person has an address there, else as any message of theirs.
+    It goes to the chat that it names, if the person has an address there, else as any message for the person.
     """
     to = reminder.attributes["person"]
     await send_by_chat(to, f"Reminder: {reminder.text.strip()}", reminder=reminder.attributes.get("chat", ""))

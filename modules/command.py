@@ -1,4 +1,4 @@
-"""Command: a program of the settings, run with what elements hold (docs/reference/modules/command.md).
+"""Command: a program of the settings, run with the content of elements (docs/reference/modules/command.md).
 
 No element says which program runs, and none of its texts is parsed: each is one word, or standard input.
 """
@@ -12,9 +12,9 @@ from narval import ActionError, Element, Input, NarvalError, Needs, Output, acti
 from narval.api import CannotStartError, Command, elements_of, is_reserved, text_within, xml_safe
 
 LONGEST_WORD = 100_000
-"""Bytes; the system takes about 128 KiB for each."""
+"""The most bytes of a word; the system takes about 128 KiB for each."""
 SAID_BYTES = 2_000
-"""The most bytes of a complaint that an error repeats, the last ones."""
+"""The most bytes of the standard error that an error repeats; the last ones are."""
 USUAL_SECONDS = 60.0
 
 
@@ -27,7 +27,7 @@ USUAL_SECONDS = 60.0
     needs=Needs(programs=["[commands]"]),
 )
 async def run(command: Element) -> list[bytes] | etree._Element:
-    """Run the program `[commands.NAME]` of the settings; give what it prints.
+    """Run the program `[commands.NAME]` of the settings; give its output.
 
     `<command name="NAME"><argument>…</argument><input>…</input></command>`: each argument is one word.
     """
@@ -62,7 +62,7 @@ async def run(command: Element) -> list[bytes] | etree._Element:
 
 
 class Printed:
-    """The first bytes that a program printed, and the last ones of what it complained of."""
+    """The first bytes of a program's output, and the last ones of its standard error."""
 
     def __init__(self, most: int) -> None:
         self.output = bytearray()
@@ -70,7 +70,7 @@ class Printed:
         self._most, self._complaint = most, b""
 
     def hear(self, data: bytes, is_error: bool) -> None:
-        """Take in what it printed."""
+        """Add output of the program."""
         if is_error:
             self._complaint = (self._complaint + data)[-SAID_BYTES:]
         else:
@@ -100,7 +100,7 @@ def _asked(service: Command, command: etree._Element) -> tuple[list[str], str]:
 
 
 def _placed(service: Command, arguments: list[str]) -> list[str]:
-    """The words of a program: where its own have {}, or else behind them, the arguments in their order."""
+    """The words of a program, with the arguments in order at each {}, or else at the end."""
     places = sum("{}" in word for word in service.run)
     if places and places != len(arguments):
         raise _wrong(f"{service}: expected {places} arguments, found {len(arguments)}")
@@ -126,7 +126,7 @@ def _placed(service: Command, arguments: list[str]) -> list[str]:
 
 
 def _elements(service: Command, printed: Printed) -> list[bytes]:
-    """The elements that a program printed. Raises ActionError for what is none, or would be obeyed."""
+    """The elements that a program printed. Raises ActionError for other output, and for control elements."""
     if printed.is_cut:
         raise ActionError(f"{service}: it printed more than its bytes allow", "bad-output")
     try:

@@ -22,9 +22,9 @@ USUAL_NAME = "json"
     description="The elements that a text of JSON stands for.",
 )
 def read(text: Element, json_as: Element | None = None) -> list[etree._Element]:
-    """Make an element of the JSON that is the text of an element, called as `<json-as name="…"/>` says.
+    """Make an element of the JSON in the text of an element, named as `<json-as name="…"/>` says.
 
-    With `at="data.items"` it is of what is there within it, with `each="yes"` one of each value of a list.
+    With `at="data.items"` it is made of the value there, with `each="yes"` one of each value of a list.
     """
     wish = json_as.attributes if json_as is not None else {}
     name = wish.get("name", USUAL_NAME)
@@ -62,7 +62,7 @@ def write(element: Element) -> etree._Element:
 
 
 def _at(value: Any, path: str) -> Any:
-    """The value within another to which keys lead, and the numbers of values of lists, from 0 on."""
+    """The value within another at a path of keys, and of indexes of lists, from 0 on."""
     for step in path.split(".") if path else ():
         try:
             value = value[int(step) if isinstance(value, list) else step]
@@ -72,7 +72,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """A value as a message names it."""
+    """A value's kind in messages."""
     if isinstance(value, dict):
         keys = ", ".join(list(value)[:10])
         return f"an object with the keys {keys[:200]}" if keys else "an object without keys"

@@ -1,4 +1,4 @@
-"""Notify: the user of a home is told what failed, on the desktop, by mail, chat, a command or a push service.
+"""Notify: tells the user of a home what failed, on the desktop, by mail, chat, a command or a push service.
 
 Programs are run with a list of arguments, never by a shell: the words of an error may be a stranger's.
 """
@@ -26,7 +26,7 @@ from narval import ActionError, Element, FetchError, Input, Needs, Output, actio
 from narval.api import MailAccount, compose_mail, one_line, send_by_chat, send_mail, timestamp
 
 PROGRAM_SECONDS = 30
-"""The seconds that a program has to tell a notice."""
+"""The seconds that a program has to deliver a notice."""
 NOTIFY_BY_BUS = [
     "busctl",
     "--user",
@@ -38,13 +38,13 @@ NOTIFY_BY_BUS = [
     "susssasa{sv}i",
 ]
 PUSHES = ("ntfy", "gotify", "home-assistant", "telegram", "slack", "discord")
-"""The kinds of push services, each with a message of its own."""
+"""The kinds of push services, each with its own form of message."""
 MOST_PUSHED = 1_900
-"""The most characters of a message that is pushed: the least that these services take is 2,000."""
+"""The most characters of a pushed message: the smallest limit of these services is 2,000."""
 MOST_BY_CHAT = 4_000
 """The most characters of a message by chat."""
 HELD = {"way": ("desktop", "mail", "chat", "command", "push"), "kind": PUSHES}
-"""The words that a way may have."""
+"""The words for a way."""
 MOST_SAID = 1_000
 """The most characters of an error that a notice repeats."""
 
@@ -113,7 +113,7 @@ async def tell(
 
 
 class Letter(NamedTuple):
-    """A notice as it is told, and what a mail of it needs."""
+    """A notice to deliver, and the data for a mail of it."""
 
     subject: str
     text: str
@@ -122,7 +122,7 @@ class Letter(NamedTuple):
 
 
 async def _on_desktop(attributes: Mapping[str, str], letter: Letter) -> None:
-    """Show it by `notify-send`, else by D-Bus itself; bodies may hold markup, so it is escaped."""
+    """Show it by `notify-send`, else directly by D-Bus; bodies may hold markup, so it is escaped."""
     body = html.escape(letter.text, quote=False)
     if shutil.which("notify-send"):
         line = ["notify-send", "--app-name=narval", "--", letter.subject, body]
@@ -146,7 +146,7 @@ async def _by_mail(attributes: Mapping[str, str], letter: Letter) -> None:
 
 
 async def _by_chat(attributes: Mapping[str, str], letter: Letter) -> None:
-    """Send it to the person, or the room, that `to` names, by a chat of the settings."""
+    """Send it to the person, or the room, in `to`, by a chat of the settings."""
     if not attributes.get("to"):
         raise _wrong('a notice by chat needs to="PERSON", or a room of [chats.NAME], found none')
     text = f"{letter.subject}\n{letter.text}"
@@ -155,7 +155,7 @@ async def _by_chat(attributes: Mapping[str, str], letter: Letter) -> None:
 
 
 async def _by_command(attributes: Mapping[str, str], letter: Letter) -> None:
-    """Run `command`, with the subject as one argument more, and the text on its standard input."""
+    """Run `command`, with the subject as a further argument, and the text on its standard input."""
     try:
         words = shlex.split(attributes.get("command", ""))
     except ValueError as error:
@@ -168,7 +168,7 @@ async def _by_command(attributes: Mapping[str, str], letter: Letter) -> None:
 
 
 async def _by_push(attributes: Mapping[str, str], letter: Letter) -> None:
-    """Send it to `[services.NAME]` of the settings, as a service of its `kind` takes it."""
+    """Send it to `[services.NAME]` of the settings, in the form for a service of its `kind`."""
     kind, name = attributes.get("kind", ""), attributes.get("service", "")
     if kind not in PUSHES or not name:
         raise _wrong(
@@ -220,12 +220,12 @@ WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {
 
 
 def _wrong(message: str) -> ActionError:
-    """The error of a way that cannot be gone as it is set up, however often that is tried."""
+    """The error for a way that cannot be used as it is set up, however often that is tried."""
     return ActionError(message, "bad-way", final=True)
 
 
 async def _run(line: list[str], text: str) -> None:
-    """Run a program to its end, in the home, with a text to read; it and what it began end in time."""
+    """Run a program to its end, in the home, with a text as input; it and its children end in time."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as complaints:
         stdin.write(text.encode())
         stdin.seek(0)
@@ -256,8 +256,8 @@ async def _run(line: list[str], text: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a program: the bus of the user's session is where it is for everybody, though the
-    daemon was not begun in that session.
+    """The environment of a program: the bus of the user's session is at its usual place, even if the daemon
+    was not started in that session.
     """
     bus = Path(f"/run/user/{os.getuid()}/bus")
     usual = {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={bus}"} if bus.exists() else {}

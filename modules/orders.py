@@ -23,7 +23,7 @@ class Task:
         )
 
     def backtrack(self, token: Token) -> str:
-        """Say that what was done does not count any more."""
+        """Say that the task does not count any more."""
         return f"<todo-undone run='{token.process.run}' token='{token.id}' title='{escape(self.title)}'/>"
 
 
@@ -51,7 +51,7 @@ class Charge:
         return f"<refund run='{token.process.run}' receipt='{escape(token.environment.get('receipt', ''))}'/>"
 
     def is_backtrackable(self, token: Token) -> bool:
-        """What has left the house cannot be undone."""
+        """True unless the goods have left the house, which cannot be undone."""
         return token.process.environment.get("shipped", "") != "true"
 
 
@@ -63,13 +63,13 @@ def is_paid(token: Token) -> bool:
 
 @predicate("isDue")
 def is_due(token: Token) -> bool:
-    """True if the token was put off before: its moment has come."""
+    """True if the token was put off before, and its moment has come."""
     return token.guard_action == "DelayUntil"
 
 
 @date_function
 def now(token: Token) -> datetime:
-    """The moment at which the guard is asked."""
+    """The moment at which the guard is evaluated."""
     return token.now
 
 
@@ -77,5 +77,5 @@ def now(token: Token) -> datetime:
     "orderLog", events=["PROCESS_STARTED", "PROCESS_COMPLETED", "NODE_TOKEN_BACKTRACKED"], everywhere=False
 )
 def order_log(event: object) -> None:
-    """Write down in the daemon's log what became of an order."""
+    """Write the outcome of an order to the daemon's log."""
     print(event)

@@ -1,4 +1,4 @@
-"""Reminders: one that was told is over, or comes again (docs/reference/modules/reminders.md)."""
+"""Reminders: after it was sent, a reminder ends, or comes again (docs/reference/modules/reminders.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.api import iso_moment, next_reminder, read_date
     description="Ends a reminder whose time has come; one with `every` is set to its next time.",
 )
 async def done(reminder: Element) -> etree._Element | None:
-    """Give the same reminder for its next time, which is after now; nothing without `every`."""
+    """Give the same reminder for its next time after now; nothing without `every`."""
     every = reminder.attributes.get("every", "")
     if not every:
         return None
@@ -25,7 +25,7 @@ async def done(reminder: Element) -> etree._Element | None:
     try:
         last = read_date(reminder.attributes["at"], zone)
         moment = next_reminder(every, last, zone, now.timestamp())
-    except (ValueError, KeyError) as error:  # a KeyError of a zone that is not known
+    except (ValueError, KeyError) as error:  # a KeyError for an unknown zone
         raise ActionError(f"reminder {reminder.eid}: {error}", "bad-reminder", final=True) from None
     if moment is None:
         return None

@@ -1,4 +1,4 @@
-"""Triage: what is to be done about a mail, by rules that the user edits as XPath."""
+"""Triage: what to do about a mail, by rules that the user edits as XPath."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from narval import ActionError, Element, Input, NarvalError, Needs, Output, acti
 def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etree._Element:
     """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; where no rule fits, the verdict is leave.
 
-    Rules are tried by their `order`, those that have the same in order of age. `when` is a pattern, tried on
-    the mail alone, as `email[@list]` would be in a recipe. The `template` of a rule names the
-    `ack-template` of its answer, and goes into the verdict. Raises ActionError for a rule that is none.
+    Rules are tried by their `order`, those with the same order by age. `when` is a pattern, tested only on
+    the mail, as `email[@list]` would be in a recipe. The `template` of a rule names the `ack-template` of its
+    answer, and goes into the verdict. Raises ActionError for an invalid rule.
     """
     made, attributes = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
@@ -65,7 +65,7 @@ def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etre
     },
 )
 def leave(verdict: Element, reason: Element) -> etree._Element:
-    """Give the verdict anew, as `leave`, for the reason that `<reason>…</reason>` tells."""
+    """Give the verdict again, as `leave`, with the reason in `<reason>…</reason>`."""
     made = etree.Element("triage", dict(verdict.attributes))
     made.set("verdict", "leave")
     made.set("why", " ".join(reason.text.split()))

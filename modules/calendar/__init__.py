@@ -1,8 +1,8 @@
 """Calendars: each event as an element, whenever it occurs (N36; docs/reference/modules/calendar.md).
 
-`<calendar name="home"/>` in memory is read and followed; where it is, the settings say in `[calendars.home]`,
-or its `path`. An event that changes takes the place of what it was, one that is gone is outdated, and so is
-one that has ended.
+`<calendar name="home"/>` in memory is read and followed; its place is in the settings, in `[calendars.home]`,
+or in its `path`. An event that changes replaces its former element; one that is gone or has ended is
+outdated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EVENTS = Output(
 )
 GONE = Output("gone", "outdated[@key and @calendar]", list=True, optional=True, replaces="event/@key")
 TROUBLES = Output("troubles", "error[@calendar]", list=True, optional=True)
-"""Declared, so that the trouble of an hour does not end a source that goes on."""
+"""Declared, so that a temporary trouble does not end a source that runs on."""
 
 Elements = list[etree._Element]
 
@@ -61,7 +61,7 @@ Elements = list[etree._Element]
     label="calendar",
 )
 async def watch(calendar: Element) -> AsyncIterator[Elements]:
-    """Give the events of a calendar, then what changes; a trouble is told once until it changes."""
+    """Give the events of a calendar, then changes; a trouble is reported once until it changes."""
     here = call()
     request = Wanted.of(calendar)
     reported = await asyncio.to_thread(Told, request.name, here.home)
@@ -113,7 +113,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     outside=False,
 )
 async def read(calendar: Element) -> Elements:
-    """Give the events that a calendar has now, and what is gone; one that cannot be read is an error."""
+    """Give the present events of a calendar, and those that are gone; an unreadable one is an error."""
     here = call()
     request = Wanted.of(calendar)
     origin, window = request.origin(here.home, watched=False), request.window()
@@ -157,7 +157,7 @@ async def add(entry: Element) -> etree._Element:
     describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",
 )
 async def change(event: Element, change: Element) -> etree._Element:
-    """Alter an event that occurs once; one that is otherwise by now is left so, and that is an error."""
+    """Alter an event that occurs once; one that was changed meanwhile is left so, and that is an error."""
     return await writing.changed(event, change)
 
 
@@ -170,7 +170,7 @@ async def change(event: Element, change: Element) -> etree._Element:
     describe="Remove {$event/@summary} at {$event/@start} from calendar {$event/@calendar}",
 )
 async def remove(event: Element) -> etree._Element:
-    """Remove an event that occurs once, unless it is otherwise by now."""
+    """Remove an event that occurs once, unless it was changed meanwhile."""
     return await writing.removed(event)
 
 
@@ -198,17 +198,17 @@ class Wanted(NamedTuple):
         )
 
     def error(self, error: CalendarError) -> etree._Element:
-        """The `error` element of what keeps it from being read, with what says where it is."""
+        """The `error` element for a calendar that cannot be read, with its place."""
         table = f"[calendars.{self.name}] of etc/narval.toml"
         where = f'<calendar name="{self.name}">' if self.path else table
         return _error(error.kind, f"{error}; if that does not pass, set {where} right", self.name)
 
     def window(self) -> Window:
-        """The time that is looked at now."""
+        """The time to examine at present."""
         return Window.around(now(), self.past, self.days)
 
     def origin(self, home: Path | None, *, watched: bool) -> Origin:
-        """The place that it names, else the one that the settings do. Raises ActionError."""
+        """The place that it names, else the one in the settings. Raises ActionError."""
         path = self.path or service("calendars", self.name).path
         return Files(absolute(path, home), watched=watched) if path else Server(self.name)
 
@@ -222,7 +222,7 @@ def _whole(word: str, text: str | None, usual: int) -> int:
 
 
 def _to_the_next_day() -> float:
-    """Seconds to the next day at home, when the window moves; an hour at most, for a machine may sleep."""
+    """Seconds to the next day at home, when the window moves; at most an hour, for a machine may sleep."""
     moment = now()
     midnight = datetime.combine(moment.date() + timedelta(days=1), datetime.min.time(), moment.tzinfo)
     return min(max((midnight - moment).total_seconds() + 1.0, 1.0), HOUR)
@@ -234,8 +234,8 @@ def _batches(reported: Told, events: Found, window: Window) -> Iterable[Elements
 
 
 def _bad_event(fault: Fault, name: str) -> etree._Element:
-    """The error of an event that cannot be read, with the key that the event has or would have: without one
-    it would say that the calendar cannot be read.
+    """The error of an event that cannot be read, with the key that the event has or would have: without a key
+    it would say that the whole calendar cannot be read.
     """
     event = f"event {fault.uid[:100]}: " if fault.uid else ""
     error = _error("bad-event", f"{event}{fault.text}", name)

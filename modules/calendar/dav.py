@@ -1,8 +1,8 @@
 """Calendars of servers: CalDAV (RFC 4791) by three requests, or one file, through the guarded client.
 
-What changed is asked in few bytes: the mark of the whole (ctag, or sync-token), then the marks of its entries
-(ETags), then those entries that have others. An answer is a stranger's: bounded, without entities, and what
-it tells of entries elsewhere is passed over.
+Changes are found with few bytes: the mark of the whole (ctag, or sync-token), then the marks of its entries
+(ETags), then the entries whose marks differ. An answer is a stranger's: it is bounded, has no entities, and
+its entries elsewhere are ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .parsing import MAX_BYTES, CalendarError
 USUAL_SECONDS, SHORTEST_SECONDS = 900.0, 1.0
 TOTAL_SECONDS = 60.0
 AT_ONCE = 100
-"""So many entries are asked for by one request."""
+"""The most entries in one request."""
 NAMES = {"d": "DAV:", "c": "urn:ietf:params:xml:ns:caldav", "s": "http://calendarserver.org/ns/"}
 
 _MARKS = (
@@ -45,7 +45,7 @@ BY_UID = (
 
 
 class Stored(NamedTuple):
-    """An entry as a server has it: where, with which mark, and its text where that was asked for."""
+    """An entry on a server: its address, its mark, and its text where that was requested."""
 
     href: str
     etag: str
@@ -54,7 +54,7 @@ class Stored(NamedTuple):
 
 
 class Server:
-    """A calendar that the settings name, asked every so often and no more than its server wishes."""
+    """A calendar that the settings name, polled at an interval, and no more often than its server wishes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,7 +64,7 @@ class Server:
         self._pause = 0.0
 
     async def files(self) -> list[bytes] | None:
-        """The entries as they are now; None where the server says that they are as they were."""
+        """The present entries; None where the server says that they are unchanged."""
         settings = service("calendars", self._name)
         every = max(settings.every or USUAL_SECONDS, SHORTEST_SECONDS)
         try:
@@ -78,15 +78,15 @@ class Server:
         return files
 
     async def news(self) -> None:
-        """Wait until it is time to ask again, or a little later: many calendars should not ask at once."""
+        """Wait until it is time to ask again, or a little longer: many calendars should not ask at once."""
         await sleep(self._pause * random.SystemRandom().uniform(1.0, 1.1))
 
     async def recorded(self) -> None:
-        """Go by the mark from now on: what it vouches for is in memory."""
+        """Use the new mark from now on: what it stands for is in memory."""
         self._mark = self._seen
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     async def _file(self) -> list[bytes] | None:
         headers = {"If-None-Match": self._mark} if self._mark else {}
@@ -144,7 +144,7 @@ async def asked(
     well: tuple[int, ...] = (200, 207),
     most: int = MAX_BYTES,
 ) -> Fetched:
-    """Ask the server of a calendar. Raises CalendarError for a status that is not well, or no answer."""
+    """Ask the server of a calendar. Raises CalendarError for a status other than success, or no answer."""
     settings = service("calendars", name)
     sent = dict(headers or {})
     if body is not None:
@@ -172,7 +172,7 @@ async def asked(
 
 
 def stored_in(answer: Fetched, name: str) -> list[Stored]:
-    """The entries that an answer tells of, those alone that lie within the calendar. Raises CalendarError."""
+    """The entries in an answer that lie within the calendar. Raises CalendarError."""
     base = service("calendars", name).url
     place, entries = urlsplit(base), list[Stored]()
     inside = unquote(place.path).rstrip("/") + "/"
@@ -217,7 +217,7 @@ def _responses(answer: Fetched) -> list[etree._Element]:
 
 
 def _well(response: etree._Element) -> Iterator[etree._Element]:
-    """The properties that a server gave, and not those that it has not."""
+    """The properties that a server gave, without those that it does not have."""
     for part in response.findall("d:propstat", NAMES):
         status = part.findtext("d:status", "", NAMES).split()
         properties = part.find("d:prop", NAMES)

@@ -28,7 +28,7 @@ from .parsing import (
 from .recurring import Budget, RuleError, walls
 
 MAX_STEPS = 1_000_000
-"""The candidates that are tried of all rules of one calendar: some seconds."""
+"""The most candidates tried for all rules of one calendar: some seconds of work."""
 MAX_OF_ONE = 1_000
 """The most occurrences of one event within the window."""
 MAX_EVENTS = 10_000
@@ -39,7 +39,7 @@ DAY = timedelta(days=1)
 
 
 class Window(NamedTuple):
-    """The time that is looked at, and the zone of the home."""
+    """The time to examine, and the zone of the home."""
 
     start: datetime
     end: datetime
@@ -47,7 +47,7 @@ class Window(NamedTuple):
 
     @classmethod
     def around(cls, now: datetime, past: int, days: int) -> Window:
-        """So many whole days before today and after it, by the calendar of the zone of `now`."""
+        """The window from `past` whole days before today to `days` days after it, in the zone of `now`."""
         zone = now.tzinfo or UTC
         edges = (now.date() + timedelta(offset) for offset in (-past, days + 1))
         start, end = (datetime.combine(day, time(), zone).astimezone(UTC) for day in edges)
@@ -55,7 +55,7 @@ class Window(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """An event as it occurs once; `original` tells which of several it is, None of one that is alone."""
+    """One occurrence of an event; `original` tells which of several it is, None for a single one."""
 
     start: Moment
     end: Moment
@@ -64,14 +64,14 @@ class Occurrence(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The events of a calendar by key, in the order of time; and what could not be read."""
+    """The events of a calendar by key, in order of time; and the faults of unreadable ones."""
 
     events: dict[str, etree._Element]
     faults: list[Fault]
 
 
 def events_of(files: Iterable[bytes], name: str, window: Window) -> Found:
-    """The `event` elements of a calendar that is in these files. Raises CalendarError."""
+    """The `event` elements of the calendar in these files. Raises CalendarError."""
     budget, entries = Budget(MAX_STEPS), list[Entry]()
     faults: list[Fault] = []
     for data in files:
@@ -96,7 +96,7 @@ def events_of(files: Iterable[bytes], name: str, window: Window) -> Found:
 
 
 def events_in(data: bytes, name: str, zone: tzinfo) -> Iterator[etree._Element]:
-    """The `event` elements of those in a file that occur once. Raises CalendarError."""
+    """The `event` elements of events in a file that occur once. Raises CalendarError."""
     for entry in entries_of(data, Budget(MAX_STEPS))[0]:
         if entry.rule is None and not entry.more and entry.instance is None:
             occurrence = Occurrence(entry.start, _end(entry.start, entry.length), None, entry)
@@ -111,9 +111,9 @@ def _by_uid(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def _of_one(entries: list[Entry], window: Window, budget: Budget) -> Iterator[Occurrence]:
-    """The occurrences of one event: those of its rule, but for those that are otherwise, and these."""
+    """The occurrences of one event: those of its rule without the changed ones, and the changed ones."""
     whole, single = None, dict[Moment, Entry]()
-    for entry in sorted(entries, key=lambda entry: entry.sequence):  # of equals, the last in the file
+    for entry in sorted(entries, key=lambda entry: entry.sequence):  # of equals, the last in the file counts
         if entry.instance is None:
             whole = entry
         else:
@@ -137,7 +137,7 @@ def _of_one(entries: list[Entry], window: Window, budget: Budget) -> Iterator[Oc
 
 
 def _starts(entry: Entry, window: Window, budget: Budget) -> Iterator[Moment]:
-    """The beginnings of an event that may be of the window, each once."""
+    """The beginnings of an event that may be in the window, each once."""
     seen = set[Moment]()
     for start in (*entry.more, *(() if entry.rule is not None else (entry.start,))):
         if start not in seen:
@@ -183,14 +183,14 @@ def _until(entry: Entry, home: tzinfo) -> datetime:
 
 
 def _instant(moment: Moment, home: tzinfo) -> datetime:
-    """The moment in UTC; of a day its beginning at home."""
+    """The moment in UTC; for a day, its beginning at home."""
     if not isinstance(moment, datetime):
         return datetime.combine(moment, time(), home).astimezone(UTC)
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=home)).astimezone(UTC)
 
 
 def _identity(moment: Moment, home: tzinfo) -> Moment:
-    """The moment as it can be compared: a day, or a moment in UTC."""
+    """The moment in a comparable form: a day, or a moment in UTC."""
     return _instant(moment, home) if isinstance(moment, datetime) else moment
 
 
@@ -250,7 +250,7 @@ def key_of(name: str, uid: str, original: Moment | None) -> str:
 
 
 def _short(uid: str) -> str:
-    """A UID as an attribute holds it; a long or odd one as its digest."""
+    """A UID fit for an attribute; a long or odd one as its digest."""
     if len(uid) <= 250 and uid == " ".join(uid.split()) == line_of(uid):
         return uid
     return "sha256:" + hashlib.sha256(uid.encode("utf-8", "surrogatepass")).hexdigest()[:40]

@@ -1,4 +1,4 @@
-"""Origins of calendars: a file, or a folder of files, read whenever the system says that it changed."""
+"""Origins of calendars: a file, or a folder of files, read whenever the system reports a change."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..files.watching import WHOLE, Notices
 from .parsing import MAX_BYTES, CalendarError
 
 QUIET_SECONDS = 0.2
-"""A file is read once it has been left alone for this long: most programs write in several strokes."""
+"""Seconds without changes after which a file is read: most programs write in several steps."""
 MAX_FILES = 10_000
 MAX_WHOLE = 4 * MAX_BYTES
 """The most bytes of all files of a calendar."""
 
 
 class Origin(Protocol):
-    """A place where a calendar is."""
+    """The place of a calendar."""
 
     async def files(self) -> list[bytes] | None:
-        """The files of the calendar; None where they are as they were. Raises CalendarError."""
+        """The files of the calendar; None where they are unchanged. Raises CalendarError."""
 
     async def news(self) -> None:
-        """Wait until there may be others."""
+        """Wait until there may be changes."""
 
     async def recorded(self) -> None:
-        """Note that what was given is in memory."""
+        """Note that the given files are in memory."""
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
 
 
 class Files:
-    """A calendar in a file, or in the files of a folder that are called *.ics."""
+    """A calendar in a file, or in the files of a folder with names *.ics."""
 
     def __init__(self, path: Path, *, watched: bool) -> None:
         self._path = Path(os.path.abspath(path))
@@ -46,23 +46,23 @@ class Files:
         self._notices = Notices(folder, QUIET_SECONDS) if watched else None
 
     async def files(self) -> list[bytes] | None:
-        """The files as they are now."""
+        """The present files."""
         if self._notices is not None:
             await asyncio.to_thread(self._notices.arm)
         return await asyncio.to_thread(self._scan)
 
     async def news(self) -> None:
-        """Wait until a file may have changed and has been left alone for a moment."""
+        """Wait until a file may have changed and has rested for a moment."""
         while self._notices is not None:
             changed = await self._notices.quiet()
             if any(self._is_ours(name) for name in changed):
                 return
 
     async def recorded(self) -> None:
-        """Nothing is kept: reading files again is cheap."""
+        """Do nothing: reading files again is cheap."""
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._notices is not None:
             self._notices.close()
 
@@ -119,7 +119,7 @@ def _content(path: Path) -> bytes:
 
 
 async def is_over(waiting: asyncio.Future[None], seconds: float) -> bool:
-    """True once the wait has ended; False if it goes on after a number of seconds. Raises what it raises."""
+    """True once the wait has ended; False if it continues after `seconds` seconds. Raises what it raises."""
     pause = asyncio.ensure_future(sleep(seconds))
     try:
         await asyncio.wait((waiting, pause), return_when=asyncio.FIRST_COMPLETED)

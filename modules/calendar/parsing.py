@@ -1,8 +1,8 @@
-"""iCalendar files (RFC 5545) as entries: what their lines say of events, and the zones that they name.
+"""iCalendar files (RFC 5545) as entries: their lines about events, and the zones that they name.
 
-icalendar takes the lines apart; what is in them is read here, for its components work out each zone that a
-file describes, and a file may describe one with a change every second. Here a property that is no use is
-passed over as a line, and a fault costs its event alone.
+icalendar splits the lines; their content is read here, for its components work out each zone that a file
+describes, and a file may describe one with a change every second. Here a useless property is skipped as a
+line, and a fault affects only its event.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from .recurring import Budget, Rule, RuleError, walls
 MAX_BYTES = 10 * 1024 * 1024
 MAX_LINES = 250_000
 MAX_LINE = 100_000
-"""A longer property is cut: no one writes a description of more characters."""
+"""The most characters of a property; a longer one is cut."""
 MAX_DATES = 2_000
 """The most dates that an event's RDATE, and its EXDATE, list."""
 
 LONG_AGO = datetime.fromordinal(1)
 Moment = date | datetime
-"""A date for all of a day, else a date and time; without a zone where it has none: on whatever clock."""
+"""A date for a whole day, else a date and time; without a zone it is on any clock."""
 
 
 class CalendarError(Exception):
     """A calendar cannot be read, or reached: `kind` becomes the type of the error element.
 
-    `refused` says that a server answered, but with no calendar; `wait` is what it asked for, in seconds.
+    `refused` says that a server answered, but not with a calendar; `wait` is the pause that it asked for, in
+    seconds.
     """
 
     def __init__(self, kind: str, message: str, *, refused: bool = False, wait: float = 0.0) -> None:
@@ -41,7 +42,7 @@ class CalendarError(Exception):
 
 
 class Fault(NamedTuple):
-    """What is wrong with an event, in a sentence; `uid` is "" where it is none of one event."""
+    """The fault of an event, in a sentence; `uid` is "" where it belongs to no single event."""
 
     text: str
     uid: str = ""
@@ -52,7 +53,7 @@ class EntryError(ValueError):
 
 
 class Property(NamedTuple):
-    """A property as it is written: its parameters, and its value with backslashes."""
+    """A property as written: its parameters, and its value with backslashes."""
 
     params: Mapping[str, Any]
     value: str
@@ -75,10 +76,10 @@ class Component(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A VEVENT: an event, or one occurrence of it that is otherwise.
+    """A VEVENT: an event, or a changed occurrence of one.
 
-    `start` is the beginning; `length` how long it goes on; `instance` the beginning that an occurrence would
-    have had, else None.
+    `start` is the beginning; `length` its duration; `instance` the beginning that an occurrence would have
+    had, else None.
     """
 
     uid: str
@@ -98,12 +99,12 @@ READ = frozenset((
     "SUMMARY", "LOCATION", "DESCRIPTION", "STATUS", "URL", "ORGANIZER", "CATEGORIES", "SEQUENCE", "TZID",
     "TZOFFSETTO", "X-LIC-LOCATION",
 ))  # fmt: skip
-"""The properties that are read; the lines of others are passed over."""
+"""The properties that are read; the lines of others are skipped."""
 PLAIN = re.compile("([^:;]{0,40})(.?)(.*)", re.DOTALL)
 
 
 def entries_of(data: bytes, budget: Budget) -> tuple[list[Entry], list[Fault]]:
-    """The events of a file, and what is wrong with those that cannot be read. Raises CalendarError."""
+    """The events of a file, and the faults of unreadable ones. Raises CalendarError."""
     calendars = [found for found in _components(data) if found.name == "VCALENDAR"]
     if not calendars:
         raise CalendarError("bad-calendar", "expected a VCALENDAR, found none: is it an .ics file?")
@@ -122,7 +123,7 @@ def entries_of(data: bytes, budget: Budget) -> tuple[list[Entry], list[Fault]]:
 
 
 def _components(data: bytes) -> list[Component]:
-    """The components of a file, those within others in them. Raises CalendarError."""
+    """The components of a file, with those within them. Raises CalendarError."""
     if len(data) > MAX_BYTES or data.count(b"\n") > MAX_LINES:
         raise CalendarError(
             "too-large", f"expected at most {MAX_BYTES:,} bytes and {MAX_LINES:,} lines, found more"
@@ -131,7 +132,7 @@ def _components(data: bytes) -> list[Component]:
     stack = [top]
     for name, value in _lines(data):
         if name == "BEGIN":
-            # As deep as an alarm in an event in a calendar, and what is deeper is not asked for.
+            # As deep as an alarm in an event in a calendar; deeper components are not needed.
             if len(stack) < 5:
                 part = Component(value.value.strip().upper(), {}, [])
                 stack[-1].parts.append(part)
@@ -165,7 +166,7 @@ def _lines(data: bytes) -> Iterator[tuple[str, Property]]:
 
 
 def unescaped(value: str) -> str:
-    """A text of iCalendar as it is meant."""
+    """A text of iCalendar without its escapes."""
     return re.sub(r"\\([\\;,Nn])", lambda match: "\n" if match[1] in "Nn" else match[1], value)
 
 
@@ -196,7 +197,7 @@ def _entry(part: Component, zones: Zones) -> Entry:
 
 
 def _length(part: Component, start: Moment, zones: Zones) -> timedelta:
-    """The length of an event; a day for one of all of a day that does not say. Raises EntryError."""
+    """The length of an event; by default a day for one of whole days. Raises EntryError."""
     ends, length = part.first("DTEND"), part.first("DURATION")
     is_day = not isinstance(start, datetime)
     delta = timedelta(is_day)
@@ -236,7 +237,7 @@ def _dates(part: Component, name: str, zones: Zones) -> Iterator[Moment]:
             left -= 1
             if left < 0:
                 raise EntryError(f"expected at most {MAX_DATES} dates of {name}, found more")
-            # Of a PERIOD the beginning: each occurrence goes on as long as the first.
+            # Of a PERIOD the beginning: each occurrence lasts as long as the first.
             yield zones.moment(text.partition("/")[0], field.params)
 
 
@@ -246,7 +247,7 @@ _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?")
 
 
 class Zones:
-    """The zones that a calendar names: those that every machine knows, and those that it describes itself."""
+    """The zones that a calendar names: known ones of the machine, and those that it describes itself."""
 
     def __init__(self, described: list[Component], budget: Budget) -> None:
         self._described = {part.text("TZID").strip(): part for part in described}
@@ -256,14 +257,14 @@ class Zones:
 
     @property
     def faults(self) -> list[str]:
-        """A sentence for each zone that no one knows."""
+        """A sentence for each unknown zone."""
         return [
             f"zone {name[:100]!r} is not known, nor described in the file; taken for that of the home"
             for name in self._unknown
         ]
 
     def moment(self, text: str, params: Mapping[str, Any]) -> Moment:
-        """A date, or a date and time with its zone if it has one. Raises ValueError."""
+        """Read a date, or a date and time with its zone if it has one. Raises ValueError."""
         match = _MOMENT.fullmatch(text.strip())
         if match is None:
             raise EntryError(f"expected a date such as 20261124T100000, found {text[:40]!r}")
@@ -284,7 +285,7 @@ class Zones:
 
     def _found(self, name: str) -> tzinfo | None:
         part = self._described.get(name)
-        # Names such as /freeassociation.sourceforge.net/Europe/Paris are of the same zones.
+        # Names such as /freeassociation.sourceforge.net/Europe/Paris mean the same zones.
         tails = ["/".join(name.split("/")[-count:]) for count in (2, 3)] if "/" in name else []
         also = [part.text("X-LIC-LOCATION").strip()] if part is not None else []
         for text in (name, *tails, *also):
@@ -310,7 +311,7 @@ def _zone_named(name: str) -> tzinfo | None:
 
 
 class Described(tzinfo):
-    """A zone as a calendar describes it: the offset is that of the change that came last."""
+    """A zone described in a calendar: the offset is that of the last change."""
 
     def __init__(self, part: Component, budget: Budget) -> None:
         self._changes = [change for change in map(_change, part.parts) if change is not None]
@@ -319,20 +320,20 @@ class Described(tzinfo):
             raise EntryError(f"zone {part.text('TZID')[:100]!r} has no STANDARD and no DAYLIGHT part")
 
     def utcoffset(self, wall: datetime | None) -> timedelta:
-        """The offset when clocks show this."""
+        """The offset when clocks show this time."""
         clock = (wall or LONG_AGO).replace(tzinfo=None)
         return max((self._last(change, clock), change.offset) for change in self._changes)[1]
 
     def dst(self, _wall: datetime | None) -> timedelta | None:
-        """None: it is not asked for."""
+        """None: it is not needed."""
         return None
 
     def tzname(self, _wall: datetime | None) -> str:
-        """No name."""
+        """Give no name."""
         return ""
 
     def _last(self, change: Change, clock: datetime) -> datetime:
-        """When a change came last; one that has not come yet, long ago."""
+        """The moment of the last occurrence of a change; long ago for one that has not occurred yet."""
         if clock < change.start:
             return LONG_AGO
         last = change.start
@@ -350,7 +351,7 @@ class Described(tzinfo):
 
 
 class Change(NamedTuple):
-    """A change of the clock that comes again: the offset from then on."""
+    """A recurring change of the clock: the offset from then on."""
 
     start: datetime
     offset: timedelta
@@ -376,10 +377,10 @@ def _change(part: Component) -> Change | None:
 
 
 def moment_without_zones(text: str) -> Moment:
-    """A date, or a date and time, in UTC or on whatever clock. Raises ValueError."""
+    """Read a date, or a date and time, in UTC or on any clock. Raises ValueError."""
     return Zones([], Budget(0)).moment(text, {})
 
 
 def wall_of(moment: Moment) -> datetime:
-    """The date and time that a clock shows then; of a day its beginning."""
+    """The date and time that a clock shows then; for a day, its beginning."""
     return moment.replace(tzinfo=None) if isinstance(moment, datetime) else datetime.combine(moment, time())

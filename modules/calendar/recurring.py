@@ -1,8 +1,8 @@
 """Recurrence rules of iCalendar (RFC 5545, 3.3.10), expanded within a window and never beyond a budget.
 
-The days of a period are those that no BY-part refuses, as dateutil has it, which the tests compare with. It
-is not used itself: a rule that nothing fits, or that began in 1601, keeps it busy for minutes, and nothing
-can stop it. Here the first period is that of the window, and each candidate counts.
+The days of a period are those that no BY-part excludes, as in dateutil, with which the tests compare.
+dateutil itself is not used: a rule that nothing fits, or that began in 1601, keeps it busy for minutes, and
+nothing can stop it. Here the first period is that of the window, and each candidate is counted.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ NUMBERS = {
     "BYMONTH": (1, 12), "BYWEEKNO": (-53, 53), "BYYEARDAY": (-366, 366), "BYMONTHDAY": (-31, 31),
     "BYHOUR": (0, 23), "BYMINUTE": (0, 59), "BYSECOND": (0, 60), "BYSETPOS": (-366, 366),
 }  # fmt: skip
-"""The parts that hold lists of numbers, and what these may be."""
+"""The parts with lists of numbers, and the range of these."""
 
 WEEK = timedelta(days=7)
 MAX_OF_PART = 100_000
 
 
 class RuleError(ValueError):
-    """A rule cannot be read, or asks for more than there is time for."""
+    """A rule cannot be read, or needs more time than there is."""
 
 
 class Budget:
-    """The candidates that may be tried: of a rule, and of all rules of a calendar together."""
+    """The candidates that may be tried for a rule, and for all rules of a calendar together."""
 
     def __init__(self, steps: int, whole: Budget | None = None) -> None:
         self.left, self._whole = steps, whole
 
     def part(self) -> Budget:
-        """A part of it for one event, so that one alone cannot spend it all."""
+        """A part of it for one event, so that a single event cannot spend it all."""
         return Budget(MAX_OF_PART, self)
 
     def spend(self, steps: int = 1) -> None:
@@ -57,7 +57,7 @@ class Budget:
 class Rule(NamedTuple):
     """A rule; `weekdays` are pairs of a position (0: every one) and a weekday (0 is Monday).
 
-    `until` is a text of iCalendar, for its zone is that of the event; `parts` are the lists of numbers.
+    `until` is a text of iCalendar, for its zone depends on the event; `parts` are the lists of numbers.
     """
 
     frequency: str
@@ -94,7 +94,7 @@ class Rule(NamedTuple):
         )
 
     def beginning(self, start: datetime) -> Rule:
-        """The rule with the day that it leaves to the beginning of the event."""
+        """The rule completed with the day that it takes from the beginning of the event."""
         if self.weekdays or self.parts.keys() & {"BYWEEKNO", "BYYEARDAY", "BYMONTHDAY"}:
             return self
         if self.frequency == "WEEKLY":
@@ -127,7 +127,7 @@ def _weekday(text: str) -> tuple[int, int]:
 def walls(rule: Rule, start: datetime, first: datetime, last: datetime, budget: Budget) -> Iterator[datetime]:
     """The dates and times of a rule from `first` to `last`, as the event's own clock shows them, in order.
 
-    `start` is when the event begins; without a zone, all three. Raises RuleError when the budget is spent.
+    `start` is the beginning of the event. All three have no zone. Raises RuleError when the budget is spent.
     """
     rule = rule.beginning(start)
     if rule.frequency in UNITS:
@@ -151,7 +151,7 @@ def _by_days(
 ) -> Iterator[datetime]:
     times = _times(rule, start)
     positions = rule.parts.get("BYSETPOS")
-    # What is counted is counted from its beginning.
+    # A COUNT counts from the beginning of the rule.
     after = start if rule.count is not None else max(start, first)
     for days in _periods(rule, start, after, last, budget):
         fitting = [day for day in days if _fits(rule, day, budget)]
@@ -235,7 +235,7 @@ PERIODS: dict[str, tuple[Callable[[Rule, date], int], Callable[[Rule, int], Iter
 
 
 def _fits(rule: Rule, day: date, budget: Budget) -> bool:
-    """True if no BY-part refuses a day."""
+    """True if no BY-part excludes a day."""
     budget.spend()
     parts = rule.parts
     if day.month not in parts.get("BYMONTH", {day.month}):
@@ -302,7 +302,7 @@ def _often(
 
 
 def _within(rule: Rule, wall: datetime) -> Iterator[datetime]:
-    """The moments that a rule names within an hour or a minute; within a second, it itself if it fits."""
+    """The moments of a rule within an hour or a minute; within a second, the second itself if it fits."""
     minutes, seconds = {wall.minute}, {wall.second}
     if rule.frequency == "HOURLY":
         minutes = set(rule.parts.get("BYMINUTE", minutes))

@@ -1,4 +1,4 @@
-"""The events of a calendar that were told, and count in memory: those that are gone are told too."""
+"""The events of a calendar that were reported, and count in memory: their removal is reported too."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OVER, GONE = "it is over", "the calendar has it no more"
 class Told:
     """The keys of a calendar's events that memory may have, with their ends: `var/calendars/DIGEST.json`.
 
-    They are kept before they are told, and let go once it is recorded that they are gone: what is kept in
-    vain is told to be gone once more, which changes nothing where it is so already.
+    They are stored before events are reported, and dropped once the removal is recorded. A key stored in vain
+    leads to another report of its removal, which has no effect then.
     """
 
     def __init__(self, name: str, home: Path | None) -> None:
@@ -33,7 +33,7 @@ class Told:
         self._known: dict[str, bytes] = {}
 
     def changes(self, events: Mapping[str, etree._Element], window: Window) -> list[etree._Element]:
-        """The elements that tell what is otherwise than was told. Blocks while it keeps their keys."""
+        """The elements for the differences from what was reported. Blocks while it stores their keys."""
         changed = [event for key, event in events.items() if self._known.get(key) != etree.tostring(event)]
         gone = [
             _outdated(key, self._name, OVER if _is_over(end, window) else GONE)
@@ -44,7 +44,7 @@ class Told:
         return [*gone, *changed]
 
     def record(self, events: Mapping[str, etree._Element]) -> None:
-        """Remember that all of this has been told. Blocks."""
+        """Record that all of this has been reported. Blocks."""
         self._known = {key: etree.tostring(event) for key, event in events.items()}
         self._keep({key: event.get("end", "") for key, event in events.items()})
 

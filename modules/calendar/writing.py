@@ -1,7 +1,8 @@
-"""Entries of servers, written: made once by the id of the call, altered and removed only as they are known.
+"""Writing entries on servers: adding one once by the id of the call, altering and removing only known
+versions.
 
-Where a server has another version than the one that was to be altered, nothing is: the mark (ETag) of the
-version that was looked at goes along, so that no one's change is lost between the look and the stroke.
+Where a server has another version than the one to be altered, nothing is changed: the mark (ETag) of the
+version that was read is sent along, so that no change between reading and writing is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TEXTS = {
 TIMES = ("start", "end", "all-day")
 """The attributes of the times of an event."""
 MARK = "X-NARVAL-CALL"
-"""The property that tells which call wrote an entry last, so that it is written once."""
+"""The property that tells which call last wrote an entry, so that it is written once."""
 USUAL_LENGTH = timedelta(hours=1)
 
 
@@ -49,13 +50,13 @@ async def added(entry: Element) -> etree._Element:
     ]  # fmt: skip
     path = urljoin(service("calendars", name).url.rstrip("/") + "/", f"{mark}.ics")
     headers = {**CALENDAR_TEXT, "If-None-Match": "*"}
-    # 412: it is there, by an earlier try of this call, for its name comes from the call's id.
+    # 412: it is there, from an earlier try of this call, for its name comes from the call's id.
     await _done(name, "PUT", path, _folded(lines), headers, well=(200, 201, 204, 412))
     return _entered(name, uid, "added")
 
 
 async def changed(event: Element, change: Element) -> etree._Element:
-    """Alter an event as the change says. Raises ActionError, for one that is otherwise by now, too."""
+    """Alter an event as the change says. Raises ActionError, also for one that was changed meanwhile."""
     name = _writable(event.attributes["calendar"])
     uid, mark = _single(event), _mark()
     stored = await _stored(name, uid)
@@ -183,7 +184,7 @@ def _check_not_otherwise(status: int, name: str) -> None:
 
 
 def _check_same(event: Element, stored: Stored, name: str) -> None:
-    """Raise ActionError if the server has another version than the one that is known."""
+    """Raise ActionError if the server has another version than the known one."""
     zone = now().tzinfo
     assert zone is not None
     for occurrence in events_in(stored.data, name, zone):
@@ -282,7 +283,7 @@ def _unfolded(data: bytes) -> list[str]:
 
 
 def _with(lines: list[str], dropped: set[str], fresh: list[str]) -> list[str]:
-    """The lines of a file with others in its event; those of alarms within it stay."""
+    """The lines of a file with other lines in its event; alarms within it stay."""
     kept: list[str] = []
     inside: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Origins of feeds: a URL asked over HTTP, or a file read whenever it has changed."""
+"""Origins of feeds: a URL fetched over HTTP, or a file read whenever it has changed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..files.watching import WHOLE, Notices
 from .reading import MAX_BYTES, FeedError, Items, items_of
 
 TOTAL_SECONDS = 60.0
-"""A whole answer, redirects included, takes at most this long, however steadily it drips."""
+"""The most seconds for a whole answer, redirects included, however steadily it trickles in."""
 DAY_SECONDS = 86_400.0
 QUIET_SECONDS = 0.2
-"""A file is read once it has been left alone for this long: most programs write in several strokes."""
+"""Seconds without changes after which a file is read: most programs write in several steps."""
 
 
 # --- over HTTP ------------------------------------------------------------------------------------------
 
 
 class Kept(NamedTuple):
-    """The state of a server that is kept from one request to the next: `var/feeds/DIGEST.json`."""
+    """The state of a server kept between requests: `var/feeds/DIGEST.json`."""
 
     etag: str = ""
     modified: str = ""
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 
 class Web:
-    """A feed behind a URL, asked every so often and no more than its server wishes."""
+    """A feed behind a URL, polled at an interval, and no more often than its server wishes."""
 
     def __init__(self, name: str, url: str, every: float, home: Path | None) -> None:
         self._name, self._url, self._every = name, url, every
@@ -63,7 +63,7 @@ class Web:
         return None
 
     async def items(self) -> Items:
-        """The items of the feed, none when it has not changed. Raises FeedError."""
+        """The items of the feed; none when it has not changed. Raises FeedError."""
         self.pause = self._kept.not_before - time.time()
         if self.pause > 0:
             return []
@@ -80,7 +80,7 @@ class Web:
         return await asyncio.to_thread(items_of, answer.body, self._name, answer.url, answer.content_type)
 
     async def recorded(self) -> None:
-        """Keep the caching headers: only now, when what they vouch for is in memory."""
+        """Store the caching headers: only now are the items that they stand for in memory."""
         if self._path and self._kept != self._written:
             # A home that cannot be written to costs a little traffic, not the feed.
             with contextlib.suppress(OSError):
@@ -88,11 +88,11 @@ class Web:
             self._written = self._kept
 
     async def news(self) -> None:
-        """Wait until it is time to ask again, or a little later: a thousand feeds should not ask at once."""
+        """Wait until it is time to ask again, or a little longer: a thousand feeds should not ask at once."""
         await asyncio.sleep(self.pause * random.SystemRandom().uniform(1.0, 1.1))
 
     def back_off(self, error: FeedError) -> None:
-        """Ask a server that refuses less and less often; one that is out of reach is asked as before."""
+        """Ask a server that refuses less and less often; one that is unreachable at the usual interval."""
         self._failures += error.refused
         doubled = self._every * 2.0 ** max(0, min(self._failures, 30) - 1)
         self.pause = max(error.wait, min(doubled, max(DAY_SECONDS, self._every)))
@@ -142,7 +142,7 @@ async def _fetch(url: str, cached: Kept) -> Answer:
 
 
 def asked_pause(answer: Fetched) -> float:
-    """The seconds for which a server asks to be left alone, at most a day."""
+    """The seconds for which a server asks not to be contacted, at most a day."""
     return min(answer.retry_after(time.time()) or 0.0, DAY_SECONDS)
 
 
@@ -155,7 +155,7 @@ def sendable(header: str) -> str:
 
 
 class File:
-    """A feed in a file, read again when the system says that it changed: nothing is polled."""
+    """A feed in a file, read again when the system reports a change: nothing is polled."""
 
     def __init__(self, name: str, path: Path, *, watched: bool) -> None:
         self._name, self._path = name, Path(os.path.abspath(path))
@@ -176,10 +176,10 @@ class File:
         return await asyncio.to_thread(self.scan)
 
     async def recorded(self) -> None:
-        """Nothing is kept: reading a file again is cheap."""
+        """Do nothing: reading a file again is cheap."""
 
     async def news(self) -> None:
-        """Wait until the file may have changed and has been left alone for a moment."""
+        """Wait until the file may have changed and has rested for a moment."""
         changed: dict[str, bool] = {}
         while self._notices is not None and changed.keys().isdisjoint((self._path.name, WHOLE)):
             changed = await self._notices.quiet()

@@ -1,4 +1,4 @@
-"""Reading of feeds: the bytes of RSS and Atom as `item` elements, their texts plain."""
+"""Reading of feeds: the bytes of RSS and Atom as `item` elements with plain texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..files.places import UNWANTED
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_TAGS = 500_000
-"""A feed with more `<` is refused: nine megabytes of unclosed tags took feedparser 50 s and 2 GB."""
+"""The most `<` in a feed: nine megabytes of unclosed tags took feedparser 50 s and 2 GB."""
 LONGEST = {"feed": 200, "title": 500, "id": 1_000, "link": 2_000, "author": 200, "summary": 20_000}
 
 Items = list[etree._Element]
@@ -27,7 +27,8 @@ Items = list[etree._Element]
 class FeedError(Exception):
     """A feed could not be read: `kind` becomes the type of the error element.
 
-    `wait` is what the server asked for, in seconds; `refused` says that it answered, but with no feed.
+    `wait` is the pause that the server asked for, in seconds; `refused` says that it answered, but not with a
+    feed.
     """
 
     def __init__(self, kind: str, message: str, *, wait: float = 0.0, refused: bool = False) -> None:
@@ -43,9 +44,9 @@ class FeedError(Exception):
 
 
 def items_of(data: bytes, name: str, base: str = "", content_type: str = "") -> Items:
-    """The `item` elements that a feed's bytes hold, each once, in their order. Raises FeedError.
+    """The `item` elements in a feed's bytes, each once, in order. Raises FeedError.
 
-    `base` is the URL they came from, `content_type` what the server called them.
+    `base` is the URL of the feed, `content_type` its media type according to the server.
     """
     if len(data) > MAX_BYTES or data.count(b"<") > MAX_TAGS:
         raise FeedError("bad-feed", f"expected at most {MAX_BYTES:,} bytes and {MAX_TAGS:,} tags, got more")
@@ -66,7 +67,7 @@ def _parsed(data: bytes, headers: dict[str, str]) -> Any:
         parsed = feedparser.parse(
             io.BytesIO(data), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
         )
-    except Exception as error:  # whatever a hostile feed makes a parser trip over makes it a bad feed
+    except Exception as error:  # any error of a parser makes it a bad feed
         raise FeedError("bad-feed", f"it cannot be read: {type(error).__name__}: {error}") from None
     why = parsed.get("bozo_exception")
     harmless = isinstance(why, feedparser.CharacterEncodingOverride | feedparser.NonXMLContentType | None)
@@ -98,13 +99,13 @@ def _item(entry: Any, name: str, base: str) -> etree._Element | None:
 
 
 def _link(base: str, link: Any) -> str:
-    """An absolute http or https URL, or nothing: what else a feed links to is not for a person to follow."""
+    """An absolute http or https URL, or nothing: other links of a feed are not for people to follow."""
     url = joined(base, line_of(link)) if line_of(link) else ""
     return url if is_web(url) and len(url) <= LONGEST["link"] else ""
 
 
 def joined(base: str, link: str) -> str:
-    """The absolute URL of a link; "" where it is none."""
+    """The absolute URL of a link; "" for an invalid one."""
     try:
         return urljoin(base, link)
     except ValueError:
@@ -112,11 +113,11 @@ def joined(base: str, link: str) -> str:
 
 
 WRITTEN_DATES = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%d.%m.%Y")
-"""Forms met in feeds that no library reads. 03/04/2026 is not among them: it may be either of two days."""
+"""Dates in feeds in forms that no library reads. 03/04/2026 is not one: it may be either of two days."""
 
 
 def _published(entry: Any, dated: str) -> str:
-    """The moment as ISO 8601 in UTC; nothing when what is written is no moment anyone can be sure of."""
+    """The moment as ISO 8601 in UTC; nothing when the text is not an unambiguous moment."""
     # feedparser last, as it takes 2026/11/02 for the day before.
     for reading in (_written_date, _mail_date, _parsed_date):
         with contextlib.suppress(ValueError, OverflowError, TypeError, OSError):
@@ -133,7 +134,7 @@ def _parsed_date(entry: Any, _dated: str) -> datetime:
 
 
 def _own(entry: Any, key: str) -> Any:
-    """The content of an entry itself: its `get` gives another date, and a warning, where there is none."""
+    """The content of an entry itself: its `get` gives another date, and a warning, where it has none."""
     return dict.get(entry, key)
 
 
@@ -163,7 +164,7 @@ HIDDEN = frozenset(("script", "style", "head", "title", "template", "iframe", "o
 
 
 class Readable:
-    """A listener to the events of an HTML parser that keeps the text as people read it; it builds no tree."""
+    """A listener to the events of an HTML parser that collects the readable text; it builds no tree."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -182,7 +183,7 @@ class Readable:
         self._parts.append("\n\n" if tag in BLOCKS else "")
 
     def data(self, text: str) -> None:
-        """Keep what is shown; a line break within it is a space."""
+        """Keep text that is shown; a line break within it is a space."""
         if self._hidden <= 0:
             self._parts.append(re.sub(r"\s+", " ", text))
 
@@ -213,10 +214,10 @@ def _clean(text: Any) -> str:
 
 
 def line_of(text: Any) -> str:
-    """A text in one line, without the characters that XML does not know; "" for anything else."""
+    """A text in one line, without the characters that XML cannot have; "" for anything else."""
     return " ".join(_clean(text).split())
 
 
 def cut(text: str, longest: int) -> str:
-    """A text of at most so many characters; a longer one ends with an ellipsis."""
+    """A text of at most `longest` characters; a longer one ends with an ellipsis."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"

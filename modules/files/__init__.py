@@ -1,8 +1,8 @@
-"""Files: a folder that is watched, and what is done with a single file (N36, N37).
+"""Files: watching a folder, and operations on a single file (N36, N37).
 
-`watch` tells of the files of `<folder path="…"/>` as `<file path="…" event="…"/>` elements: those that are
-there, then each that is created, modified, moved or deleted, also while no daemon ran. The other actions take
-such elements. They reach no further than the home, or the folder that the element names.
+`watch` reports the files of `<folder path="…"/>` as `<file path="…" event="…"/>` elements: existing ones,
+then each that is created, modified, moved or deleted, also while no daemon ran. The other actions take such
+elements. They reach only files in the home, or in the folder that the element names.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FILES = Output(
     own=["@event", "@folder", "@size", "@modified", "@stamp", "@sha256"],
 )
 TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
-"""Declared, so that a file no one may read does not end a source that goes on."""
+"""Declared, so that an unreadable file does not end a source that runs on."""
 
 
 # --- watching -------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
     needs=Needs(folders=["{folder/@path} r"]),
 )
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
-    """Give the files of a folder, then each change; the system notifies of them, nothing is polled."""
+    """Give the files of a folder, then each change; the system reports changes, nothing is polled."""
     here = call()
     watched = Folder.of(folder, here.home)
     reported = await asyncio.to_thread(Told, watched.told_at(here.home))
@@ -144,7 +144,7 @@ def read_text(file: Element) -> etree._Element:
     needs=WRITES,
 )
 def write(text: Element) -> etree._Element:
-    """Write the text of an element to the path that it names: wholly or not at all."""
+    """Write the text of an element to the path that it names, whole or not at all."""
     path = place(text)
     data = text.text.encode()
     atomically(path, lambda file: file.write(data))
@@ -159,7 +159,7 @@ def write(text: Element) -> etree._Element:
     needs=WRITES,
 )
 def append(text: Element) -> etree._Element:
-    """Add the text of an element to the end of the file that it names, as a line; once for each call."""
+    """Append the text of an element as a line to the file that it names; once for each call."""
     path = place(text)
     line = text.text if text.text.endswith("\n") else f"{text.text}\n"
     append_once(path, line.encode())
@@ -246,7 +246,7 @@ def _target(to: Element, name: str) -> Path:
 
 
 def _is_copy(target: Path, source: os.stat_result, to: Element) -> bool:
-    """True if the file is there already. Raises ActionError when another is that may not be replaced."""
+    """True if the copy is there already. Raises ActionError for another file that may not be replaced."""
     there = status(target)
     same = there is not None and (there.st_size, there.st_mtime_ns) == (source.st_size, source.st_mtime_ns)
     if there is None or same:
@@ -259,7 +259,7 @@ def _is_copy(target: Path, source: os.stat_result, to: Element) -> bool:
 
 
 def _was_moved(file: Element, target: Path) -> bool:
-    """True if an earlier try of this call moved the file: the target is as the element has it."""
+    """True if an earlier try of this call moved the file: the target is as the element says."""
     there = status(target)
     if there is None:
         return False

@@ -30,27 +30,27 @@ class Stamp(NamedTuple):
 
     @property
     def who(self) -> tuple[int, int, int]:
-        """The part that stays when a file is renamed."""
+        """The part that does not change when a file is renamed."""
         return self.inode, self.size, self.modified
 
     def same(self, other: Stamp) -> bool:
-        """True if the content can be assumed to be the same; a new inode alone is a restored backup."""
+        """True if the content can be assumed to be the same; a new inode alone means a restored backup."""
         return (self.size, self.modified, self.trouble) == (other.size, other.modified, other.trouble)
 
 
 GUARDED = ("agents", "etc", "modules", "recipes")
-"""Folders of the home that an element reaches only by naming them: whoever writes there decides what runs."""
+"""Folders of the home that an element reaches only by naming them: their files decide what runs."""
 LOGINS = ("mcp", "web")
-"""The folders of `var` with the tokens of logins at MCP servers, and who is logged in to the pages."""
+"""The folders of `var` with the tokens of logins at MCP servers, and the sessions of the pages."""
 DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
-"""The names that may lie beside the store, directly in `var`; the daemon's own files are called otherwise."""
+"""The endings of files allowed beside the store, directly in `var`; the daemon's own files have others."""
 
 
 def place(element: Element) -> Path:
     """The path of an element, links in its folders followed. Raises ActionError for one outside.
 
-    Inside is the home but for what is guarded in it, or the folder that the element names. In place of a home
-    in memory is the folder in which the program works.
+    Inside is the home without its guarded folders, or the folder that the element names. For a home in memory
+    it is the working folder of the program.
     """
     attributes, home = element.attributes, call().home or Path.cwd()
     path = absolute(attributes["path"], home)
@@ -86,12 +86,12 @@ def _within(path: Path, home: Path) -> tuple[str, ...]:
 
 
 def absolute(path: str, home: Path | None) -> Path:
-    """A path from the home, or from the folder in which the program works if the home is in memory."""
+    """A path relative to the home, or to the working folder of the program if the home is in memory."""
     return (home or Path.cwd()) / Path(path).expanduser()
 
 
 def shown(path: Path, home: Path | None) -> str:
-    """A path as elements carry it: from the home where it is inside, so that a home can be moved."""
+    """A path in elements: relative to the home where it is inside, so that a home can be moved."""
     for start in (home, home and Path(os.path.realpath(home))):
         if start is not None and path.is_relative_to(start):
             return str(path.relative_to(start))
@@ -107,7 +107,7 @@ def status(path: Path) -> os.stat_result | None:
 
 @contextlib.contextmanager
 def opening(path: Path) -> Iterator[BinaryIO]:
-    """A regular file to read: no link is followed, no pipe is waited for."""
+    """Open a regular file for reading: links are not followed, and pipes not waited for."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)
@@ -123,9 +123,9 @@ def opening(path: Path) -> Iterator[BinaryIO]:
 
 
 def atomically(path: Path, fill: Callable[[BinaryIO], object], like: os.stat_result | None = None) -> None:
-    """Put a file in its place at once, and for good: a reader sees the old one or the new one.
+    """Replace a file at once, and durably: a reader sees the old one or the new one.
 
-    It is made under a name that comes from the call, so a new try takes up what an interrupted one left.
+    It is made under a name that comes from the call, so a new try takes over what an interrupted one left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.parent / f".{hashlib.sha256(call().id.encode()).hexdigest()[:20]}.part"
@@ -153,7 +153,7 @@ def atomically(path: Path, fill: Callable[[BinaryIO], object], like: os.stat_res
 
 
 UNWANTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters, and whatever else XML cannot carry."""
+"""Control characters, and other characters that XML cannot have."""
 
 
 def file_element(path: str, event: str, stamp: Stamp | None, folder: str) -> etree._Element:
@@ -173,7 +173,7 @@ def error_element(kind: str, message: str, folder: str, path: str = "") -> etree
 
 
 def moment(nanoseconds: int) -> str:
-    """ISO 8601 in UTC, to the microsecond; nothing for a time that no calendar has."""
+    """The moment in ISO 8601 and UTC, to the microsecond; nothing for a time that no calendar has."""
     try:
         return (EPOCH + timedelta(microseconds=nanoseconds // 1000)).isoformat().replace("+00:00", "Z")
     except OverflowError:

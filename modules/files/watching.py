@@ -1,4 +1,4 @@
-"""A folder that is watched: what is in it, what was told of it, what the system notices (N36)."""
+"""A watched folder: its files, what was reported of them, and the notices of the system (N36)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from narval.api import FolderWatch
 from .places import UNWANTED, Stamp, absolute, error_element, file_element, opening, shown
 
 SETTLE_SECONDS = 0.2
-"""A file is told of once it has been left alone for this long: most programs write in several strokes."""
+"""Seconds without changes after which a file is reported: most programs write in several steps."""
 TOGETHER_SECONDS = 0.05
 BURST = 4096
-"""The most files that change at once; with more the whole folder is read: the kernel may have lost some."""
+"""The most files that change at once; beyond that the whole folder is read: the kernel may have lost some."""
 BATCH = 256
 WHOLE = ""
 """The path, from the folder, of the folder itself."""
@@ -73,14 +73,14 @@ class Folder(NamedTuple):
         )
 
     def wants(self, name: str) -> bool:
-        """True if a file of that name is meant; as in a shell, a hidden one only when the pattern says so."""
+        """True if a file of that name is wanted; as in a shell, a hidden one only if the pattern says so."""
         hidden = name.startswith(".")
         return any(
             fnmatchcase(name, pattern) for pattern in self.patterns if pattern.startswith(".") or not hidden
         )
 
     def shown(self, path: str = WHOLE) -> str:
-        """A path as elements carry it: from the home where it is inside, so that a home can be moved."""
+        """A path in elements: relative to the home where it is inside, so that a home can be moved."""
         return shown(self.path / path, self.home)
 
     def told_at(self, home: Path | None) -> Path | None:
@@ -90,7 +90,7 @@ class Folder(NamedTuple):
         return home and home / "var" / "files" / f"{digest}.jsonl"
 
     def elements(self, changes: Iterable[Change]) -> list[etree._Element]:
-        """The elements of changes; a file that could never be given is not reported to be gone."""
+        """The elements of changes; a file that could never be given is not reported as gone."""
         return [
             self._element(change)
             for change in changes
@@ -126,9 +126,9 @@ NEVER_GIVEN = ("unnameable-file", "unreadable-folder")
 
 
 def look(folder: Folder, before: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:
-    """The changes of files, at the paths given, since they were last known; True for one that is a folder.
+    """The changes of files at the given paths since they were last known; True for a path that is a folder.
 
-    A folder that is not there as a whole says nothing about its files: a disk may have been unplugged.
+    If the whole folder is missing, nothing is reported about its files: a disk may have been unplugged.
     """
     stamps: dict[str, Stamp] = {}
     doubtful: set[str] = set()
@@ -162,7 +162,7 @@ def _appeared(stamps: dict[str, Stamp], known: dict[str, Stamp], lost: dict[str,
 
 
 def _listed(folder: Folder, path: str) -> Iterator[tuple[str, Stamp]]:
-    """The files in and, if asked, below one folder; symbolic links are not followed and not told of."""
+    """The files in and, if asked, below one folder; symbolic links are not followed, and not reported."""
     waiting = [path]
     while waiting:
         below = waiting.pop()
@@ -182,7 +182,7 @@ def _listed(folder: Folder, path: str) -> Iterator[tuple[str, Stamp]]:
 
 
 def _seen(folder: Folder, path: str, name: str) -> Iterator[tuple[str, Stamp]]:
-    """A file as it is now, if it is there and meant."""
+    """The present state of a file, if it exists and is wanted."""
     if not folder.wants(name):
         return
     try:
@@ -201,8 +201,8 @@ def _seen(folder: Folder, path: str, name: str) -> Iterator[tuple[str, Stamp]]:
 class Told:
     """A record of a folder's files: a line for every change in `var/files/DIGEST.jsonl`, the last one counts.
 
-    Kept so that a new start tells only what has changed since. A line is written after its element was
-    recorded; one that is lost in between is told again, with the same `stamp`, and dropped (N37).
+    It lets a new start report only changes since. A line is written after its element was recorded; one that
+    is lost in between is reported again, with the same `stamp`, and dropped (N37).
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -217,7 +217,7 @@ class Told:
                     self._shorten(path)
 
     def record(self, changes: Iterable[Change]) -> None:
-        """Remember what has been told."""
+        """Remember what has been reported."""
         lines: list[tuple[Any, ...]] = []
         for change in changes:
             if change.event == "deleted" or change.origin:
@@ -226,7 +226,7 @@ class Told:
             if change.event != "deleted":
                 self.known[change.path] = change.stamp
                 lines.append((change.path, *change.stamp))
-        # What cannot be kept is told once more after the next start: no reason to stop.
+        # What cannot be stored is reported again after the next start: no reason to stop.
         with contextlib.suppress(OSError):
             self._write(lines)
 
@@ -258,11 +258,11 @@ class Told:
 
 
 class Notices:
-    """The paths of a folder that the system says have changed, once left alone for a moment."""
+    """The paths of a folder that the system reports as changed, once they have rested for a moment."""
 
     def __init__(self, folder: Path, settle: float, *, recursive: bool = False) -> None:
         self._folder, self._settle, self._recursive = folder, settle, recursive
-        self._due: dict[str, float] = {}  # what is heard of again goes to the end: the first is due first
+        self._due: dict[str, float] = {}  # a repeated path goes to the end: the first is due first
         self._is_folder: dict[str, bool] = {}
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -273,7 +273,7 @@ class Notices:
     async def quiet(self) -> dict[str, bool]:
         """Wait for paths that changed and have settled; True for those that are or were folders.
 
-        What settles a moment after the first comes with it: the two ends of a move belong together.
+        Paths that settle a moment after the first come with it: the two ends of a move belong together.
         """
         while not self._is_past(ripe := next(iter(self._due.values()), math.inf) + TOGETHER_SECONDS):
             self._news.clear()
@@ -289,9 +289,9 @@ class Notices:
         return moment <= self._loop.time()
 
     def arm(self) -> bool:
-        """Watch the folder, or the nearest one above it that is there; True when that is not what it was.
+        """Watch the folder, or the nearest existing one above it; True when that is another than before.
 
-        The folder above is watched as well: it alone sees the folder renamed.
+        The folder above is watched as well: only it sees the folder renamed.
         """
         armed = False
         while True:

@@ -1,4 +1,4 @@
-"""Texts of answers: which are texts, and in which encoding."""
+"""Texts of answers: which answers are texts, and their encodings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 _KNOWN = re.compile(
     r"utf-(8|16|32)(-[bl]e)?|ascii|iso8859-\d+|cp\d+|koi8-[ru]|shift_jis|euc_(jp|kr)|gb(k|2312|18030)|big5|mac-roman"
 )
-"""The encodings that are heeded, as Python calls them; others of its own are no encodings of texts."""
+"""The accepted encodings, by their names in Python; others of its own are not encodings of texts."""
 
 
 def is_text(type: str) -> bool:
@@ -23,9 +23,10 @@ def is_text(type: str) -> bool:
 
 
 def text_of(body: bytes, type: str) -> str:
-    """The text of a body: by its mark, by what its type says if that is known, as UTF-8, as Windows-1252.
+    """The text of a body: by its byte order mark, by the charset of its type if known, as UTF-8, as
+    Windows-1252.
 
-    Nothing raises: what is no character in the encoding is U+FFFD.
+    It never raises: bytes that are no character in the encoding become U+FFFD.
     """
     for mark, encoding in _BOMS:
         if body.startswith(mark):
@@ -40,7 +41,7 @@ def text_of(body: bytes, type: str) -> str:
 
 
 def _known(charset: str) -> str:
-    """The name that Python has for an encoding of texts; "" for any other."""
+    """The name in Python of an encoding of texts; "" for any other."""
     try:
         name = codecs.lookup(charset).name
     except LookupError:

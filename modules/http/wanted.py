@@ -1,4 +1,4 @@
-"""Requests as elements describe them, read into what is asked."""
+"""Requests described by elements, parsed into requests to send."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ OURS = (
     "upgrade",
     "te",
 )
-"""Headers that no element sets: those that let in, and those that say where a request begins and ends."""
+"""Headers that no element sets: those with credentials, and those that frame a request."""
 
 
 class Wanted(NamedTuple):
-    """A request as its element describes it; `target` says where the answer is saved."""
+    """A request described by its element; `target` says where the answer is saved."""
 
     url: str
     service: WebService | None
@@ -79,21 +79,21 @@ class Wanted(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The request as messages name it."""
+        """The request in messages."""
         where = f"{self.service.name} {self.url}" if self.service is not None else self.url
         return f"{self.method} {where[:200]}"
 
     def told(self, text: str) -> str:
-        """A text without the address of the service, which may be one that lets in."""
+        """A text without the address of the service, which may contain a credential."""
         return text if self.service is None else text.replace(self.service.url.rstrip("/"), "", 1)
 
     def accepts(self, status: int) -> bool:
-        """True if a status that is no success is an answer."""
+        """True if a status other than success is accepted as an answer."""
         return self.accept == "any" or str(status) in self.accept.split()
 
 
 def _address(attributes: Mapping[str, str], tree: etree._Element) -> str:
-    """The address with the segments and the query that elements add. Raises ActionError."""
+    """The address with the segments and the query from elements. Raises ActionError."""
     if "service" in attributes:
         url = attributes.get("path", "")
         if "url" in attributes or not re.fullmatch(r"(/[^?#\\\s]*)?", url):
@@ -192,7 +192,7 @@ def _seconds(text: str) -> float:
 
 
 def _key() -> str:
-    """A key that is the same when this call is tried again, and no other's."""
+    """A key that is the same for each try of this call, and differs from all others."""
     here = call()
     return hashlib.sha256(f"{platform.node()} {here.home} {here.agent} {here.id}".encode()).hexdigest()[:32]
 

@@ -1,9 +1,9 @@
-"""Mail: what arrives in a Maildir, an mbox or over IMAP, answered and sent (N30, N36, N37).
+"""Mail: reading it from a Maildir, an mbox or over IMAP, answering and sending (N30, N36, N37).
 
 Real mail lies about its charset, its dates, its structure and its size, so nothing here trusts it. A mail is
 cut into slices along its boundaries: Python's own parser takes 40 times the size of a hostile mail and 25 s.
-Every text is made fit for XML and bounded. What is wrong and survivable becomes a `problem` child of the
-element; a mail that nothing can be made of is kept as a file and told by an `error`. A mailbox is only read.
+Every text is made fit for XML and bounded. A survivable fault becomes a `problem` child of the element; an
+unusable mail is kept as a file and reported by an `error`. A mailbox is only read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .mailbox import Mailbox
 log = logging.getLogger("narval.mail")
 
 SAFE_SECONDS = 60
-"""A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
+"""Seconds after which a bookmark moves past a recorded mail: it must not survive where the record may not."""
 ACKNOWLEDGEMENT = """Dear {from-name},
 
 your message "{subject}" has arrived and will be read by a person.
@@ -53,7 +53,7 @@ MAILS = Output(
     own=["@key", "@size", "@mailbox", "@account", "@seen", "@answered", "raw"],
 )
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
-"""Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
+"""Declared, so that one bad mail does not end the reading of the others, and each is reported once."""
 IDENTITY = Input("identity", "identity[@address]", reads="name address")
 SIGNATURE = Input("signature", "signature", optional=True, reads="name")
 DRAFT = Input("draft", "draft", use=True, reads="to cc subject auto")
@@ -65,7 +65,7 @@ OUTBOX = Input(
 )
 SENT = Output("sent", "sent", own=["@at"])
 COMPOSED = ["@kind", "@date", "@message-id", "@auto"]
-"""The parts of a composed mail that are the same whoever writes and whatever it says."""
+"""The parts of a composed mail that do not depend on the writer or the text."""
 WRITER = {"@from": "identity/@address", "@from-name": "identity/@name"}
 READS = Needs(
     hosts=["{mailbox/@host}:{mailbox/@port}"],
@@ -151,7 +151,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     needs=READS,
 )
 def read(mailbox: Element) -> list[bytes]:
-    """Give the mails that a mailbox holds now."""
+    """Give the present mails of a mailbox."""
     here = call()
     box = Mailbox(mailbox.attributes, here.home)
     elements: list[bytes] = []
@@ -188,11 +188,11 @@ def read(mailbox: Element) -> list[bytes]:
 def acknowledge(
     mail: Element, identity: Element, template: Element | None = None, signature: Element | None = None
 ) -> bytes:
-    """Compose the acknowledgement of a mail; lists and automata get none, and it goes to the sender of the
-    envelope where that is known, and to no other (RFC 3834).
+    """Compose the acknowledgement of a mail; lists and automata get none, and it goes only to the sender of
+    the envelope where that is known (RFC 3834).
 
-    A second one for an address within a day (UTC) is dropped by its `once`. Of what a stranger writes little
-    is repeated: it may be meant for somebody else.
+    A second one for an address within a day (UTC) is dropped by its `once`. Little of a stranger's text is
+    repeated: it may be intended for somebody else.
     """
     asked = mail.attributes
     words = {
@@ -226,8 +226,8 @@ def acknowledge(
     | {"answer/body": ["draft", "signature"]},
 )
 def reply(mail: Element, draft: Element, identity: Element, signature: Element | None = None) -> bytes:
-    """Compose an answer to a mail; the draft holds its text. It goes to one address, however many are asked
-    for.
+    """Compose an answer to a mail; the draft holds its text. It goes to one address, even if several are
+    requested.
     """
     asked = mail.attributes
     to = _first(asked.get("reply-to")) or _first(asked.get("from"))
@@ -272,26 +272,26 @@ async def write(
     describe="To {$mail/@to}: {$mail/@subject}\n\n{substring($mail/body, 1, 4000)}",
 )
 async def send(mail: Element, outbox: Element) -> bytes:
-    """Send a mail: to a Maildir exactly once, by SMTP at least once, known by its Message-ID (N37).
+    """Send a mail: to a Maildir exactly once, by SMTP at least once, recognizable by its Message-ID (N37).
 
-    An error that is not final may pass: the server is away, or asks for patience (N29).
+    An error that is not final may pass: the server is away, or asks to wait (N29).
     """
     return await _delivered(mail, outbox)
 
 
 def _first(addresses: str | None) -> str:
-    """The first of several addresses: what a stranger asks for is written to one."""
+    """The first of several addresses: an answer to a stranger goes to only one."""
     return next(iter((addresses or "").split()), "")
 
 
 def _mailbox_of(address: str) -> str:
-    """The mailbox behind an address, by the usual rules: case does not count, nor what follows a `+`."""
+    """The mailbox behind an address, by the usual rules: case is ignored, and so is a part after `+`."""
     local, _, domain = address.lower().rpartition("@")
     return f"{local.partition('+')[0]}@{domain}"
 
 
 def _left_out(box: Mailbox, count: int) -> str:
-    """A line on the mails that came before the mailbox's `since`, and what would become of them."""
+    """A line about the mails that came before the mailbox's `since`, and about what happens to them."""
     lie = "mail lies there that was" if count == 1 else "mails lie there that were"
     said = f"mailbox {box}: {count:,} {lie} delivered before {box.given['since']}; none is read or answered"
     if "path" not in box.given:
@@ -301,14 +301,14 @@ def _left_out(box: Mailbox, count: int) -> str:
 
 
 def _of_draft(draft: Element, identity: Element, signature: Element | None) -> bytes:
-    """The mail that a draft asks for, as an `email[@kind='new']`."""
+    """The mail for a draft, as an `email[@kind='new']`."""
     attributes = draft.attributes
     facts = {name: attributes.get(name, "") for name in ("to", "cc", "subject", "auto")}
     return compose_mail("new", identity, signature, draft.text, **facts)
 
 
 async def _delivered(mail: Element, outbox: Element) -> bytes:
-    """Send a mail, and tell of it. Raises ActionError."""
+    """Send a mail, and report it. Raises ActionError."""
     here = call()
     account = MailAccount(outbox.attributes, here.home)
     try:

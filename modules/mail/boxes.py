@@ -1,4 +1,4 @@
-"""Mailboxes: their letters as elements, some at a time, for as long as they are watched (N36, N37)."""
+"""Mailboxes: their letters as elements, some at a time, as long as they are watched (N36, N37)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .mailbox import Mailbox
 from .reading import read_mail
 
 BATCH, BATCH_BYTES = 50, 4 * 1024 * 1024
-"""The most that one `yield` carries, so that a thousand mails are not a thousand commits."""
+"""The most letters and bytes of one `yield`, so that a thousand mails are not a thousand commits."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
-"""The seconds before a mailbox that is away is tried again; each pause is twice the one before."""
+"""The seconds before an unreachable mailbox is tried again; each pause is twice the one before."""
 
 ELSEWHERE = "read it with another program"
-"""What to do about a mail that nothing can be made of."""
+"""The advice for an unusable mail."""
 
 
 class Batch(NamedTuple):
     """Elements to be recorded together, and the letters they come from; `old` is the number of those that
-    came before the mailbox's `since`. A wait follows the last one. One that `is_well` says that the mailbox
-    is: what was told of it has ended.
+    came before the mailbox's `since`. A wait follows the last batch. `is_well` says that the mailbox works:
+    reported troubles have ended.
     """
 
     idents: list[str]
@@ -45,8 +45,8 @@ WELL = Batch([], [], is_well=True)
 def letters_as_they_come(box: Mailbox, seen: set[str], signal: Signal) -> Iterator[Batch]:
     """The letters of a mailbox, then those that arrive, until the signal stops.
 
-    One that is away is tried again, less and less often, and each cause of that is told once until a wait for
-    news has ended well: a server that gives what it has and then hangs up is no better than one that is away.
+    An unreachable one is tried again, less and less often, and each cause is reported once until a wait for
+    news has ended well: a server that gives its letters and then hangs up counts as unreachable.
     """
     pause, reported = FIRST_PAUSE, set[str]()
     while not signal.stopped:
@@ -72,7 +72,7 @@ def letters_as_they_come(box: Mailbox, seen: set[str], signal: Signal) -> Iterat
 
 
 def batches(box: Mailbox, letters: Iterator[Letter], seen: set[str]) -> Iterator[Batch]:
-    """Letters made into elements, some at a time; old ones are known from then on, and no more."""
+    """Letters made into elements, some at a time; old ones are only marked as known."""
     idents: list[str] = []
     elements: list[bytes] = []
     old = 0
@@ -90,7 +90,7 @@ def batches(box: Mailbox, letters: Iterator[Letter], seen: set[str]) -> Iterator
 
 
 def element_of(box: Mailbox, letter: Letter) -> bytes:
-    """A letter as an `email`, or as an `error` that says why it is none; a full disk is another matter."""
+    """A letter as an `email`, or as an `error` that says why it is unusable; a full disk raises."""
     if letter.fault:
         key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
         return _error(box, "bad-mail", f"{letter.where}: {letter.fault}; {ELSEWHERE}", {"key": key})
@@ -98,7 +98,7 @@ def element_of(box: Mailbox, letter: Letter) -> bytes:
         return read_mail(letter.raw, box, letter.flags)
     except OSError:
         raise
-    except Exception as error:  # whatever a hostile mail provokes costs that mail alone
+    except Exception as error:  # an error caused by a hostile mail affects only that mail
         files = box.keep([letter.raw], "mail.eml")
         where = files | {"key": files["sha256"]}
         said = f"{letter.where} cannot be read as a mail: {error}; {ELSEWHERE}, or its copy '{files['file']}'"

@@ -1,7 +1,7 @@
-"""Letters moved and flagged where they lie, only in mailboxes that the settings name (N37).
+"""Moving and flagging letters in their mailboxes, only in those that the settings name (N37).
 
-A letter is known by the digest of its original, so another is never taken for it; and what an earlier try of
-the call did already is found so, and not done again.
+A letter is identified by the digest of its original, so no other is taken for it. What an earlier try of the
+call has done is recognized, and not done again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
     describe='Move "{substring($mail/@subject, 1, 80)}" to {$move/@to}',
 )
 def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Element:
-    """Move a letter to `<move to="FOLDER"/>`, which must be there; one that is there already stays."""
+    """Move a letter to `<move to="FOLDER"/>`, which must exist; one that is there already stays."""
     to = move.attributes["to"]
     if not to.isprintable():  # on a server, a line break would end the command, and begin another
         raise ActionError(f"expected the name of a folder, got {to!r:.80}", "no-such-folder", final=True)
@@ -61,7 +61,7 @@ def flag(mail: Element, flag: Element, mailboxes: list[Element]) -> etree._Eleme
 
 
 def _flags(text: str) -> list[str]:
-    """The flags that a text names. Raises ActionError."""
+    """The flags named in a text. Raises ActionError."""
     words = text.split()
     for name in words:
         if name.lower() == "deleted" or not (name in FLAGS or _KEYWORD.fullmatch(name)):

@@ -1,4 +1,4 @@
-"""Letters moved and flagged on a server."""
+"""Moving and flagging letters on a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .mailbox import Mailbox
 from .wanted import FLAGS, Wanted
 
 MOST_CANDIDATES = 100
-"""The most letters that are fetched to find one: of those without a Message-ID, many may have its size."""
+"""The most letters fetched to find one: of those without a Message-ID, many may have its size."""
 
 
 class ServerFiler:
@@ -23,7 +23,7 @@ class ServerFiler:
         self._box, self._wanted = box, wanted
 
     def move(self, to: str) -> None:
-        """Move the letter to a folder: at once where the server can, else by a copy that is made once."""
+        """Move the letter to a folder: directly where the server can, else by a copy that is made once."""
         home = self._box.given.get("folder", "INBOX")
         with connected(self._box, readonly=False) as connection:
             uids = self._found(connection) if to != home else []
@@ -54,8 +54,8 @@ class ServerFiler:
                     self._told(connection, "", "STORE", uids, f"{sign}FLAGS.SILENT", f"({flags})")
 
     def _found(self, connection: Connection) -> list[int]:
-        """The numbers of the letter in the folder that is open; several where it lies there several times."""
-        # The longest run that can stand in quotes: a search finds what contains it, and the digest decides.
+        """The numbers of the letter in the open folder; several where it is there several times."""
+        # The longest part that can be in quotes: a search finds what contains it, and the digest decides.
         words = re.findall(r"[!#-\[\]-~]+", self._wanted.ident)
         if words:
             criteria = f'HEADER Message-ID "{max(words, key=len)[:200]}"'
@@ -71,7 +71,7 @@ class ServerFiler:
         return numbers
 
     def _is_in(self, connection: Connection, folder: str) -> bool:
-        """True if the letter lies in a folder, which is then open. Raises ActionError where there is none."""
+        """True if the letter is in a folder, which is then open. Raises ActionError for a missing folder."""
         self._open(connection, folder)
         return bool(self._found(connection))
 
@@ -85,7 +85,7 @@ class ServerFiler:
                 raise self._no_folder(connection, folder) from None
 
     def _told(self, connection: Connection, to: str, command: str, uids: list[int], *rest: Any) -> None:
-        """Tell the server to do something with letters. Raises ActionError."""
+        """Send the server a command about letters. Raises ActionError."""
         with connection.reaching():
             verdict, data = connection.server.client.uid(command, ",".join(map(str, uids)), *rest)
             if verdict == "OK":
@@ -95,7 +95,7 @@ class ServerFiler:
             raise ActionError(f"account {self._box}: the server refuses {command}: {data}", "not-filed")
 
     def _no_folder(self, connection: Connection, folder: str) -> ActionError:
-        """The error of a folder that is not there, which names those that are."""
+        """The error for a missing folder, which names those that exist."""
         there = ", ".join(sorted(info.name for info in connection.server.folder.list())[:20])
         said = f"expected a folder of account {self._box}, got {folder!r:.80}; there is {there}"
         return ActionError(said, "no-such-folder", final=True)

@@ -1,4 +1,4 @@
-"""Letters moved and flagged in a Maildir, and between its folders as Maildir++ names them."""
+"""Moving and flagging letters in a Maildir, and between its folders by their names in Maildir++."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MaildirFiler:
         self._box, self._wanted = box, wanted
 
     def move(self, to: str) -> None:
-        """Move the letter to a folder, read or unread as it was."""
+        """Move the letter to a folder; it stays read or unread."""
         target = self._folder(to)
         files = list(self._found(self._box.path)) if target != self._box.path else []
         if not files and not any(self._found(target)):
@@ -34,7 +34,7 @@ class MaildirFiler:
             file.rename(place)
 
     def flag(self, add: list[str], remove: list[str]) -> None:
-        """Rename the letter's file, which has its flags in its name."""
+        """Rename the letter's file, whose name has its flags."""
         for name in (*add, *remove):
             if name not in FLAGS:
                 raise ActionError(

@@ -1,4 +1,4 @@
-"""Mailboxes in files: a Maildir, an mbox; read and never altered (N36, N37)."""
+"""Mailboxes in files: a Maildir, an mbox; they are only read (N36, N37)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .texts import CHUNK
 from .wanted import told_of
 
 _DELIVERED = re.compile(r"\d{9,10}(?=\.)")
-"""The moment of delivery, with which the name of a file in a Maildir begins."""
+"""The moment of delivery, at the beginning of a file name in a Maildir."""
 _FROM_LINE = re.compile(rb"From \S+ +(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})")
 _STATUS = re.compile(rb"^(?:X-)?Status:[ \t]*([A-Z]+)", re.IGNORECASE | re.MULTILINE)
 _FLAG_OF_STATUS = {"R": "S", "A": "R"}
@@ -32,7 +32,7 @@ _FLAG_OF_STATUS = {"R": "S", "A": "R"}
 
 @contextmanager
 def _reached(box: Mailbox) -> Iterator[None]:
-    """Raise UnreachableError for what the system refuses: a disk may come back, and rights be given."""
+    """Raise UnreachableError for errors of the system: a disk may come back, and permissions be given."""
     try:
         yield
     except OSError as error:
@@ -41,7 +41,7 @@ def _reached(box: Mailbox) -> Iterator[None]:
 
 @contextmanager
 def _watched(box: Mailbox, within: Iterable[Path], around: Iterable[Path], signal: Signal) -> Iterator[None]:
-    """Pass the changes of files in `within`, and of folders `around`, to the signal while this lasts."""
+    """Pass the changes of files in `within`, and of folders `around`, to the signal within the block."""
     signal.reopen = False
     if signal.stopped:
         yield
@@ -75,11 +75,11 @@ def maildir(box: Mailbox, signal: Signal) -> Iterator[Session]:
 def _maildir_letters(
     box: Mailbox, folders: Iterable[Path], signal: Signal, seen: set[str], known: set[str]
 ) -> Iterator[Letter]:
-    """The letters of a Maildir, oldest first. No flag or move makes a letter new; growing does, as not every
-    program delivers in one stroke, and so does being made readable.
+    """The letters of a Maildir, oldest first. Flags and moves do not make a letter new. Growing does, as some
+    programs deliver in several steps, and so does becoming readable.
 
-    Files whose names were `seen` are looked at again where they are told to have changed: of ten thousand
-    that lie there the names are read, and no more.
+    Files with `seen` names are examined again where they are reported as changed: for ten thousand files
+    there only the names are read.
     """
     files: list[tuple[str, str, Path, os.stat_result]] = []
     since = box.since
@@ -122,8 +122,8 @@ def _base_name(name: str) -> str:
 
 
 def _arrival(base: str, state: os.stat_result) -> float:
-    """The moment when a letter came: that of its name, or of its file where that is earlier. A program that
-    copies letters makes another name, or another file, and seldom both.
+    """The moment when a letter came: that in its name, or that of its file where that is earlier. A program
+    that copies letters changes the name or the file, and seldom both.
     """
     delivered = _DELIVERED.match(base)
     return min(state.st_mtime, float(delivered[0])) if delivered else state.st_mtime
@@ -131,7 +131,7 @@ def _arrival(base: str, state: os.stat_result) -> float:
 
 @contextmanager
 def mbox(box: Mailbox, signal: Signal) -> Iterator[Session]:
-    """A session on an mbox, which need not be there yet. Raises UnreachableError where its folder is not."""
+    """A session on an mbox, which may be missing. Raises UnreachableError where its folder is."""
     path = Path(os.path.abspath(box.path))
     _expect_folder(box, path)
     signal.only, signal.folders = path, frozenset((os.fspath(path.parent),))
@@ -140,7 +140,7 @@ def mbox(box: Mailbox, signal: Signal) -> Iterator[Session]:
 
 
 def _expect_folder(box: Mailbox, path: Path) -> None:
-    """Raise UnreachableError where the folder of an mbox is not."""
+    """Raise UnreachableError where the folder of an mbox is missing."""
     with _reached(box):
         if not path.parent.is_dir():
             raise UnreachableError(f"account {box}: expected a folder for the mbox, {path.parent}")
@@ -150,7 +150,7 @@ def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]
     """The letters of an mbox, in order."""
     with _reached(box):
         if not path.exists():
-            _expect_folder(box, path)  # it may have gone while its watch was being armed: no event tells
+            _expect_folder(box, path)  # it may have gone while its watch was being set up, without an event
             return
         if not path.is_file():
             raise box.fault(f"expected an mbox, which is a file, at {path}")
@@ -158,7 +158,7 @@ def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]
     with opened as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:  # it is being delivered to; the end of that will wake us
+        except BlockingIOError:  # a delivery is under way, whose end will wake us
             return
         since = box.since
         for from_line, raw in _mbox_mails(file):
@@ -172,8 +172,8 @@ def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]
 
 
 def _mbox_arrival(from_line: bytes) -> float | None:
-    """The moment in the line before a mail, by the clock of this machine as programs write it; None if it
-    has none.
+    """The moment in the line before a mail, by the clock of this machine as programs write it; None if there
+    is none.
     """
     date = _FROM_LINE.match(from_line)
     with suppress(ValueError, OverflowError):
@@ -190,7 +190,7 @@ def _mbox_flags(raw: bytes) -> tuple[str, ...]:
 
 
 def _mbox_mails(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The mails of an mbox, each after the line before it, `>From ` unquoted; of one that is too large, a
+    """The mails of an mbox, each with the line before it, `>From ` unquoted; of one that is too large, a
     little more than is allowed.
     """
     lines: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Mailboxes on a server: IMAP, within bounds however the server drips, floods or lies (N36, N37)."""
+"""Mailboxes on a server: IMAP, within bounds even if the server trickles, floods or lies (N36, N37)."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ else:
 SERVER_SECONDS = 30
 """The seconds that a server may take to answer a command."""
 IDLE_SECONDS = 5 * 60
-"""An IDLE is renewed after this long; RFC 2177 allows 29 minutes, but routers forget silent connections."""
+"""The seconds until an IDLE is renewed; RFC 2177 allows 29 minutes, but routers forget silent connections."""
 FIRST_IDLE_SECONDS = 2
-"""The first of a connection is renewed soon: a server that has not hung up by then is well."""
+"""The seconds of the first IDLE of a connection: a server that has not hung up by then works."""
 ASK_SECONDS = 60
-"""A server that has no IDLE is asked for news this often."""
+"""The seconds between two questions to a server without IDLE."""
 ANSWER_SECONDS = 10 * 60
-"""A whole answer takes at most this long, however steadily it drips: 64 MB come at 110 kB a second."""
+"""The most seconds for a whole answer, however steadily it trickles in: 64 MB at 110 kB a second."""
 MOST_LINE = 20 * 1024 * 1024
 """The most bytes of a line: the numbers of two million mails."""
 LULL_SECONDS = 1.0
-"""The pause after news that were none, twice in a row: a server may cry wolf."""
+"""The pause after two announcements in a row without any news."""
 _FLAGS = re.compile(rb"FLAGS \(([^)]*)\)", re.IGNORECASE)
 _UID = re.compile(rb"UID (\d+)", re.IGNORECASE)
 _PASSES = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\]")
-"""The codes of a server that refuses for now (RFC 5530)."""
+"""The codes of a server that refuses temporarily (RFC 5530)."""
 
 
 class Incoming(io.RawIOBase):
-    """The bytes that a server sends: so many in an answer at most, and in so much time."""
+    """The bytes that a server sends, limited in an answer's size and time."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Incoming(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Read some bytes; None if there are none and it does not wait. Raises OSError beyond the bounds."""
+        """Read some bytes; None if there are none and it does not wait. Raises OSError beyond the limits."""
         seconds = self._until - time.monotonic()
         if seconds <= 0:
             raise TimeoutError(f"an answer took longer than {ANSWER_SECONDS} seconds")
@@ -79,20 +79,20 @@ class Incoming(io.RawIOBase):
 
 
 class Bounded(IMAP4):
-    """The part of a client of the standard library that reads, within bounds."""
+    """The reading part of the standard library's client, within bounds."""
 
     _incoming: Incoming | None = None
     _buffered: io.BufferedReader
 
     def _answers(self) -> io.BufferedReader:
-        """The reader of the socket that there is now: another one once TLS has begun."""
+        """The reader of the present socket, which changes once TLS has begun."""
         if self._incoming is None or self._incoming.sock is not self.sock:
             self._incoming = Incoming(self.sock)
             self._buffered = io.BufferedReader(self._incoming)
         return self._buffered
 
     def read(self, size: int) -> bytes:
-        """Read so many bytes. Raises IMAP4.abort for more than a mail has."""
+        """Read `size` bytes. Raises IMAP4.abort for more than a mail has."""
         if size > 2 * letters.MAX_MAIL:
             raise self.abort(f"announces {size:,} bytes at once")
         return self._answers().read(size)
@@ -132,7 +132,7 @@ def _kind_of_client(*, secure: bool) -> Any:
 
 
 def _server(box: Mailbox) -> Any:
-    """The server of an account, reached; no one has logged in yet."""
+    """The connected server of an account, before the login."""
     import imap_tools
 
     host, port = box.given.get("host", ""), box.port(implicit=993, starttls=143, none=143)
@@ -156,9 +156,9 @@ class Connection:
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
-        """Raise UnreachableError for faults of the server, or of the way to it, whatever it provokes.
+        """Raise UnreachableError for any fault of the server, or of the connection to it.
 
-        What a server says may hold the password that it was told.
+        The words of a server may contain the password that it was sent.
         """
         try:
             yield
@@ -169,7 +169,7 @@ class Connection:
             raise UnreachableError(f"account {self.box}: {self.box.given.get('host')}: {said}") from error
 
     def _said(self, error: Exception) -> str:
-        """The words of an error: of an answer that was none, those of the server; without the password."""
+        """The words of an error; for an invalid answer, the server's words; without the password."""
         answer = getattr(error, "command_result", None)
         lines = answer[1] if isinstance(answer, tuple) and isinstance(answer[1], list) else None
         said = str(error)
@@ -187,7 +187,7 @@ class Connection:
                 raise self.box.fault("expected user, folder and password without control characters")
         try:
             self.server.login(settings.get("user", ""), self._secret, initial_folder=None)
-            # Many servers can do more for those they know, and it is not asked for anew by itself.
+            # Many servers offer more after a login, and the library does not ask for that itself.
             words = self.server.client.capability()[1][-1] or b""
             self.server.client.capabilities = tuple(words.decode("ascii", "replace").upper().split())
             self.server.folder.set(settings.get("folder", "INBOX"), readonly=readonly)
@@ -200,7 +200,7 @@ class Connection:
             raise self.box.fault(f"the server lets {folder} be read, and nothing be altered there") from None
 
     def _refusal(self, error: Exception) -> str:
-        """What a server does not let be done, and what to set right."""
+        """The server's reason for a refusal, and how to correct it."""
         import imap_tools
 
         settings, said = self.box.given, self._said(error)
@@ -237,7 +237,7 @@ def imap(box: Mailbox, signal: Signal) -> Iterator[Session]:
 
 
 def _internal_date(line: bytes) -> float | None:
-    """The moment when a server got a letter, as it says; None if it does not."""
+    """The moment when a server received a letter, as it says; None if it does not."""
     import imaplib
 
     date = imaplib.Internaldate2tuple(line)
@@ -245,14 +245,14 @@ def _internal_date(line: bytes) -> float | None:
 
 
 def _flags(*said: object) -> tuple[str, ...]:
-    """The flags in what a server says before and after a letter."""
+    """The flags in the server's words before and after a letter."""
     lines = (line for line in said if isinstance(line, bytes))
     written = b" ".join(flags[1] for line in lines for flags in _FLAGS.finditer(line))
     return told_of({flag[:1] + flag[1:].capitalize() for flag in written.decode("ascii", "replace").split()})
 
 
 class Folder:
-    """A folder that is read and waited for."""
+    """A folder for reading and waiting."""
 
     def __init__(self, connection: Connection, signal: Signal) -> None:
         self._connection, self._server, self._signal = connection, connection.server, signal
@@ -264,7 +264,7 @@ class Folder:
         self._idle_seconds = FIRST_IDLE_SECONDS
 
     def letters(self, seen: set[str]) -> Iterator[Letter]:
-        """The letters that are not known, peeked at, so that they stay unread there."""
+        """The unknown letters, peeked at, so that they stay unread there."""
         client, box = self._server.client, self._connection.box
         since = box.since
         more = True
@@ -272,7 +272,7 @@ class Folder:
         while more:
             read = [int(uid) for ident in seen for at, _, uid in [ident.partition(".")] if at == self._epoch]
             with self._connection.reaching():
-                client.response("EXISTS")  # taken away: what is there later came meanwhile
+                client.response("EXISTS")  # removed: a later response came meanwhile
                 uids = self._server.uids(f"UID {max(read, default=0) + 1}:*", charset=None)
                 numbers = sorted(map(int, uids))
                 first = min((uid for uid in numbers if f"{self._epoch}.{uid}" not in seen), default=None)
@@ -291,7 +291,7 @@ class Folder:
                 for at, piece in enumerate(data):
                     if isinstance(piece, tuple):  # there is none when the mail was deleted meanwhile
                         more, self._empty_rounds = True, 0
-                        # what a server says after the mail may be the flags of it
+                        # the server's words after the mail may be its flags
                         flags = _flags(piece[0], *data[at + 1 : at + 2])
                         yield Letter.bounded(ident, f"{box} uid {uid}", piece[1], flags)
                         break
@@ -299,7 +299,7 @@ class Folder:
             more = more and client.response("EXISTS")[1] != [None]
 
     def _older(self, first: int, since: float) -> set[int]:
-        """The letters, from one on, that the server got before a moment."""
+        """The letters, from one on, that the server received before a moment."""
         client = self._server.client
         _, data = client.uid("fetch", f"{first}:*", "(INTERNALDATE)")
         older = set[int]()
@@ -310,7 +310,7 @@ class Folder:
         return older
 
     def wait(self) -> bool:
-        """Wait until the server says that something changed; one that cannot is asked now and then."""
+        """Wait until the server reports a change; a server that cannot is asked at intervals."""
         client = self._server.client
         if self._empty_rounds > 1:
             self._signal.wait(LULL_SECONDS)

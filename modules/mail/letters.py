@@ -1,4 +1,4 @@
-"""Letters: mails as their mailbox has them, and the session in which they are read (N36)."""
+"""Letters: mails in their mailbox's form, and the session in which they are read (N36)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import NamedTuple
 from narval import ActionError
 
 MAX_MAIL = 64 * 1024 * 1024
-"""A mail of more bytes stays where it is and is told by an error."""
+"""The most bytes of a mail; a larger one stays where it is and is reported by an error."""
 MOST_TOLD = 1_000
-"""So many paths of changes are kept; were there more, each file is looked at."""
+"""The most paths of changes that are kept; beyond that, every file is examined."""
 QUIET_SECONDS = 0.05
-"""A mailbox is read once it has been left alone for this long: not everyone delivers in one stroke."""
+"""Seconds without changes after which a mailbox is read: some programs deliver in several steps."""
 
 
 class Letter(NamedTuple):
-    """A mail as its mailbox has it: `ident` is the mailbox's own name for it, `where` helps people find it,
-    `fault` says why it has no `raw`, `flags` are those of `TOLD` that its owner has set. One that `is_old`
+    """A mail in its mailbox's form: `ident` is the mailbox's own name for it, `where` helps people find it,
+    `fault` says why it has no `raw`, `flags` are those of `TOLD` that its owner has set. If it `is_old`, it
     came before the `since` of its mailbox, and was not read.
     """
 
@@ -42,9 +42,9 @@ class Letter(NamedTuple):
 
 
 class Session(NamedTuple):
-    """An open mailbox: its letters that are not known yet, and a way to wait until there may be more, which
-    gives False when the mailbox must be opened anew. One that `is_local` is well as soon as it is read; any
-    other may hang up when it is waited for.
+    """An open mailbox: its unknown letters, and a way to wait until there may be more, which gives False when
+    the mailbox must be opened again. One that `is_local` works as soon as it is read; any other may hang up
+    during the wait.
     """
 
     letters: Callable[[set[str]], Iterator[Letter]]
@@ -53,7 +53,7 @@ class Session(NamedTuple):
 
 
 class UnreachableError(ActionError):
-    """A mailbox cannot be reached, or went away, or what it says makes no sense: it may come back."""
+    """A mailbox cannot be reached, is gone, or gives invalid answers: it may come back."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "mailbox-unreachable")
@@ -87,7 +87,7 @@ class Signal:
             self._changed.set()
 
     def stop(self) -> None:
-        """End whatever wait there is, and allow no other."""
+        """End the present wait, and prevent further ones."""
         self.stopped = True
         self._changed.set()
         with suppress(OSError):

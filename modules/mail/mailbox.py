@@ -1,4 +1,4 @@
-"""Mailboxes: accounts whose mail is read, the files kept of it, and what of it was recorded before."""
+"""Mailboxes: accounts to read mail from, the files kept of it, and the letters recorded before."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Mailbox(MailAccount):
 
     @property
     def element(self) -> str:
-        """The element of a mailbox, as it is called where somebody is to alter it."""
+        """The element of a mailbox, in the form for messages that ask to alter it."""
         name = self.given.get("name")
         return f'<mailbox name="{name}">' if name else f"the <mailbox> of {self}"
 
     @property
     def since(self) -> float | None:
-        """The moment before which nothing that came is news; None where all is."""
+        """The moment before which arrivals are not news; None where all are."""
         if not (text := self.given.get("since")):
             return None
         try:
@@ -40,7 +40,7 @@ class Mailbox(MailAccount):
             raise self.fault(f"{expectation}, got {text!r:.80}") from None
 
     def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
-        """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""
+        """Keep content as a file of the home, by its digest: keeping it twice has no further effect."""
         folder = os.fspath(self._folder())
         draft = f"{folder}/.new-{os.getpid()}-{threading.get_ident()}"
         digest, size = hashlib.sha256(), 0
@@ -61,7 +61,7 @@ class Mailbox(MailAccount):
         return {"size": str(size), "file": f"{path}/{name}", "sha256": digest.hexdigest()}
 
     def bookmark(self) -> list[str]:
-        """The letters of this mailbox that were recorded before: a shortcut only, as keys decide (N37)."""
+        """The letters of this mailbox that were recorded before: only a shortcut, as keys decide (N37)."""
         with suppress(FileNotFoundError):
             return self._bookmark_file().read_text("utf-8", "replace").split("\n")
         return []
@@ -101,7 +101,7 @@ RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def file_name(asked: str, kind: str) -> str:
-    """A name under which a file can be kept anywhere: one path component, printable, at most 200 bytes."""
+    """A file name that is valid anywhere: one path component, printable, at most 200 bytes."""
     name = unicodedata.normalize("NFC", asked[:2_000]).replace("\\", "/").rpartition("/")[2]
     name = "".join(letter for letter in name if unicodedata.category(letter)[0] != "C")
     name = " ".join(re.sub(r'[<>:"|?*]', "_", name).split()).strip(". ")

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 MAX_HEADER = 256 * 1024
 MAX_BODY = 100_000
-"""Characters of readable text in an element; all of it is in the raw file."""
+"""The most characters of readable text in an element; the raw file has all of it."""
 MAX_PARTS, MAX_DEPTH = 500, 30
 MAX_ADDRESSES = 50
-"""The most addresses of a field that are kept: those that a mail of narval has at most."""
+"""The most addresses of a field that are kept, as many as a mail from narval may have."""
 MAX_SERVERS = 10
-"""The most servers whose word on the origin of a mail is kept."""
+"""The most servers whose results on the origin of a mail are kept."""
 
 
 # --- structure --------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ _BLANK_LINE = re.compile(rb"[ \t]*\r?\n")
 
 @dataclass
 class Part:
-    """A slice of a mail: its header read, its body still lying where it lies. `choice` tells the parts of one
+    """A slice of a mail, whose header is read, and whose body is not copied. `choice` tells the parts of one
     multipart/alternative from those of another.
     """
 
@@ -59,22 +59,22 @@ class Part:
 
     @cached_property
     def is_text(self) -> bool:
-        """True if it is to be read as part of the mail, rather than a file that came along."""
+        """True if it is to be read as part of the mail, and is not an attached file."""
         disposition = str(self.header.get("content-disposition", "")).partition(";")[0].strip().lower()
         return self.kind in ("text/plain", "text/html") and disposition != "attachment" and not self.name
 
     @cached_property
     def name(self) -> str:
-        """The file name it asks for; empty when it asks for none."""
+        """The file name it asks for; empty without one."""
         return self.parameter("filename", "content-disposition") or self.parameter("name")
 
     def parameter(self, name: str, of: str = "content-type") -> str:
-        """A parameter of a header, RFC 2231 and RFC 2047 undone; empty when there is none."""
+        """A parameter of a header, with RFC 2231 and RFC 2047 decoded; empty when there is none."""
         if name not in str(self.header.get(of, "")).lower():
             return ""
         try:
             value = self.header.get_param(name, "", of)
-        except Exception:  # the standard library raises this and that on hostile ones
+        except Exception:  # the standard library raises various errors on hostile ones
             return ""
         if isinstance(value, tuple):
             return decode(value[2].encode("latin-1", "replace"), value[0] or "", {})
@@ -98,7 +98,7 @@ def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | No
 
 
 def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterator[tuple[int, int]]:
-    """The spans of the children of a multipart; without a closing boundary the last reaches to the end."""
+    """The spans of the children of a multipart; without a closing boundary the last extends to the end."""
     word = re.escape(boundary.encode("utf-8", "replace"))
     # What is rare comes first, and only then a look back for the line's beginning: that makes it fast.
     delimiter = re.compile(rb"--%b(?<=\n--%b)(--)?[ \t]*\r?(?:\n|\Z)" % (word, word))
@@ -118,7 +118,7 @@ def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterato
 
 
 def _leaves(raw: bytes, root: Part, problems: Problems) -> Iterator[Part]:
-    """The parts that hold something, in order. An attached mail is one of them: it is kept whole."""
+    """The parts with content, in order. An attached mail is one of them: it is kept whole."""
     todo = [(root, 0)]
     opened = 1
     while todo:
@@ -143,7 +143,7 @@ def _leaves(raw: bytes, root: Part, problems: Problems) -> Iterator[Part]:
 
 
 def _content(raw: bytes, part: Part, problems: Problems) -> Iterator[bytes]:
-    """The content of a part, its transfer encoding undone, a chunk at a time."""
+    """The content of a part, transfer-decoded, a chunk at a time."""
     encoding = str(part.header.get("content-transfer-encoding", "")).strip().lower()
     chunks = _chunks(raw, part.start, part.end)
     if encoding == "base64":
@@ -165,7 +165,7 @@ def _chunks(raw: bytes, start: int, end: int) -> Iterator[bytes]:
 
 
 def _start(chunks: Iterable[bytes], most: int) -> bytes:
-    """The first bytes of what comes in chunks."""
+    """The first bytes of a series of chunks."""
     data = bytearray()
     for chunk in chunks:
         data += chunk
@@ -205,11 +205,11 @@ _ID = re.compile(r"<([^<>\s]+)>|([^<>\s]+@[^<>\s]+)")
 _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _PLAIN = r"[\w+-]{1,20}(?:\.[\w+-]{1,20}){0,3}@[A-Za-z0-9-]{1,30}(?:\.[A-Za-z0-9-]{1,30}){0,4}"
 _PLAIN_ADDRESS = re.compile(rf"(?:(\w{{1,60}}(?: \w{{1,60}}){{0,2}}) )?<({_PLAIN})>|({_PLAIN})", re.ASCII)
-"""What most senders write, and what needs no parser: `name@example.org`, `Their Name <name@example.org>`."""
+"""The usual form, which needs no parser: `name@example.org`, `Their Name <name@example.org>`."""
 _OF_SERVER = re.compile(
     r"\s*(?P<server>[^\s();\"\\]+)(?:\s+[0-9]+|\s*\([^()\\]*\))*\s*(?:;(?P<results>.*))?", re.DOTALL
 )
-"""The word of a server, by RFC 8601: its name, its version, comments; then its results."""
+"""The results of a server, by RFC 8601: its name, its version, comments; then the results."""
 _LIST_SIGNS = ("list-post", "list-unsubscribe", "list-help", "mailing-list", "x-mailing-list")
 _AUTO_SIGNS = ("x-autoreply", "x-autorespond", "x-autoresponder")
 _SUPPRESS = re.compile(r"\b(all|oof|autoreply)\b", re.IGNORECASE)
@@ -218,17 +218,17 @@ _ROBOT = re.compile(
     r"|owner-[^@]*|[^@]*-(request|owner|bounces))([-+=][^@]*)?@",
     re.IGNORECASE,
 )
-"""Senders that no one reads: RFC 3834 and what has come into use since."""
+"""Senders that nobody reads: RFC 3834 and later usage."""
 
 
 class Header:
-    """The header of a mail, asked by name; never raises, whatever was sent."""
+    """The header of a mail, read by name; it never raises, whatever was sent."""
 
     def __init__(self, message: Message, problems: Problems) -> None:
         self._problems = problems
         self._fields: dict[str, str] = {}
         self.authentication: dict[str, str] = {}
-        """The word of servers on where the mail comes from: the last that each added (RFC 8601)."""
+        """The results of servers on the origin of the mail: the last that each added (RFC 8601)."""
         for name, value in message.raw_items():
             if name.lower() == "authentication-results" and len(self.authentication) < MAX_SERVERS:
                 server, results = _word_of_server(str(value))
@@ -246,7 +246,7 @@ class Header:
         return self._fields.get(name, "")
 
     def text(self, name: str) -> str:
-        """A field as a person reads it."""
+        """A field in readable form."""
         return one_line(unwrap(self.raw(name), self._problems))
 
     def ids(self, name: str) -> list[str]:
@@ -291,7 +291,7 @@ class Header:
             return ""
 
     def list_sign(self) -> str:
-        """By what the mail shows that it went to many: its List-Id, or the name of another sign."""
+        """The sign that the mail went to many: its List-Id, or the name of another sign."""
         if "list-id" in self:
             name = self.text("list-id")
             return name.rpartition("<")[2].rstrip("> ") or "list-id"
@@ -300,7 +300,7 @@ class Header:
         return next((sign for sign in _LIST_SIGNS if sign in self), bulk)
 
     def auto_sign(self, kind: str, sender: str) -> str:
-        """By what the mail shows that no person wrote it (RFC 3834)."""
+        """The sign that no person wrote the mail (RFC 3834)."""
         submitted = re.split(r"[;(\s]", self.text("auto-submitted").lower())[0]
         signs = {
             submitted: submitted not in ("", "no"),
@@ -330,7 +330,7 @@ def _word_of_server(field: str) -> tuple[str, str]:
 def read_mail(raw: bytes, box: Mailbox, flags: Iterable[str] = ()) -> bytes:
     """A mail as an `email` element, with the flags set; its attachments and its original are kept as files.
 
-    Raises ValueError for what is no mail at all.
+    Raises ValueError for anything but a mail.
     """
     problems: Problems = {}
     root = _open(raw, 0, len(raw), problems)
@@ -364,7 +364,7 @@ def read_mail(raw: bytes, box: Mailbox, flags: Iterable[str] = ()) -> bytes:
 
 
 def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[str, str]:
-    """The facts of a mail's header; an absent one is empty, and a problem where it ought to be there."""
+    """The facts of a mail's header; a missing one is empty, and a problem if it is required."""
     key = _key(raw, root, header)
     own, answered, chain = (header.ids(name) for name in ("message-id", "in-reply-to", "references"))
     writer, sender = (header.addresses("from") or header.addresses("sender") or [("", "")])[0]

@@ -1,4 +1,4 @@
-"""Texts of mails: decoded whatever they claim to be, made fit for XML, and bounded."""
+"""Texts of mails: decoded whatever charset they claim, made fit for XML, and bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64))
 _ENCODED_WORD = re.compile(r"=\?([^?\s*]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
 _NO_CHARSETS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
-"""Python calls these text encodings too; the first two take a time that grows with the square of the text."""
+"""Encodings that Python counts as text; the first two take a time that grows with the square of the text."""
 _LATIN = ("", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15", "windows-1252", "cp1252")
 _SUPERSETS = {
     label: codec
@@ -34,7 +34,7 @@ _SUPERSETS = {
     )
     for label in labels.split()
 }
-"""Labels that are used for more than they say, and the charset that reads what is really sent under them."""
+"""Labels used for more than they mean, and the charset that reads the text really sent under them."""
 
 
 def decode(data: bytes, label: str, problems: Problems) -> str:
@@ -59,7 +59,7 @@ def decode(data: bytes, label: str, problems: Problems) -> str:
 
 
 def unwrap(text: str, problems: Problems) -> str:
-    """The encoded words of RFC 2047 decoded; neighbours are joined first: some end within a character."""
+    """The encoded words of RFC 2047, decoded; neighbours are joined first: some end within a character."""
     pieces: list[tuple[str, bytes]] = []  # charset and bytes; plain text counts as UTF-8
     end = 0
     for word in _ENCODED_WORD.finditer(text):
@@ -83,7 +83,7 @@ def unwrap(text: str, problems: Problems) -> str:
 def unflow(text: str, delete_space: bool) -> str:
     """The paragraphs of format=flowed text in one line each (RFC 3676)."""
     lines: list[str] = []
-    flowing = -1  # the quote depth of the paragraph that goes on; -1 for none
+    flowing = -1  # the quote depth of the paragraph that continues; -1 for none
     for line in text.split("\n"):
         content = line.lstrip(">")
         depth = len(line) - len(content)
@@ -112,7 +112,7 @@ _HIDDEN = ("head", "script", "style", "template", "title", "object", "svg")
 
 
 def readable(html: str) -> str:
-    """The text of an HTML page as a person would copy it: no markup, blocks apart, links spelled out."""
+    """The text of an HTML page as a person would copy it: no markup, separate blocks, links spelled out."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     parser.feed(b"<html>" + xml_safe(html, "").encode())
     root = parser.close()

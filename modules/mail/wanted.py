@@ -1,4 +1,4 @@
-"""A letter that is to be moved or flagged, and what does that in a mailbox of some kind."""
+"""A letter to be moved or flagged, and the contract for doing so in a kind of mailbox."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from narval import ActionError
 
 FLAGS = {"seen": ("\\Seen", "S"), "answered": ("\\Answered", "R"), "flagged": ("\\Flagged", "F")}
 FLAGS |= {"draft": ("\\Draft", "D")}
-"""The flags that have a name, as IMAP writes each and as a Maildir does."""
+"""The named flags, in the spelling of IMAP and of a Maildir."""
 TOLD = ("seen", "answered")
 """The flags that the element of a mail has."""
 
 
 def told_of(flags: Container[str]) -> tuple[str, ...]:
-    """The names of `TOLD` that a mailbox has set, in whichever way it writes them."""
+    """The names of `TOLD` that a mailbox has set, in either spelling."""
     return tuple(name for name in TOLD if any(written in flags for written in FLAGS[name]))
 
 
 class Wanted(NamedTuple):
-    """A letter as its element tells of it: its Message-ID, if it has one; digest and size of its original."""
+    """A letter described by its element: its Message-ID, if it has one; digest and size of its original."""
 
     ident: str
     sha256: str
     size: int
 
     def fits(self, raw: bytes) -> bool:
-        """True if this is its original."""
+        """True if these bytes are its original."""
         return hashlib.sha256(raw).hexdigest() == self.sha256
 
     def missing(self, where: str) -> ActionError:
-        """The error of a letter that is not where it should be."""
+        """The error for a letter that is not where it should be."""
         said = f"the letter is not in {where} any more; somebody moved or deleted it"
         return ActionError(said, "no-such-letter", final=True)
 
 
 class Filer(Protocol):
-    """A way to move and flag one letter, each as often as is asked for. Raises ActionError."""
+    """A way to move and flag one letter, which may be repeated. Raises ActionError."""
 
     def move(self, to: str) -> None:
         """Move it to a folder, unless it is there."""

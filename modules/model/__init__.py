@@ -1,7 +1,7 @@
 """Model: a language model as an action, by the OpenAI chat protocol (docs/reference/modules/model.md).
 
-What elements hold goes to the model as data, apart from what the author asks; what it answers is values of
-one element whose name and attributes the author chose, checked.
+The content of elements goes to the model as data, separate from the author's question. Its answer gives
+checked values of one element, whose name and attributes the author chose.
 """
 
 from __future__ import annotations

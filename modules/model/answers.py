@@ -1,4 +1,4 @@
-"""Answers: what a language model says becomes elements, if it fits; nothing else of it is heeded."""
+"""Answers: a language model's answer becomes elements, if it fits; nothing else of it is used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST = 2_000
 
 
 class Field(NamedTuple):
-    """A value that is asked for: a text of at most so many characters, one of some words, or a number."""
+    """A requested value: a text of limited length, one of some words, or a number."""
 
     name: str
     type: str = "text"
@@ -49,7 +49,7 @@ class Field(NamedTuple):
         )
 
     def fault(self, value: Any) -> str:
-        """Why a value does not fit; "" if it does."""
+        """The reason why a value does not fit; "" if it does."""
         if not isinstance(value, TYPES[self.type]) or isinstance(value, bool) != (self.type == "yes-no"):
             return f"{self.name}: expected {JSON_TYPES[self.type]}"
         if self.words and str(value) not in self.words:
@@ -59,14 +59,14 @@ class Field(NamedTuple):
         return ""
 
     def text(self, value: Any) -> str:
-        """A value that fits, as an attribute has it."""
+        """A value that fits, in the form for an attribute."""
         if self.type == "yes-no":
             return "yes" if value else "no"
         return " ".join(xml_safe(str(value)).split())
 
     @property
     def schema(self) -> dict[str, Any]:
-        """It in JSON Schema."""
+        """The field in JSON Schema."""
         said: dict[str, Any] = {"type": JSON_TYPES[self.type]}
         if self.words:
             said["enum"] = list(self.words)
@@ -78,7 +78,7 @@ class Field(NamedTuple):
 class Expected(NamedTuple):
     """The form of an answer: elements of one name, with some attributes; without any, a text.
 
-    `most` is how many elements there may be, `tokens` how long the answer.
+    `most` is the greatest number of elements, `tokens` the greatest length of the answer.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Expected(NamedTuple):
 
     @classmethod
     def of(cls, asked: Asked) -> Expected:
-        """The form that a prompt asks for. Raises ActionError (`bad-prompt`)."""
+        """The form requested by a prompt. Raises ActionError (`bad-prompt`)."""
         name = asked.answer
         if not NAME.fullmatch(name) or has_meaning(name):
             why = f"expected the name of an element that means nothing to narval, found {name!r:.80}"
@@ -112,7 +112,7 @@ class Expected(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """An answer in JSON Schema."""
+        """The form of an answer in JSON Schema."""
         one = {
             "type": "object",
             "properties": {field.name: field.schema for field in self.fields},
@@ -127,7 +127,7 @@ class Expected(NamedTuple):
         }
 
     def read(self, reply: Reply) -> tuple[list[etree._Element], list[str]]:
-        """The elements that an answer stands for, and all that is wrong with it."""
+        """The elements in an answer, and all its faults."""
         if reply.is_cut:
             return [], [f"it was cut short after {self.tokens} tokens"]
         if not self.fields:

@@ -1,4 +1,4 @@
-"""Prompts: what an author asks of a language model, and the values that are data for it."""
+"""Prompts: an author's question to a language model, and the values that are data for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval import ActionError, Element
 from narval.api import text_within
 
 LONGEST_TEXT = 32_000
-"""The most characters of what an author asks."""
+"""The most characters of the author's question."""
 MOST_DATA = 256_000
 """The most characters of all values of one prompt."""
 WORDS = ("value", "set", "field")
@@ -29,7 +29,7 @@ Data = str | list[str | dict[str, str]]
 
 
 class Asked(NamedTuple):
-    """A prompt as it was written: what is asked, the data, the element to answer by and its fields.
+    """A prompt as written: the question, the data, the element for the answer and its fields.
 
     `given` are the attributes of the answer that the author sets, whatever the model says.
     """
@@ -80,7 +80,7 @@ class Asked(NamedTuple):
         )
 
     def messages(self, described: str) -> list[dict[str, str]]:
-        """The messages that are sent: the question and the form of the answer, then the data, apart."""
+        """The messages to send: the question and the form of the answer, then the data, separately."""
         asked = f"{self.text}\n\n{described}"
         if not self.data:
             return [{"role": "user", "content": asked}]
@@ -91,7 +91,7 @@ class Asked(NamedTuple):
 
 
 def wrong(message: str) -> ActionError:
-    """The error of a prompt that cannot be asked."""
+    """The error for a prompt that cannot be sent."""
     return ActionError(f"prompt: {message}", "bad-prompt", final=True)
 
 
@@ -100,7 +100,7 @@ def _named(root: etree._Element, name: str) -> list[etree._Element]:
 
 
 def _data(inner: etree._Element) -> Data:
-    """The data that a value is: its text, or a list where it holds rows and nothing else."""
+    """The data of a value: its text, or a list where it holds only rows."""
     rows = list(inner.iterchildren("*"))
     around = "".join([inner.text or "", *(row.tail or "" for row in rows)]).strip()
     if not rows or around or any(row.tag != "row" for row in rows):
@@ -109,13 +109,13 @@ def _data(inner: etree._Element) -> Data:
 
 
 def _row(row: etree._Element) -> str | dict[str, str]:
-    """A row: its attributes, and its text if it has one; without attributes its text alone."""
+    """A row: its attributes, and its text if it has one; without attributes only its text."""
     named, text = {str(name): str(value) for name, value in row.attrib.items()}, text_within(row)
     return text if not named else named | ({"text": text} if text.strip() else {})
 
 
 def _texts(data: Iterable[Data | dict[str, str]]) -> Iterator[str]:
-    """All texts in values, names of rows too."""
+    """All texts in values, names in rows included."""
     for one in data:
         if isinstance(one, str):
             yield one

@@ -35,7 +35,7 @@ from narval.store.memory import VolatileStore
 from narval.store.store import AgentStore
 
 SEQUENCE_BLOCK = 4096
-"""The numbers that are set aside at once; after a crash numbering goes on behind them."""
+"""Numbers that are set aside at once; after a crash numbering continues behind them."""
 
 
 class Numbers:
@@ -45,16 +45,16 @@ class Numbers:
         self.last = self._set_aside = 0
 
     def resume(self, last: int) -> None:
-        """Go on behind a number."""
+        """Continue behind a number."""
         self.last = self._set_aside = last
 
     def draw(self, count: int = 1) -> int:
-        """Use so many numbers; the last of them."""
+        """Use `count` numbers, and return the last of them."""
         self.last += count
         return self.last
 
     def set_aside(self) -> int | None:
-        """The end of a new block, where the last one is used up: to be recorded. None while it is not."""
+        """The end of a new block, to be recorded, if the last block is used up; else None."""
         if self.last <= self._set_aside:
             return None
         self._set_aside = self.last + SEQUENCE_BLOCK
@@ -62,10 +62,11 @@ class Numbers:
 
 
 ONE_CALL = 10_000
-"""So many elements at most are taken for what one call gives; who gives more passes a limit by that once."""
+"""The most elements that one call is assumed to give; a call that gives more can exceed a limit by them once.
+"""
 
 OVER_LIMIT = "over-limit"
-"""The type of the error of what would pass a limit (G16)."""
+"""The type of the error for what would exceed a limit (G16)."""
 
 _LIMITED = {
     "elements": "elements",
@@ -73,11 +74,11 @@ _LIMITED = {
     "runs": "active runs",
     "moments": "moments that are waited for",
 }
-"""The words for what is limited, by its setting."""
+"""The words for each limit, by its setting."""
 
 
 class Free(NamedTuple):
-    """The eids and the bytes of memory up to which what a call gives passes no limit: nothing is counted."""
+    """The eids and bytes of memory below which no call can exceed a limit, so that nothing is counted."""
 
     eids: int
     bytes: int
@@ -104,7 +105,7 @@ class AgentState:
     """Its settings, whose limits count."""
     free = Free.within(settings)
     samples: Callable[[str], bool] | None = None
-    """Tells if a trace is exported, by its id; None where there are no traces."""
+    """Tells whether the trace of an id is exported; None if there are no traces."""
 
     def __init__(
         self,
@@ -140,15 +141,15 @@ class AgentState:
         return self.lookup.library
 
     def use_settings(self, settings: AgentSettings) -> None:
-        """Let other limits count from now on."""
+        """Apply other limits from now on."""
         self.settings, self.free = settings, Free.within(settings)
 
     def trace_by(self, samples: Callable[[str], bool]) -> None:
-        """Have traces from now on, of which some are exported."""
+        """Have traces from now on, and export those that `samples` selects."""
         self.samples = samples
 
     def excess_of_elements(self, elements: Iterable[bytes]) -> str:
-        """The limit that elements would pass in memory, for people; "" if there is room for them."""
+        """The limit of memory that elements would exceed, for people; "" if there is room for them."""
         sizes, limits, table = [len(xml) for xml in elements], self.settings, self.memory.elements
         if not sizes:
             return ""
@@ -162,12 +163,12 @@ class AgentState:
         return ""
 
     def excess_of_runs(self, more: int = 1) -> str:
-        """The limit that so many more active runs would pass, for people; "" if there is room for them."""
+        """The limit that `more` active runs would exceed, for people; "" if there is room for them."""
         used, most = len(self.runs.active), self.settings.runs
         return self._over("runs", used, most, more) if used + more > most else ""
 
     def excess_of_timers(self) -> str:
-        """The limit that one more moment would pass, for people; "" if there is room for it."""
+        """The limit that one more moment would exceed, for people; "" if there is room for it."""
         used, most = len(self.clockwork.timers), self.settings.moments
         return self._over("moments", used, most, 1) if used >= most else ""
 
@@ -180,7 +181,7 @@ class AgentState:
         return "etc/narval.toml, [agent]" if store.is_own else f"agents/{store.identity().name}/agent.toml"
 
     def end_run(self, run: Run) -> None:
-        """Let a run that has ended wait for nothing any more."""
+        """Drop everything that a run which has ended waits for."""
         self.runs.end(run)
         self.unwait(run)
 
@@ -193,7 +194,7 @@ class AgentState:
         run.wait_for_nothing()
 
     def wait(self, run: Run) -> None:
-        """Wait for all that a run has in force, which its store gave back."""
+        """Register all that a restored run waits for."""
         memory = self.memory
         for watch in run.watches.values():
             self.watches.add(run.eid, watch)
@@ -217,7 +218,7 @@ class AgentState:
         return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def clock_was_set(self, by: float) -> None:
-        """Move along what lasts; dates are worked out anew, if the clock was set back."""
+        """Shift the ends of durations; dates are worked out again if the clock was set back."""
         for run in self.runs.active.values():
             for wake, command in run.wakes.items():
                 if not command.calendar:
@@ -235,7 +236,7 @@ class AgentState:
                 self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
 
     def _lasts(self, key: tuple[int, str], job: Job | None) -> bool:
-        """True if a moment is the end of a length of time, and not a date."""
+        """True if a moment ends a duration, and is not a date."""
         run = self.runs.active.get(key[0])
         command = run.wakes.get(key[1]) if run is not None else None
         return command is None or not command.calendar
@@ -249,8 +250,8 @@ def _unseen(run: Run) -> bytes:
 
 
 def is_open(agent: AgentState, offer: Offer) -> bool:
-    """False of an element that nobody may take now: one that is reserved is offered anew when it is free, and
-    of one that was replaced another offer tells.
+    """False for an element that no run may take now. A reserved one is offered again when it is free; a
+    replaced one has another offer.
     """
     return offer.gone or agent.memory.is_available(offer.eid, None)
 
@@ -261,7 +262,7 @@ def watching(agent: AgentState, offer: Offer, tree: Tree) -> Iterable[WatchKey]:
 
 
 def _missing(agent: AgentState, tree: Tree) -> Iterable[WatchKey]:
-    """The watches that are told of an element that was replaced."""
+    """The watches to tell that an element was replaced."""
     return agent.watches.watchers_of_gone(
         tree,
         lambda wish: not (wish.unless_reserved and _will_come(agent.memory, wish.conditions, wish.scopes)),
@@ -269,8 +270,8 @@ def _missing(agent: AgentState, tree: Tree) -> Iterable[WatchKey]:
 
 
 def _will_come(memory: Memory, conditions: tuple[Bound, ...], scopes: tuple[MarkScope | None, ...]) -> bool:
-    """True if for each condition something is reserved, of which is told when it is free; or if there is but
-    one, and something that is about to be offered.
+    """True if each condition has a reserved element, which is offered when it is free; or if there is one
+    condition, and an element that is about to be offered fits it.
     """
     if len(conditions) == 1 and any(True for _ in memory.matching(conditions[0], scopes[0])):
         return True

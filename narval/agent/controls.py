@@ -1,4 +1,4 @@
-"""Control elements: `start-plan` begins a run (N4), `task-object` puts an object to a task (K21), and `quit`
+"""Control elements: `start-plan` begins a run (N4), `task-object` puts an object to a task (K21), `quit`
 stops the daemon (N34).
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger("narval.turn")
 class Controls:
     """Executes control elements, within a transaction.
 
-    With one that is `record_only` a start-plan at="start" is left to the next daemon.
+    If it is `record_only`, a start-plan at="start" is left to the next daemon.
     """
 
     def __init__(self, transaction: Transaction, schema_fault: Callable[[bytes], str | None]) -> None:
@@ -44,7 +44,7 @@ class Controls:
             self.execute(element)
 
     def execute(self, element: Element) -> None:
-        """Do what one says; all that comes of it has its labels."""
+        """Do what an element says; everything that results from it has its labels."""
         transaction = self._transaction
         with transaction.coming_with(transaction.agent.memory.labels.of((element.eid,))):
             self._execute(element)
@@ -55,7 +55,7 @@ class Controls:
             return
         root = parse(element.xml)
         if self._transaction.record_only and root.get("at") == "start":
-            return  # the next daemon's start is the one it means
+            return  # it means the start of the next daemon
         word, name = _target(root)
         transaction, agent = self._transaction, self._transaction.agent
         if not _is_known(agent.library, root):
@@ -86,7 +86,7 @@ class Controls:
             self._start(name, added, element.origin)
 
     def _start(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
-        """Begin a run, or have it begin in time."""
+        """Begin a run, or schedule it."""
         transaction, agent = self._transaction, self._transaction.agent
         definition = runnable(agent.library, name)
         ancestors = _ancestors(agent.runs, origin)
@@ -102,14 +102,14 @@ class Controls:
         start_run(transaction, name, added, origin=origin, ancestors=ancestors, laps=laps)
 
     def _put(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
-        """Put an object to a task: a run begins that is its way from there."""
+        """Put an object to a task: begin the run that takes it from there."""
         found = taking(self._transaction.agent.library, name)
         if found is not None:
             definition, run_kind = found
             start_run(self._transaction, name, added, definition=definition, run_kind=run_kind, origin=origin)
 
     def _first_elements(self, root: etree._Element, of: str) -> tuple[list[bytes], tuple[str, str] | None]:
-        """The elements that such an element holds, or the kind of what is wrong with them and the reason."""
+        """The elements within a control element, and the kind of fault and its reason if there is one."""
         try:
             first = [canonical_given(_alone(child)) for child in children(root)]
         except ElementError as error:
@@ -122,15 +122,15 @@ class Controls:
         return first, None
 
     def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
-        """Let an element enter memory, and do what it says if it is a control element; its eid."""
+        """Add an element to memory, do what it says if it is a control element, and return its eid."""
         eid = self._transaction.add(xml, origin, declared)
         self.execute_all()
         return eid
 
 
 def _under_way_from_before(agent: AgentState, element: Element, name: str) -> str:
-    """The run that goes on from an equal start-plan, which was taken out of `data/memory.xml` and comes back
-    now, or that is to follow it; "" where a run is to begin.
+    """Words for a run under way or scheduled from an equal start-plan that was taken out of `data/memory.xml`
+    and comes back now; "" if a run is to begin.
     """
     memory, acted = agent.memory, agent.memory.marks.get(ACTED, ())
     if element.eid not in memory.declared or element.eid in acted:
@@ -145,15 +145,15 @@ def _under_way_from_before(agent: AgentState, element: Element, name: str) -> st
 
 
 def _has_successor(run: Run) -> bool:
-    """True of a plan whose recipe says `restart="parallel"`, once the next has begun beside it."""
+    """True for a plan whose recipe says `restart="parallel"`, once the next has begun beside it."""
     state = run.state
     is_parallel = state is not None and getattr(run.definition, "restart", "") == "parallel"
     return is_parallel and (state.followed or state.has_fired)
 
 
 def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
-    """The runs that a start-plan descends from: that which gave it, its callers, and those that they descend
-    from; of each definition the first.
+    """The runs that a start-plan descends from, the first for each definition: the run that gave it, the
+    callers of that run, and the runs that those descend from.
     """
     ancestors: dict[str, int] = {}
     for run in runs.with_callers(runs.get(origin.run) if origin is not None else None):
@@ -162,14 +162,14 @@ def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
 
 
 def _alone(child: etree._Element) -> etree._Element:
-    """An element without the name spaces that only what it stood in needs."""
+    """An element without the name spaces that only its parent needs."""
     copy = deepcopy(child)
     etree.cleanup_namespaces(copy)
     return copy
 
 
 def can_start(library: Library, root: etree._Element) -> bool:
-    """True if the definition is loaded that an element names, and a run of it can begin."""
+    """True if the definition that an element names is loaded, and a run of it can begin."""
     return _is_known(library, root) and _refusal(library, root) is None
 
 
@@ -186,7 +186,7 @@ def _is_known(library: Library, root: etree._Element) -> bool:
 
 
 def _refusal(library: Library, root: etree._Element) -> tuple[str, str] | None:
-    """The reason why no run can begin as an element says, if the definition is loaded that it names."""
+    """The reason why no run can begin as an element says, if the definition that it names is loaded."""
     _, name = _target(root)
     if root.tag == TASK_OBJECT:
         found = taking(library, name)

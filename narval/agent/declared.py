@@ -1,7 +1,7 @@
-"""Elements that are declared: by the library (N2), by `data/memory.xml`.
+"""Elements that the library (N2) or `data/memory.xml` declares.
 
-Each is compared with memory when it is read; what it declares is never forgotten, what it dropped loses its
-protection and is outdated.
+Each source is compared with memory when it is read. What it declares is never forgotten; what it declares no
+longer loses its protection and is outdated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def declare_library(
 ) -> None:
     """Declare the definitions of a library, and the faults of what did not load.
 
-    Versions that are gone are outdated, and so are the errors of what has been set right.
+    Versions that are gone are outdated, and so are the errors of files that load again.
     """
     declared = {
         f"{definition.kind}:{definition.full_name}:{definition.digest}": definition.xml
@@ -61,8 +61,8 @@ def declare_library(
 
 
 def declare_requests(turn: Turn, library: Library) -> bool:
-    """Declare a `grant-request` for each definition that nobody has granted what it needs; one that is
-    granted, or rejected, is outdated. True if some were.
+    """Declare a `grant-request` for each definition whose needs are not granted; a request that is granted or
+    rejected is outdated. True if some were.
     """
     requests = (
         (definition, definition.withheld)
@@ -97,7 +97,7 @@ def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
-    """Keep each version that a run may need, and what to fall back on for a bad file (N13)."""
+    """Keep each version that a run may need, and the last good version of a bad file (N13)."""
     current = {
         (definition.kind, definition.full_name, definition.digest): (definition.path, definition.xml)
         for definition in library
@@ -115,9 +115,9 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> bool:
-    """Declare what `data/memory.xml` holds: what is changed there replaces the element of its identity,
-    what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
-    element says so. If an action wrote the file, its elements have the labels of what it wrote. True if one
+    """Declare what `data/memory.xml` holds. A changed element replaces the one with its identity; one that is
+    gone is outdated. If memory has no room for the new elements, it stays unchanged, and an error element
+    says so. If an action wrote the file, its elements have the labels of what was written. True if an element
     that begins a run is gone or changed.
     """
     store = turn.agent.store
@@ -164,13 +164,13 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> bool:
 
 
 def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Origin | None = None) -> int:
-    """Let elements count no more; the eid of the element that says so, and why."""
+    """Outdate elements, and return the eid of the element that says so and why."""
     outdate(turn.transaction, eids)
     return turn.add(make_note(OUTDATED, eids, reason), replace(origin or Origin(), inputs=eids))
 
 
 def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: str | None = None) -> int:
-    """Add an element in place of an old one, which is outdated; its eid.
+    """Add an element in place of an old one, which is outdated, and return its eid.
 
     It is declared as the old one was, unless `declared` says otherwise.
     """
@@ -183,9 +183,9 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
 
 
 def start_declared(turn: Turn, again: Container[int]) -> bool:
-    """Execute `start-plan` and `task-object` elements whose target was not loaded yet; true if there are.
+    """Execute `start-plan` and `task-object` elements whose target was not loaded yet; true if there are any.
 
-    Those of `again` that say at="start" are executed once more.
+    Those in `again` that say at="start" are executed once more.
     """
     has_begun = False
     acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
@@ -205,7 +205,7 @@ def start_declared(turn: Turn, again: Container[int]) -> bool:
 
 
 def _compare(turn: Turn, declarer: str, declared: Mapping[str, bytes]) -> tuple[int, ...]:
-    """Add what is declared and not there yet; give back the eids of what is declared no more."""
+    """Add what is declared and not there yet; return the eids of what is no longer declared."""
     there = _declared_by(turn, declarer)
     gone = tuple(eid for key, eid in there.items() if key not in declared)
     if gone:
@@ -217,6 +217,6 @@ def _compare(turn: Turn, declarer: str, declared: Mapping[str, bytes]) -> tuple[
 
 
 def _declared_by(turn: Turn, declarer: str) -> dict[str, int]:
-    """The elements that one declares, by the digests of what it says."""
+    """The elements that a declarer declares, by the digests of their text."""
     pairs = ((key.partition(":"), eid) for eid, key in turn.agent.memory.declared.items())
     return {digest: eid for (by, _, digest), eid in pairs if by == declarer}

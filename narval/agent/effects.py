@@ -29,20 +29,22 @@ from narval.store.batch import Offer
 log = logging.getLogger("narval.turn")
 
 ROOM_PAUSE = 60.0
-"""Seconds after which it is tried again to begin a run, where an agent had no room for it."""
+"""Seconds until an agent tries again to begin a run that it had no room for."""
 
 Act = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
 
 
 class TurnEffects:
-    """The `Acts` of an agent, and the two moments of each command: when given, and once all is decided."""
+    """The `Acts` of an agent, and the two moments at which a command takes effect: when given, and after the
+    decision.
+    """
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction, self._agent = transaction, transaction.agent
 
     def apply(self, run: int, command: Command) -> None:
-        """Let a command take effect that later decisions of the same advance may read."""
+        """Apply a command that later decisions of the same advance may read."""
         kind = type(command)
         facts = _FACTS.get(kind)
         if facts is not None:
@@ -57,7 +59,7 @@ class TurnEffects:
             act(self, active, command)
 
     def complete(self, run: Run, commands: Iterable[Command]) -> None:
-        """Let take effect what had to wait until `advance` returned."""
+        """Apply the commands that had to wait until `advance` returned."""
         deferred = _DEFERRED
         for command in commands:
             in_force, act = deferred.get(type(command), _NOTHING)
@@ -69,14 +71,14 @@ class TurnEffects:
     # --- elements -------------------------------------------------------------------------------------
 
     def offer_released(self, run: Run, command: commands.Release) -> None:
-        """Offer what is free again to those who watch for such."""
+        """Offer the released elements to the runs that watch for them."""
         for eid in command.eids:
             element = self._agent.memory.element(eid)
             if element is not None:
                 self._transaction.offer(element)
 
     def follow_outdated(self, run: Run, command: commands.Outdate) -> None:
-        """Declare what replaces a declared element; tell runs that wait for a reserved one of it (N18)."""
+        """Declare what replaces a declared element, and tell runs that wait for a reserved one (N18)."""
         agent = self._agent
         for eid in command.eids:
             if eid in agent.memory.declared:
@@ -84,8 +86,8 @@ class TurnEffects:
         notify_of_gone(agent, command.eids)
 
     def _transfer_declaration(self, run: Run, eid: int) -> None:
-        """Declare in place of an element the one of its name that a run has just made of it, so that what
-        memory.xml says is always there is not forgotten.
+        """Declare, in place of an element, the one of the same name that a run has just made from it: what
+        memory.xml declares must not be forgotten.
         """
         memory, added = self._agent.memory, self._transaction.batch.elements
         old = memory.element(eid)
@@ -108,11 +110,11 @@ class TurnEffects:
         self._agent.watches.add(run.eid, command)
 
     def unwatch(self, run: Run, command: commands.Unwatch) -> None:
-        """Wake it for them no more."""
+        """Stop waking the run for them."""
         self._agent.watches.remove(run.eid, command.watch)
 
     def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
-        """Raise ActionError where the agent waits for as many moments as it may."""
+        """Raise ActionError if the agent waits for as many moments as it may."""
         if command.wake not in run.wakes and (over := self._agent.excess_of_timers()):
             raise ActionError(over, OVER_LIMIT, final=True)
 
@@ -121,7 +123,7 @@ class TurnEffects:
         self._agent.clockwork.timers.push(command.at, (run.eid, command.wake), None)
 
     def cancel_timer(self, run: Run, command: commands.CancelTimer) -> None:
-        """Wake it then no more."""
+        """Cancel a moment at which the run would be woken."""
         self._agent.clockwork.timers.discard((run.eid, command.wake))
 
     # --- runs -------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ class TurnEffects:
             self._transaction.later(at, job)
 
     def finish_run(self, run: Run, command: commands.Finish) -> None:
-        """End the run, and tell its caller; one that has ended keeps nothing from others."""
+        """End the run, and tell its caller; its reservations are released."""
         if run.reserved:
             release = commands.Release(tuple(run.reserved))
             self.apply(run.eid, release)
@@ -156,7 +158,7 @@ class TurnEffects:
     # --- outside ----------------------------------------------------------------------------------------
 
     def make_call(self, run: Run, command: commands.Call) -> None:
-        """Have the call made, once all of this is recorded; one to another agent goes out with that (G33)."""
+        """Have the call made once the turn is recorded; one to another agent is part of that record (G33)."""
         if command.inputs:
             idle = self._agent.clockwork.idle
             if idle is not None:
@@ -171,8 +173,8 @@ class TurnEffects:
             self._transaction.outer.append((run, command))
 
     def perform(self, run: Run, command: commands.CancelCall | commands.Answer) -> None:
-        """Have it performed, once all of this is recorded; what another agent answers is given up there, and
-        what is between two runs is settled within the turn.
+        """Have it performed once the turn is recorded. A call that another agent answers is given up there;
+        one between two runs is settled within the turn.
         """
         if isinstance(command, commands.Answer) and answer_run(self._transaction, run, command):
             return
@@ -194,7 +196,7 @@ _DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.item
 
 
 def _settle_failure(transaction: Transaction, run: int) -> None:
-    """Let the failure of a run count no more: a retry of it has ended well, or has told of its own (M52)."""
+    """Outdate the failure of a run: a retry of it has ended well, or has a failure of its own (M52)."""
     memory = transaction.agent.memory
     for eid in reversed(list(memory.contexts.of(run))):
         element = memory.element(eid)
@@ -205,13 +207,15 @@ def _settle_failure(transaction: Transaction, run: int) -> None:
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Let elements count no more though no run replaced them, and tell runs that watch for that."""
+    """Outdate elements that no run replaced, and tell runs that watch for that."""
     transaction.change(changes.Outdated(eids))
     notify_of_gone(transaction.agent, eids)
 
 
 def notify_of_gone(agent: AgentState, eids: tuple[int, ...], *, are_forgotten: bool = False) -> None:
-    """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
+    """Tell runs of elements that they counted on or counted, and that are replaced now or about to be
+    forgotten.
+    """
     for eid in eids if agent.watches.any_of_gone else ():
         for waiting, watch in agent.watches.watchers_of(eid):
             agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
@@ -229,7 +233,7 @@ def notify_of_gone(agent: AgentState, eids: tuple[int, ...], *, are_forgotten: b
 
 
 def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
-    """Do what was put off: begin a run, or wait no more for what was given up (G35)."""
+    """Do what was put off: begin a run, or stop waiting for a call that was given up (G35)."""
     if isinstance(job, GiveUpCall):
         transaction.agent.queue.append((0, job.run, Returned(0, 0.0, job.call, abandoned=True)))
     else:
@@ -237,10 +241,10 @@ def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:
-    """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it.
+    """Begin a top-level run with its elements as they are now: a replaced one gives way to what replaced it.
 
-    Where the agent has as many runs as it may, or what the definition needs is not granted, that is tried
-    again a minute later.
+    If the agent has as many runs as it may, or the definition's needs are not granted, try again a minute
+    later.
     """
     agent = transaction.agent
     if over := agent.excess_of_runs():
@@ -267,7 +271,7 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
 
 
 def start_what_changed(transaction: Transaction) -> None:
-    """Begin at once the runs that would begin late, of definitions that have another version now."""
+    """Begin at once the slowed runs of definitions that have another version now."""
     agent = transaction.agent
     for identifier, job in list(agent.clockwork.starts.items()):
         definition = runnable(agent.library, job.name) if job.slowed else None

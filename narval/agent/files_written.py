@@ -1,8 +1,8 @@
-"""Files that narval wrote: their labels, by path, for whoever reads them again.
+"""Files that narval wrote: their labels, by path, for when they are read again.
 
-They are kept among the results of the store. A file has the labels of all that its call was given; one that
-is written again, or copied, has those that it had too: it may have been appended to. A call that failed, or
-was given up, may have written what it was to write.
+They are kept among the results of the store. A file has the labels of everything that its call was given. A
+file that is written again, or copied, keeps its earlier labels too: it may have been appended to. A call that
+failed or was given up may have written its file all the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATH, FROM, _PATH = "path", "from", b"path"
 
 
 def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
-    """Note which labels the files have that a call wrote, or may have written: those of what it was given."""
+    """Record the labels of the files that a call wrote, or may have written: those of what it was given."""
     agent = transaction.agent
     has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
     written = list(_paths(event, agent.folder))
@@ -56,7 +56,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
-    """The labels of the files that a call has read, as far as narval wrote them."""
+    """The labels of the files that a call has read, if narval wrote them."""
     labels, joined = agent.memory.labels, NONE
     if not labels.files:
         return joined
@@ -68,13 +68,13 @@ def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | P
 
 
 def labels_at(agent: AgentState, *paths: str) -> int:
-    """The labels of the files at some paths of the home, as far as narval wrote them."""
+    """The labels of the files at some paths of the home, if narval wrote them."""
     labels = agent.memory.labels
     return labels.of_files(normpath(join(agent.folder, path)) for path in paths) if labels.files else NONE
 
 
 def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
-    """The paths that an element which a call is given names, itself or within it."""
+    """The paths named by an element that a call is given, at its root or within it."""
     element = agent.memory.element(eid)
     for node in element.tree().iter("*") if element is not None else ():
         if path := node.get(PATH):
@@ -82,7 +82,7 @@ def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
 
 
 def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:
-    """The paths that each element names which a call gave, that of its own file first."""
+    """The paths that each element of a call's result names, that of its own file first."""
     for output in event.elements:
         attributes = Element(0, output.xml).attributes if _PATH in output.xml else {}
         if PATH in attributes:

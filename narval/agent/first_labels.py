@@ -1,4 +1,4 @@
-"""Labels that are given without a change of memory: to homes of before there were any, and to secrets."""
+"""Labels that are given without a change of memory: to homes older than labels, and to secrets."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from narval.core.kinds import KINDS, KNOWING_INPUTS
 from narval.core.memory.labels import ANY_MODEL, HOOK, UNKNOWN, endorsement
 
 LABELLED = "labels"
-"""The fact of the store which says that all of an agent has its labels."""
+"""The fact of the store that says that everything of an agent has its labels."""
 
 SECRETS = "secrets"
-"""The fact of the store that says what is called secret, as all of memory was looked through for it."""
+"""The fact of the store with the patterns of secrets for which all of memory was searched."""
 
 OF_HOOKS = "hook/"
-"""The start of the step in the origin of an element that a webhook gave; the name of that follows."""
+"""The prefix of the step in the origin of an element that a webhook gave; the webhook's name follows."""
 
 
 def derive_labels(transaction: Transaction) -> None:
-    """Give all elements and runs the labels that their recorded origins tell, and note that they have them:
-    it is done once in the life of a store.
+    """Give all elements and runs the labels that their recorded origins imply, and record that this is done:
+    it happens once in the life of a store.
 
-    What cannot be told is `unknown`: what a run made that is forgotten, or whose definition is there no more,
-    and what was made of an element that is forgotten.
+    The label is `unknown` for what was made by a run that is forgotten or whose definition is gone, or was
+    made from a forgotten element.
     """
     agent = transaction.agent
     transaction.batch.meta.append((LABELLED, "1"))
@@ -54,8 +54,8 @@ def derive_labels(transaction: Transaction) -> None:
 
 
 def label_secrets(transaction: Transaction) -> None:
-    """Give what the owner of the home calls secret its label, once for each change of that: all of memory,
-    what is replaced or reserved too, for runs may have it still.
+    """Label what the owner of the home calls secret, once for each change of those patterns. All of memory is
+    searched, with replaced and reserved elements, for runs may still hold them.
     """
     memory, store = transaction.agent.memory, transaction.agent.store
     secrets = transaction.agent.lookup.secrets
@@ -72,7 +72,7 @@ def label_secrets(transaction: Transaction) -> None:
 
 
 def came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
-    """The labels of what came in with an element, as its origin tells; `unknown` where it cannot tell."""
+    """The labels of what came in with an element, by its origin; `unknown` if the origin does not say."""
     if origin.agent or any(made_of not in agent.memory for made_of in origin.inputs):
         return (UNKNOWN,)
     if not origin.run:
@@ -84,7 +84,7 @@ def came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
 
 
 def _answered(agent: AgentState, run: Run, origin: Origin) -> Iterable[str]:
-    """The labels of what a call of a run brought in, as its definition tells now."""
+    """The labels of what a call of a run brought in, by the definition as it is now."""
     kind = next((name for name, row in KINDS.items() if run.kind in row.runs), "")
     if kind and (label := KINDS[kind].gives) is not None:
         return (label,) if label else ()

@@ -1,4 +1,4 @@
-"""Runs and elements are forgotten, part by part; what calls under way use is put off (N1, N5)."""
+"""Forgetting of runs and elements, part by part; what calls under way use is put off (N1, N5)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from narval.core.engines.registry import is_standing
 from narval.core.memory.retention import IdleTracker, next_chunk
 
 IN_USE = 60.0
-"""Seconds until what was to be forgotten, but for a call that still uses it, is looked at again."""
+"""Seconds until something that a call still uses is considered for forgetting again."""
 
 FORGOTTEN_AT_ONCE = 250
-"""The elements and runs that are forgotten before the loop looks at its time again."""
+"""Elements and runs that are forgotten before the loop checks its time again."""
 
 
 def forget(transaction: Transaction, fact: Forgotten) -> None:
-    """Let runs and elements leave memory; numbering goes on behind them."""
+    """Remove runs and elements from memory; numbering continues behind them."""
     memory, runs, meta = transaction.agent.memory, transaction.agent.runs, transaction.batch.meta
     for eid in (*fact.eids, *fact.runs):  # those that held them are rendered without them from now on
         for holder in memory.contexts.holders(eid):
@@ -38,7 +38,7 @@ def forget(transaction: Transaction, fact: Forgotten) -> None:
 
 
 def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Unheld]:
-    """The contexts that elements leave whose runs stay: but for that of their maker, they have rows."""
+    """The contexts, of runs that stay, which elements leave: all but that of their maker have rows."""
     memory, runs = transaction.agent.memory, transaction.agent.runs
     leaving: dict[int, list[int]] = {}
     for eid in (*fact.eids, *fact.runs):
@@ -51,15 +51,15 @@ def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Un
 
 
 def forget_at_once(transaction: Transaction, run: int) -> None:
-    """Forget a run that is over and called none, though it was to be kept; its elements stay."""
+    """Forget a run that has ended and called none, even if it was to be kept; its elements stay."""
     forget(transaction, Forgotten((), (run,)))
 
 
 def forget_run(transaction: Transaction, job: ForgetRun) -> None:
-    """Forget a run and those it called, innermost first, part by part; what is left is for later turns.
+    """Forget a run and those it called, innermost first, part by part; the rest is left to later turns.
 
-    What people did stays as long as the home keeps that, though its caller is forgotten. Of a family
-    that goes on and has asked people nothing goes: with the top-level run it all does.
+    Runs in which people acted stay as long as the home keeps those, even if their caller is forgotten. If the
+    family is still under way and has asked people, nothing goes until its top-level run does.
     """
     memory, runs = transaction.agent.memory, transaction.agent.runs
     top = runs.get(job.run)
@@ -86,13 +86,13 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
 
 
 def _stays(transaction: Transaction, run: Run) -> bool:
-    """True for a run that people acted in, and that is kept for now."""
+    """True for a run in which people acted, and which is kept for now."""
     retention = transaction.agent.home.now.work_kept
     return (run.ended or 0.0) + retention > transaction.at and isinstance(run.engine, HeedsPeople)
 
 
 def _keep(transaction: Transaction, run: Run) -> bool:
-    """Have a run that stays forgotten when it need not any more; True if it stays."""
+    """Schedule the forgetting of a run that stays for now; True if it stays."""
     if not _stays(transaction, run):
         return False
     run.schedule_forget()
@@ -101,7 +101,7 @@ def _keep(transaction: Transaction, run: Run) -> bool:
 
 
 def forget_idle(transaction: Transaction, idle: IdleTracker) -> None:
-    """Forget some of what was not used for long enough."""
+    """Forget some of what has been idle for long enough."""
     agent, at, gone = transaction.agent, transaction.at, []
     for eid in list(idle.due(agent.memory, at, agent.runs.active.__contains__, FORGOTTEN_AT_ONCE)):
         run = agent.runs.get(eid)

@@ -1,9 +1,8 @@
-"""A run as it was at any point of its history: what was recorded up to there is applied, nothing is decided.
+"""A run at any point of its history: what was recorded up to there is applied, nothing is decided.
 
-The journal numbers its lines; a point is the number of a line, and lines of other runs lie between those of
-one. Within an entry the changes come before the commands that were given along with them, so memory is shown
-as it was at the end of the entry that a point lies in. Where the first entries of a run are no longer kept,
-its snapshot is where it can be shown from.
+A point is the number of a line of the journal; the lines of other runs lie between those of one. Within an
+entry the changes come before the commands given with them, so memory is shown as it was at the end of the
+point's entry. If the first entries of a run are no longer kept, it can be shown from its snapshot on.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from narval.store.batch import JournalRow, SnapshotRow
 class RunAt(NamedTuple):
     """A run after line `seq` of its history: the moment of that line, its state, what it held by then.
 
-    `finish` are the fields of its end (state, phase, error), None while it was not over; `ended` is when.
+    `finish` has the fields of its end (state, phase, error), None while it had not ended; `ended` is when it
+    did.
     """
 
     seq: int
@@ -46,7 +46,7 @@ def given(agent: AgentState, run: Run) -> Iterator[Reusable]:
 
 
 def environment_at_start(agent: AgentState, run: Run) -> dict[str, str]:
-    """The attributes that a run began with. Raises RequestError where its beginning is not kept any more."""
+    """The attributes that a run began with. Raises RequestError if its beginning is no longer kept."""
     first = next(agent.store.journal(run.eid, most=1), None)
     began = codec.describe_entry(first.data)[0] if first is not None else {}
     if began.get("what") != "Started":
@@ -55,7 +55,7 @@ def environment_at_start(agent: AgentState, run: Run) -> dict[str, str]:
 
 
 class _Line(NamedTuple):
-    """One line of history: a fact, typed where it is a change, and the moment of its entry."""
+    """One line of history: a fact, typed if it is a change, and the moment of its entry."""
 
     entry: int
     seq: int
@@ -66,7 +66,7 @@ class _Line(NamedTuple):
 
 
 def past(agent: AgentState, run: Run, seq: int) -> RunAt:
-    """The run after line `seq`. Raises RequestError where its history does not reach."""
+    """The run after line `seq`. Raises RequestError if its history does not reach that far."""
     rows = list(agent.store.journal(run.eid))
     if not rows:
         raise _no_history(run)
@@ -92,8 +92,8 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
 
 
 class LastMigration(NamedTuple):
-    """The migration of a run with which its history ends: its line and moment, the version before, and the
-    line of the migration that it has taken back, or 0.
+    """The migration that is the last entry of a run: its line and moment, the version before, and the line of
+    the migration that it took back, or 0.
     """
 
     seq: int
@@ -103,7 +103,7 @@ class LastMigration(NamedTuple):
 
 
 def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
-    """The migration of a run after which nothing has come to it; None where there is none."""
+    """The migration of a run since which nothing has happened to it; None if there is none."""
     row = next(agent.store.journal(run.eid, before=_LAST, most=1), None)
     event = migration_in(row) if row is not None else None
     if row is None or event is None or not _is_all_there_is(row):
@@ -112,16 +112,16 @@ def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
 
 
 def state_before(agent: AgentState, run: Run, seq: int) -> Any:
-    """The state of a run before the entry of line `seq`. Raises RequestError where it is not kept."""
+    """The state of a run before the entry of line `seq`. Raises RequestError if it is not kept."""
     return past(agent, run, seq - 1).state
 
 
 _QUIET = frozenset({"Watch", "Unwatch", "SetTimer", "CancelTimer"})
-"""The commands of a migration after which the run waits as before, though for something else."""
+"""The commands of a migration after which the run still only waits, though for something else."""
 
 
 def _is_all_there_is(row: JournalRow) -> bool:
-    """True if the entry of a migration has nothing by which the run went on at once, as a call that began."""
+    """True if the entry of a migration has no command, such as a call, by which the run advanced at once."""
     _, asked = codec.read_entry(row.data)
     return all(command["type"] in _QUIET for command in asked)
 
@@ -131,8 +131,8 @@ _LAST = 2**62
 
 
 class RunSnapshot(NamedTuple):
-    """The state of a run from which its entries after line `reached` go on; it can be shown from line `first`
-    on, which is its own beginning where it is `whole`.
+    """The state of a run after line `reached`, from which its later entries continue. The run can be shown
+    from line `first` on, which is its own beginning if it is `whole`.
     """
 
     definition: Any
@@ -143,9 +143,8 @@ class RunSnapshot(NamedTuple):
 
 
 def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
-    """The latest state that is kept of a run, and shows it no later than after line `after`; of a run whose
-    first entries are no longer kept, that of its snapshot. Raises RequestError where there is nothing to go
-    by, UnreadableError.
+    """The latest kept state of a run at or before line `after`; for a run whose first entries are no longer
+    kept, that of its snapshot. Raises RequestError if nothing is kept, and UnreadableError.
     """
     oldest = next(agent.store.journal(run.eid, most=1), None)
     if oldest is None:
@@ -163,9 +162,8 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
 
 
 class ReplayedEntry(NamedTuple):
-    """One entry of the history of a run: its lines as fields, the first of them the event, its changes, and
-    the version that the run follows from then on, where that is another; of one that is not told there are no
-    lines.
+    """One entry of the history of a run: its lines as fields (the event first), its changes, and the version
+    that the run follows from then on, if that is another. An entry that is not told has no lines.
     """
 
     lines: list[dict[str, Any]]
@@ -190,8 +188,8 @@ def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> I
 def _basis(
     agent: AgentState, run: Run, definition: Any, lines: list[_Line], seq: int | None
 ) -> tuple[Any, int]:
-    """The state from which the lines go on, and the line up to which it is right; `seq`, where there is one,
-    is to be among those that can be shown.
+    """The state from which the lines continue, and the line up to which it is right. Line `seq`, if given, is
+    among those that can be shown.
     """
     first, last = lines[0].seq, lines[-1].seq
     snapshot = None
@@ -227,7 +225,9 @@ def _lines(agent: AgentState, run: Run, row: JournalRow) -> Iterator[_Line]:
 
 
 def _elements(agent: AgentState) -> codec.Lookup:
-    """For the variables of patterns, which are read but not asked here; the run itself stays out of them."""
+    """The lookup for variables of patterns, which are read here but not evaluated; the run itself is not
+    among them.
+    """
 
     def element(eid: int) -> Element | None:
         return agent.memory.element(eid) if not agent.memory.is_run(eid) else None
@@ -247,7 +247,9 @@ def _joining(line: _Line) -> tuple[int, ...]:
 def _context(
     agent: AgentState, run: Run, lines: list[_Line], joined: dict[int, None], at: float
 ) -> tuple[int, ...]:
-    """The context of the run: elements that had joined, and those of which the journal does not say when."""
+    """The context of the run: elements that had joined by then, and those whose joining is not in the
+    journal.
+    """
     dated = {eid for line in lines for eid in _joining(line)}
     for eid in agent.memory.contexts.of(run.eid):
         element = agent.memory.element(eid)

@@ -1,4 +1,4 @@
-"""Jobs: what is to be done at a moment, when no run is alive to be told of it."""
+"""Jobs: work put off to a moment, for which no run is alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a top-level run, after its back-off, by who began the first of them."""
+    """Begin a top-level run, after its back-off, on behalf of whoever began the first of them."""
 
     name: str
     """The full name of its definition."""
@@ -29,13 +29,13 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     ancestors: dict[str, int] = {}
     """The runs it descends from by start-plan: of each definition the first."""
     hearsay: bool = False
-    """As it was recorded before there were labels."""
+    """The flag that was recorded before there were labels."""
     labels: tuple[str, ...] = ()
     """The labels of what has it begin."""
     laps: int = 0
-    """The starts of the definition before this one, each because of the one before and of nothing else."""
+    """The earlier starts of the definition in a row, each caused by the one before and nothing else."""
     slowed: str = ""
-    """The version of its definition if it begins late, after so many laps; "": it does not."""
+    """The version of its definition, if it begins late because of its `laps`; else ""."""
     circle: tuple[str, ...] = ()
     """The definitions that wake one another, if it is slowed because of what its runs use; () if they use
     nothing.
@@ -43,7 +43,7 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):
-    """Wait no more for another agent to say that it has given up a call."""
+    """Stop waiting for another agent to confirm that it has given up a call."""
 
     run: int
     call: str

@@ -24,7 +24,7 @@ from narval.core.trust.rules import Rules, RuleUses
 from narval.files.settings import CurrentSettings
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
-"""The kinds of calls, besides some actions, of which something comes in from outside."""
+"""The kinds of calls, besides some actions, that bring in something from outside."""
 
 
 class Lookup:
@@ -33,7 +33,7 @@ class Lookup:
     def __init__(self, library: Library, home: CurrentSettings) -> None:
         self._home = home
         self.rules: Rules | None = None
-        """The rules of what may go where; None in a home without."""
+        """The rules of what may go where; None in a home without rules."""
         self.rule_uses = RuleUses()
         """The calls that each rule has judged."""
         self.known = KnownValues()
@@ -47,8 +47,8 @@ class Lookup:
         rules: Rules | None = None,
         grants: Mapping[str, Grant] | None = None,
     ) -> None:
-        """Let these definitions, people, and rules of what may go where be the current ones. Calls of
-        definitions are held against what was granted, unless `grants` is None.
+        """Make these definitions, people, and rules of what may go where the current ones. Calls of
+        definitions are checked against what was granted, unless `grants` is None.
         """
         self.library, self.people, self.grants = library, people, grants
         if rules != self.rules:
@@ -56,22 +56,22 @@ class Lookup:
         self.rules = rules
         secrets = rules.secrets if rules is not None else ()
         self.secrets = tuple([(f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets])
-        """The labels of what the owner calls secret, each with what an element must be that has it."""
+        """The labels of what the owner calls secret, each with the condition that its elements satisfy."""
         actions = [of for of in library.of(Action.kind).values() if isinstance(of, Action)]
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
-        """The actions by which something comes in from outside."""
+        """The actions that bring in something from outside."""
         self.destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
         """The tools whose servers say that they destroy."""
         self.made_once = {of.full_name for of in actions if of.tool is not None and not of.tool.is_repeatable}
         """The tools whose servers do not say that they may be called twice."""
 
     def asks_first(self, tool: str) -> bool:
-        """True of a tool that destroys, unless its calls were approved for ever."""
+        """True for a tool that destroys, unless its calls were approved for ever."""
         return tool in self.destroying and tool not in self._home.now.approved_tools
 
     def as_recorded(self, command: Command) -> Command:
-        """A command as it is recorded: a call of a tool that may not be called twice, and whose step does not
-        say what a restart does with it, is not made again.
+        """A command as it is recorded. A call of a tool that may not be called twice is not made again after
+        a restart, unless its step says what a restart does with it.
         """
         if type(command) is not Call or command.on_restart or command.kind != Action.kind:
             return command
@@ -81,12 +81,12 @@ class Lookup:
 
     @property
     def is_limited(self) -> bool:
-        """True if calls of some definitions are held against what was granted."""
+        """True if calls of some definitions are checked against what was granted."""
         return self.grants is not None
 
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
-        """The labels of what a call brings in: those of its action, of its program, of the language model
-        that it has asked, unless that one is trusted; those that a session of a dataflow has met.
+        """The labels of what a call brings in: those of its action, its program, the language model that it
+        has asked (unless trusted), or those that a session of a dataflow has met.
         """
         if call.kind == PROGRAM:
             return (labels.PROGRAM,)
@@ -110,7 +110,7 @@ class Lookup:
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.
 
-        Where runs of a kind nest the current version (section 9), it may be named without its group.
+        If runs of a kind nest the current version (section 9), it may be named without its group.
         """
         if kind in NESTS_CURRENT:
             return self._nested(run, kind, name)
@@ -121,7 +121,7 @@ class Lookup:
         return self.library.get(kind, name)
 
     def _nested(self, run: Run | None, kind: str, name: str) -> Any:
-        """The definition that a name can mean, if it is but one."""
+        """The definition that a name can mean, if there is only one."""
         nests = run is not None and run.engine.definition_kind == kind
         own = run.library if run is not None and not nests else None
         group = run.definition.group if run is not None and nests else ""
@@ -132,7 +132,7 @@ class Lookup:
         return None
 
     def library_for(self, definition: Definition, parent: Run | None) -> Library:
-        """The library whose versions count for a new run: that of its caller, but where it is nested."""
+        """The library whose versions count for a new run: that of its caller, unless it is nested."""
         if parent is None or parent.library is None:
             return self.library
         nests = definition.kind in NESTS_CURRENT and parent.engine.definition_kind == definition.kind

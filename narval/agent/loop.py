@@ -1,11 +1,11 @@
 """The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O.
 
-`decide` makes a turn of all that waits; its batch is committed by a round; `perform` hands out what was asked
-for and answers those who waited.
+`decide` makes a turn of all that waits, a round commits its batch, and `perform` hands out what was asked for
+and answers those who waited.
 
-Over a store that is gone with the program, calls are made and answer within the turn: nothing is recorded
-that could be read after a crash. Over any other, calls of pure actions are: they touch nothing outside, so
-one whose turn is lost has not happened.
+Over a store that is gone with the program, all calls are made and answered within the turn: nothing recorded
+could be read after a crash. Over any other store, only calls of pure actions are: they touch nothing outside,
+so a call whose turn is lost has not happened.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from narval.system.clock import Jump
 log = logging.getLogger("narval.loop")
 
 DUE_SLICE = 0.02
-"""Seconds that a turn spends on timers and jobs: they were promised for now, what follows from them was not.
+"""Seconds that a turn spends on timers and jobs: these were promised for now, what follows from them was not.
 """
 
 Answer = Callable[[BaseException | None], None]
-"""Told None once a turn is recorded, and else why it was not."""
+"""Told None once a turn is recorded, or the reason why it was not."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 Settle = Callable[[Any, BaseException | None], None]
-"""Told the result of a request once that is recorded, or why it is not."""
+"""Told the result of a request once that is recorded, or the reason why it is not."""
 
 
 def nobody_waits(value: Any, error: BaseException | None) -> None:
@@ -66,8 +66,8 @@ def nobody_waits(value: Any, error: BaseException | None) -> None:
 class Request(msgspec.Struct, frozen=True):
     """Something to do within a turn; `settle` is told the result, or the error, once it is committed.
 
-    What `work` raises is the asker's, unless a run had been told something by then, or the request is to be
-    done as a whole: then the turn breaks down, of which a part would be recorded.
+    An error of `work` goes to the asker. But if a run had been told something by then, or the request is to
+    be done as a whole, the turn breaks down, lest a part of it be recorded.
     """
 
     work: Callable[[Turn], Any]
@@ -94,7 +94,7 @@ class Intake:
             self.waiting.append(item)
 
     def handle(self, turn: Turn, room: TurnBudget) -> None:
-        """Do what has come within a turn, while there is room."""
+        """Do, within a turn, what has come, while there is room."""
         waiting = self.waiting
         while waiting and room.spend():
             item = waiting[0]  # until it is done, so that it is told if the turn breaks down
@@ -108,7 +108,7 @@ class Intake:
             waiting.popleft()
 
     def post_returns(self, turn: Turn, perform: Perform) -> None:
-        """Have performed what a turn asked for, and leave what comes of it at once for the next."""
+        """Have performed what a turn asked for, and leave immediate results for the next."""
         for run, command in turn.transaction.outer:
             event = perform(run, command)
             if event is not None:
@@ -123,7 +123,7 @@ class Intake:
             answer(failure)
 
     def close(self, error: NarvalError) -> None:
-        """Have no more turns: refuse all that waits, and all that will come."""
+        """End the turns: refuse all that waits and all that will come."""
         if self.gone is None:
             self.gone = error
             self.answer(error)
@@ -134,9 +134,9 @@ class Intake:
 class Loop:
     """Makes the turns of one agent.
 
-    `perform` performs a command once its turn is recorded; `answer` calls what may be called before, and
-    gives None for any other. What `intake` has is for the next turn. With `record_only` it records what it is
-    asked and advances nothing: that is left to the next daemon.
+    `perform` performs a command once its turn is recorded; `answer` makes a call that may be made before, and
+    returns None for any other command. `intake` has what is for the next turn. With `record_only` it records
+    what it is asked and advances nothing: that is left to the next daemon.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class Loop:
         self._within = None if record_only else _within(perform, answer, is_volatile)
         """Makes the calls that need not wait for the commit."""
         self._jumps: list[Jump] = []
-        """Jumps of the clock that no turn has reckoned with yet."""
+        """Jumps of the clock that no turn has handled yet."""
 
     @property
     def view(self) -> TurnView:
-        """The view of engines, for who only looks; no run is meant."""
+        """The view of engines, for read-only callers; it is of no run."""
         return self._turn.view
 
     @property
@@ -172,11 +172,11 @@ class Loop:
         return self.agent.home.now.turn_limit if self._limit is None else self._limit
 
     def set_limit(self, limit: int | None) -> None:
-        """Let a turn tell so many events from now on; None: as many as the settings of the home say."""
+        """Let a turn tell at most `limit` events from now on; None: as the settings of the home say."""
         self._limit = limit
 
     def clock_jumped(self, jump: Jump) -> None:
-        """Let the next turn reckon with a clock that was set, or with a machine that slept."""
+        """Have the next turn handle a clock that was set, or a machine that slept."""
         if not self.record_only:
             self._jumps.append(jump)
 
@@ -191,12 +191,13 @@ class Loop:
     def decide(self, now: float, share: float | None = None) -> Turn:
         """Tell the runs what waits, up to the limit. Raises StoreError.
 
-        `share` are the seconds that the turn may take where other agents wait: half of them for what was
-        queued before, half of what is left for moments that have come. One event of each is always told.
-        Where nothing else waits, what follows from what came is told at once, for as long as in a turn that
-        is alone: to record it, and begin another turn for each part of it, takes longer.
+        `share` is the seconds that the turn may take if other agents wait: half of them for what was queued
+        before, half of the rest for moments that have come. One event of each is always told. If nothing else
+        waits, consequences are told at once, for as long as in a turn without `share`: to record them and
+        begin another turn for each takes longer.
 
-        Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
+        Nothing outside is touched before the commit, except over a volatile store, where a commit is no
+        promise.
         """
         agent, turn = self.agent, self._turn
         turn.begin(now)
@@ -227,11 +228,11 @@ class Loop:
         return turn
 
     def suspected(self) -> list[DeliveredEvent]:
-        """The events that may have brought the present turn down: what was being told, else all of it."""
+        """The events that may have brought the present turn down: the one being told, else all of them."""
         return self._turn.transaction.suspected()
 
     def mark_poisonous(self, pieces: Iterable[DeliveredEvent]) -> None:
-        """Tell these no more: they brought the agent down twice (G18)."""
+        """Stop telling these events: they brought the agent down twice (G18)."""
         self._turn.transaction.telling.mark_poisonous(pieces)
 
     def perform(self, turn: Turn) -> None:
@@ -243,7 +244,7 @@ class Loop:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _adjust_deadlines(self, now: float) -> None:
-        """Adjust the moments that the agent waits for: what was due meanwhile is missed (N25)."""
+        """Adjust the awaited moments after jumps of the clock: what was due meanwhile is missed (N25)."""
         by = sum(jump.by for jump in self._jumps)
         self._jumps.clear()
         self.agent.clockwork.interrupted(now)
@@ -251,7 +252,7 @@ class Loop:
             self.agent.clock_was_set(by)
 
     def _budget(self, end: float, *, half: bool = False) -> TurnBudget:
-        """Room in a part of a turn that is to end: for what is left of its time, or half of that."""
+        """Room in a part of a turn that ends at `end`: what is left of its time, or half of that."""
         left = end - stopwatch.seconds()
         return TurnBudget(self.limit, left / 2 if half else left)
 
@@ -262,7 +263,7 @@ class Loop:
             self._within(turn, room)
 
     def _drain(self, turn: Turn, room: TurnBudget) -> None:
-        """Tell what is queued: what the last turn left, what this one has caused."""
+        """Tell what is queued: left by the last turn or caused by this one."""
         queue, within = self.agent.queue, self._within
         while queue and not room.is_over:
             while queue and room.spend():
@@ -316,7 +317,7 @@ def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[T
 
 
 def _done(request: Request, turn: Turn) -> Answer:
-    """Do what was asked within the turn; the answer is for after the commit."""
+    """Do what was asked within the turn, and return its answer, which is given after the commit."""
     result, refusal = None, None
     try:
         result = request.work(turn)
@@ -346,16 +347,16 @@ SLICE = 0.005
 """Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
 
 WAVE = 20
-"""The commands done side by side: of so many runs the states are still in the processor's cache."""
+"""Commands done side by side: the states of that many runs are still in the processor's cache."""
 
 Perform = Callable[[Run, Outer], Event | None]
-"""Performs a command; the event that comes of it at once, or None."""
+"""Performs a command, and returns its immediate event, or None."""
 
 
 class TurnBudget:
-    """The events a turn still has room for, and none once its time has ended; but always one.
+    """The room for events in a turn: none once its time has ended, but always one.
 
-    `is_over` is True once there was none left.
+    `is_over` is True once room was refused.
     """
 
     def __init__(self, events: int, seconds: float = SLICE) -> None:
@@ -376,11 +377,11 @@ class TurnBudget:
 
 
 def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
-    """Have performed what runs ask for, and tell them what comes of it at once, while there is room.
+    """Have performed what runs ask for, and tell them the immediate results, while there is room.
 
-    Few of them go on side by side, a wave of calls and a wave of their returns, and others when these have
-    come to their end. To do the same for some in a row is quicker than to bring each run to its end, for the
-    processor has the code at hand; to do it for all is slower, for by then it has their states no more.
+    A few runs advance side by side, a wave of calls and then a wave of their returns; others follow when
+    these have ended. Doing the same thing for a few runs in a row is quicker than bringing each to its end,
+    for the code stays in the processor's cache. Doing it for all is slower, for their states do not.
     """
     outer = turn.transaction.outer
     asked = deque(outer)
@@ -410,9 +411,9 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
 
 
 def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:
-    """Tell runs what comes at once of their calls that need not wait for the commit, while there is room.
+    """Tell runs the immediate results of calls that need not wait for the commit, while there is room.
 
-    `answer` gives None for any other command: it is performed once the turn is recorded.
+    `answer` returns None for any other command, which is performed once the turn is recorded.
     """
     outer = turn.transaction.outer
     later: list[tuple[Run, Outer]] = []

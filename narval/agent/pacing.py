@@ -1,9 +1,9 @@
-"""Pacing: a definition that starts again and again, because of itself and of nothing else, starts later and
-later. Nothing is lost: each start is a job of the store, which comes in time.
+"""Pacing: a definition that starts again and again, because of itself alone, starts later and later. Nothing
+is lost: each start is a job of the store.
 
-A start is a *lap* if the run before it used nothing and waited for nothing, or used only what runs made that
-its definition had woken. A run that uses what comes from elsewhere ends the chain. Where a run gives a
-start-plan of its own definition, one begins a second, and these are laps too.
+A start is a *lap* if the run before it used nothing and waited for nothing, or used only what was made by
+runs that its definition had woken. A run that uses something from elsewhere ends the chain. If runs give
+start-plans of their own definition, one begins a second, and these are laps too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from narval.core.memory.memory import Memory
 from narval.files.settings import CurrentSettings
 
 WITHIN = 600.0
-"""Seconds: starts are counted anew after so long."""
+"""Seconds after which starts are counted from zero again."""
 MOST_SPACED = 1000
-"""Of so many runs it is kept when the last that descends from them begins."""
+"""The most runs for which the beginning of their last descendant is kept."""
 MOST_AT_ONCE = 100
-"""Of so many runs at most it is looked at by what they were woken: more are no chain."""
+"""The most runs whose causes are examined at once: more are no chain."""
 
 log = logging.getLogger("narval.turn")
 
@@ -39,11 +39,11 @@ class Pacing:
     def __init__(self, memory: Memory, runs: RunTable, clockwork: Clockwork, home: CurrentSettings) -> None:
         self._memory, self._runs, self._clockwork, self._home = memory, runs, clockwork, home
         self._recent: dict[str, tuple[float, int]] = {}
-        """The starts of a definition since a moment."""
+        """By definition, a moment and the starts since then."""
         self._slowed: set[str] = set()
-        """The definitions of which the log has said so."""
+        """The definitions that the log has reported as slowed."""
         self._spaced: dict[int, float] = {}
-        """The beginning of the last that descends from a run and follows its definition, by that run."""
+        """By run, the beginning of its last descendant of the same definition."""
 
     @property
     def most(self) -> int:
@@ -51,8 +51,8 @@ class Pacing:
         return self._home.now.run_chain
 
     def pace(self, run: Run, now: float, at: float | None, job: StartRun) -> tuple[float | None, StartRun]:
-        """The moment of the start that follows a run (None: at once), and its job. The engine would have it
-        begin `at` a moment; not at once if the run waited for nothing, or used only what its own made.
+        """The moment of the start that follows a run (None: at once), and its job. The engine asks for the
+        moment `at`; it may be later if the run used nothing, or only what its own made.
         """
         circle: tuple[str, ...] = ()
         if at is not None and next(self._used_by(run.eid), None) is None:
@@ -76,7 +76,7 @@ class Pacing:
     def slow(
         self, job: StartRun, digest: str, circle: tuple[str, ...], now: float, at: float | None
     ) -> tuple[float, StartRun]:
-        """The moment of a start after all the laps that its job has, and the job as it is recorded."""
+        """The moment of a start after the laps of its job, and the job as it is recorded."""
         late = job.laps - self.most
         moment = now if at is None else at
         if late <= 0:
@@ -90,9 +90,9 @@ class Pacing:
     def space(
         self, name: str, ancestors: Mapping[str, int], giver: Origin | None, now: float
     ) -> tuple[float | None, int]:
-        """The moment for a definition that one of the ancestors has followed (N28): of those that descend
-        from one run, one begins a second, unless what `giver` names was fed. None: now. With it the laps
-        that led to it.
+        """The moment (None: now) of a start whose definition an ancestor has followed (N28), and the laps
+        that led to it. One descendant of a run begins a second, unless the run that `giver` names was fed
+        from elsewhere.
         """
         first = ancestors.get(name)
         if first is None or giver is None or self._was_fed(giver.run, name, first):
@@ -109,13 +109,13 @@ class Pacing:
         return (begins if begins > now or laps > self.most else None), laps
 
     def recover(self, name: str, why: str) -> None:
-        """Know that a definition is not slowed any more."""
+        """Record that a definition is no longer slowed."""
         self._slowed.discard(name)
         self._recent.pop(name, None)
         log.info("%s begins as it should again: %s", name, why)
 
     def _was_fed(self, run: int, name: str, first: int) -> bool:
-        """True if a run has used an element that nothing of its descent made: such runs come to an end."""
+        """True if a run has used an element that none of its descent made: such chains end."""
         for eid in self._used_by(run):
             element = self._memory.element(eid)
             if element is not None:
@@ -125,7 +125,9 @@ class Pacing:
         return False
 
     def _last_planned(self, name: str, first: int, now: float) -> float:
-        """The moment at which the last that descends from a run begins, or at which that began itself."""
+        """The moment at which the last descendant of a run is to begin; without any, that at which the run
+        began.
+        """
         run, timers = self._runs.get(first), self._clockwork.timers
         planned = (
             at
@@ -141,8 +143,8 @@ class Pacing:
                 yield eid
 
     def _chain(self, run: Run) -> tuple[int, tuple[str, ...]]:
-        """The runs of its definition that led to a run, each by what it made and the next one used, `most` of
-        them at most; and the definitions on the way from one of them to the next.
+        """The number of runs of its definition that led to a run, each by what it made and the next one used,
+        at most `most`; and the definitions on the way from one of them to the next.
         """
         length, circle, newest, seen = 0, dict.fromkeys((run.name,)), {run.eid: run}, {run.eid}
         while length < self.most and 0 < len(newest) <= MOST_AT_ONCE:
@@ -155,7 +157,7 @@ class Pacing:
                     if maker is None:
                         return length, tuple(circle)
                     *_, maker = self._runs.with_callers(maker)
-                    if maker.eid != each.eid:  # what it made itself, on its way, did not wake it
+                    if maker.eid != each.eid:  # it was not woken by what it made itself
                         makers[maker.eid], has_begun = maker, False
                 if has_begun:
                     return length, tuple(circle)
@@ -181,6 +183,6 @@ def slowed_text(job: StartRun) -> str:
 
 
 def slowed_in(clockwork: Clockwork) -> str:
-    """The sentence of a definition that is slowed; "" if none is."""
+    """The sentence for a definition that is slowed; "" if none is."""
     job = next((job for job in clockwork.starts.values() if job.slowed), None)
     return slowed_text(job) if job is not None else ""

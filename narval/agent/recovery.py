@@ -35,16 +35,16 @@ Read = Callable[[], Sized]
 """Reads what the next piece of work needs from the store; it may be called in another thread."""
 
 PIECE, RUNS = 500, 25
-"""So many rows, and so many runs under way, are restored without a break: about 3 ms (G10)."""
+"""The rows, and the runs under way, that are restored without a break: about 3 ms (G10)."""
 
 GONE = "gone"
-"""The fact of the store that names the standing runs whose definitions are loaded no more."""
+"""The fact of the store that names the standing runs whose definitions are no longer loaded."""
 
 Result = TypeVar("Result")
 
 
 def blank(library: Library, store: AgentStore, **settings: Any) -> AgentState:
-    """An agent that has nothing yet of what its store has."""
+    """An agent without anything of what its store has."""
     return AgentState(library, _render, store=store, **settings)
 
 
@@ -71,8 +71,8 @@ def restoring(agent: AgentState) -> Generator[Read, Any, float]:
 
 
 def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
-    """Give an agent the memory that its store has, in pieces: each is what is to be read for it, `PIECE` rows
-    at most; the labels of files are read at once, as runs are, and taken in pieces.
+    """Restore memory from the store in pieces of at most `PIECE` rows; each yields what is to be read for it.
+    The labels of files are read at once, as runs are, and restored in pieces.
     """
     memory, store = agent.memory, agent.store
     meta = store.meta
@@ -129,7 +129,7 @@ def _some(rows: Iterator[Any]) -> list[Any]:
 def _noted(
     agent: AgentState, rows: Iterable[KeptElement], shared: Mapping[bytes, bytes]
 ) -> Iterator[tuple[Element, str, bool]]:
-    """The elements to fill memory with; damage and idle times are noted on the way."""
+    """The elements to fill memory with; damage and idle times are recorded on the way."""
     for element, declared, outdated, fault in rows:
         if declared and (xml := shared.get(element.xml)) is not None:
             element = replace(element, xml=xml)
@@ -141,8 +141,8 @@ def _noted(
 
 
 def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
-    """Bring the runs back: those under way whole, those that have ended by their row alone. It is done in
-    pieces, as `restoring_memory`.
+    """Bring the runs back in pieces, like `restoring_memory`: those under way whole, those that have ended by
+    their row alone.
 
     Returns the latest moment that was recorded of a run.
     """
@@ -192,7 +192,7 @@ def _restore_queue(agent: AgentState) -> None:
 
 
 def _restore_signals(agent: AgentState) -> None:
-    """Wait for the answers of runs to runs: what is not answered in the queue has been asked."""
+    """Wait for the answers of runs to runs: a call whose answer is not in the queue was asked."""
     back = {event.call for _, _, event in agent.queue if type(event) is Returned}
     for run in agent.runs.active.values():
         for call in run.calls.values():
@@ -229,14 +229,14 @@ def _render(agent: AgentState, run: Run) -> bytes:
 
 
 def _outline(run: Run) -> bytes:
-    """A run of which nothing is known but its row."""
+    """The XML of a run of which only the row is known."""
     root = etree.Element(run.kind, name=run.name, state=run.status, unreadable="yes")
     return etree.tostring(root, encoding="utf-8")
 
 
 def _nest(agent: AgentState, run: Run) -> None:
-    """Take from the call what was nearest to the calling step, and from the run which calls it holds back:
-    the row of the run has neither.
+    """Take the elements nearest to the calling step from the call, and the calls it holds back from the
+    caller: the row of the run has neither.
     """
     if run.caller is not None and run.caller.held is not None:
         agent.runs.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
@@ -250,7 +250,7 @@ def _nest(agent: AgentState, run: Run) -> None:
 
 
 def row_of(run: Run) -> RunRow:
-    """A run as a row of the store; where another agent called it, the row names that in place of a step."""
+    """A run as a row of the store; if another agent called it, the row names the agent in place of a step."""
     caller: tuple[int | None, str, str] = (None, "", "")
     if run.caller is not None:
         caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
@@ -259,7 +259,7 @@ def row_of(run: Run) -> RunRow:
 
 
 def run_of(row: RunRow) -> Run:
-    """A run as far as its row in the store tells. Raises StoreError for a kind that there is not."""
+    """A run as far as its row in the store tells. Raises StoreError for an unknown kind."""
     caller = None
     if row.parent_run is not None:
         step, agent = (row.parent_step, "") if row.parent_run else ("", row.parent_step)

@@ -1,4 +1,4 @@
-"""Relying: the runs that relied on what is withdrawn, what they are told, and what is undone of them."""
+"""Relying: the runs that relied on withdrawn elements, what they are told, and what is undone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from narval.store import codec
 from narval.store.batch import Advance
 
 UNDONE: MarkScope = ("narval", "undo", "undone")
-"""The scope that marks the runs that were undone, each with the run that did."""
+"""The scope that marks the runs that were undone, each with the run that undid it."""
 
 IGNORE, SIGNAL, FAIL, UNDO = "ignore", "signal", "fail", "undo"
 _STRENGTH = (IGNORE, SIGNAL, FAIL, UNDO)
@@ -41,7 +41,7 @@ NOT_UNDONE = "not-undone"
 UNCERTAIN = frozenset(
     {"timeout", "interrupted", "crashed", "cancelled", "no-worker", OVER_LIMIT, "bad-output"}
 )
-"""The errors of calls that may have done what they were to do all the same."""
+"""The errors of calls that may have had their effect all the same."""
 
 
 class CallMade(NamedTuple):
@@ -55,19 +55,19 @@ class CallMade(NamedTuple):
     given: tuple[int, ...]
     gave: tuple[int, ...]
     state: str
-    """One of: done, failed, under way; held, while somebody is asked first, or it waits for a slot; unknown,
-    where it was given up or ended by an error that leaves open what it did.
+    """One of: done, failed, under way; held, while a person is asked first or it waits for a slot; unknown,
+    if it was given up or ended by an error that leaves open what it did.
     """
     undo: str
     """The action that undoes it; "": there is none."""
 
 
 class Reliance(NamedTuple):
-    """A run that relied on what is withdrawn, and what becomes of it."""
+    """A run that relied on withdrawn elements, and its treatment."""
 
     run: Run
     how: str
-    """One of: ignore, signal, fail, undo; "" for one that is over, of which nothing becomes anything."""
+    """One of: ignore, signal, fail, undo; "" if nothing becomes of it, as of one that has ended."""
     eids: tuple[int, ...]
     """The elements that it relied on."""
     calls: tuple[CallMade, ...]
@@ -78,7 +78,7 @@ def relying_on(agent: AgentState, eids: Iterable[int], pending: Iterable[Advance
     """The runs that used these elements, hold them, made something from them, or have a call under way that
     was given them: oldest first.
 
-    What a called run has done is among the calls of the first run that is undone with it.
+    The calls of a called run are among those of the first run that is undone with it.
     """
     eids, pending = tuple(eids), list(pending)
     relied: dict[int, set[int]] = {}
@@ -105,7 +105,7 @@ def _makers_of(agent: AgentState, eids: Iterable[int]) -> Iterator[int]:
 
 
 def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
-    """The runs under way that have given some of these elements to calls, and which."""
+    """The runs under way that have given some of these elements to calls, each with those elements."""
     for run in agent.runs.active.values():
         for call in run.calls.values():
             given = eids.intersection(chain(call.elements, *(inputs for _, inputs in call.inputs)))
@@ -116,7 +116,7 @@ def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
 def _reliance(
     agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance], undone: dict[int, None]
 ) -> Reliance:
-    """The fate of a run; `undone` are the runs that are undone with others, and get those of this one."""
+    """The fate of a run; the runs that are undone with it are added to `undone`."""
     try:
         definition = definition_of(agent, run)
     except UnreadableError:
@@ -139,7 +139,7 @@ def _reliance(
 
 
 def _relied(agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance]) -> bool:
-    """False of a run that has made the elements, and then done nothing with them."""
+    """False for a run that has made the elements, and then done nothing with them."""
     for eid in eids:
         element = agent.memory.element(eid)
         if element is None or element.origin is None or element.origin.run != run.eid:
@@ -150,14 +150,14 @@ def _relied(agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Ad
 
 
 def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> list[CallMade]:
-    """The calls that a run has made, as far as its journal goes back, in the order in which they were made;
-    `pending` are entries of this turn.
+    """The calls that a run has made, in order, as far back as its journal goes; `pending` are entries of this
+    turn.
     """
     asked: dict[str, dict[str, Any]] = {}
     states: dict[str, str] = {}
     agreed: Counter[str] = Counter()
     uncertain: set[str] = set()
-    begun: set[str] = set()  # or may have: of one that can be undone, an entry says so
+    begun: set[str] = set()  # or may have begun: for a call that can be undone, an entry says so
     for line in _lines(agent, run, pending):
         call = line.get("call", "")
         if line["what"] == "Call":
@@ -190,8 +190,8 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
 
 
 def _is_held(agent: AgentState, run: Run, line: dict[str, Any], agreed: int) -> bool:
-    """True of a call that was not made, as somebody is asked first, or was until its run ended; so many have
-    agreed to it.
+    """True for a call that was not made because a person is asked first, or was until its run ended; `agreed`
+    have agreed to it.
     """
     asking = 0
     for child in _children(agent, run):
@@ -232,12 +232,12 @@ def _call_made(agent: AgentState, run: Run, line: dict[str, Any], state: str, ga
 def to_undo(
     agent: AgentState, run: Run, pending: Iterable[Advance] = (), runs: dict[int, None] | None = None
 ) -> Iterator[CallMade]:
-    """The calls of a run, and of the runs that it called, that are to be undone: the last first. `runs` gets
-    the runs whose calls these are.
+    """The calls to undo of a run and of the runs that it called, last first. The runs whose calls these are
+    are added to `runs`.
 
-    One that failed did nothing, unless a run answered it, and neither did one that has not begun: it waits
-    for somebody to agree, or for a slot. What is pure, or does nothing outside, need not be undone unless it
-    says how. What was undone before is not undone again.
+    A failed call did nothing, unless a run answered it; neither did one that still waits for a person to
+    agree, or for a slot. A pure call, or one that does nothing outside, is not undone unless it says how.
+    What was undone before is not undone again.
     """
     pending, marked = list(pending), agent.memory.marks.get(UNDONE, {})
     runs = runs if runs is not None else {}
@@ -286,7 +286,7 @@ def _acts_outside(agent: AgentState, call: CallMade) -> bool:
 
 
 def tell_relying(turn: Turn, reliances: Iterable[Reliance], why: str) -> None:
-    """Tell the runs that relied on what was withdrawn, or let them fail, or undo them."""
+    """Tell the runs that relied on what was withdrawn, fail them, or undo them."""
     for run, how, eids, _ in reliances:
         if how == SIGNAL and run.active and undoing_kind(run.kind):
             element = turn.agent.memory.element(eids[0])
@@ -304,7 +304,7 @@ def tell_relying(turn: Turn, reliances: Iterable[Reliance], why: str) -> None:
 
 def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Run | None:
     """Undo what a run has done: cancel it if it is under way, then call what undoes each of its calls, the
-    last first. The run that does so; None if it was undone before, or nothing is to be undone.
+    last first. Return the run that does so; None if it was undone before, or nothing is to be undone.
     """
     agent, transaction = turn.agent, turn.transaction
     if run.eid in agent.memory.marks.get(UNDONE, ()):

@@ -23,11 +23,11 @@ from narval.store.store import AgentStore, RunHistory
 def rebuild(
     agent: AgentState, run: Run, pending: Iterable[Advance], history: RunHistory | None = None
 ) -> float:
-    """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet; the
-    moment of the last entry in the journal.
+    """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet.
+    Return the moment of the last entry in the journal.
 
-    `history` is what the store has of it, where that is read already. Raises UnreadableError, and then the
-    run has no state.
+    `history` is what the store has of it, if that is read already. Raises UnreadableError, and then the run
+    has no state.
     """
     run.load(definition_of(agent, run))
     replay = _Replay(agent, run, history)
@@ -41,7 +41,7 @@ def rebuild(
 
 
 def state_of(agent: AgentState, run: Run) -> Any:
-    """The state of a run; of one that has ended, from the journal."""
+    """The state of a run; for one that has ended, from the journal."""
     if run.state is not None:
         return run.state
     replay = _Replay(agent, run)
@@ -51,9 +51,9 @@ def state_of(agent: AgentState, run: Run) -> Any:
 
 
 def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
-    """The people who answered a run, and the run that it goes on from, or 0.
+    """The people who answered a run, and the run that it continues, or 0.
 
-    Of one that is over the journal is read once, as far as that can be.
+    For a run that has ended the journal is read once, as far as it is readable.
     """
     if run.past is not None:
         return run.past
@@ -66,7 +66,7 @@ def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
 
 
 def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
-    """The definition and the last state that can be read of a run that cannot be read whole, or Nones."""
+    """The definition and the last readable state of a run that cannot be read whole, or Nones."""
     try:
         replay = _Replay(agent, run)
     except UnreadableError:
@@ -122,7 +122,7 @@ def definition_before(agent: AgentState, run: Run, rows: Iterable[JournalRow]) -
 
 
 _read = lru_cache(maxsize=64)(read_definition)
-"""Reads a version once for all runs that followed it: a thousand go back together."""
+"""Reads a version once for all runs that followed it: a thousand may migrate back together."""
 
 
 class _Replay:
@@ -169,14 +169,14 @@ class _Replay:
         return Element(eid, xml, self.run.started, origin_of(self.run))
 
     def follow(self, event: Event | None, changes: Iterable[Any], commands: Iterable[Command]) -> None:
-        """One entry more; of an event that settles nothing in force, None will do."""
+        """Apply one more entry; `event` may be None if it settles nothing in force."""
         self.in_force.note(event)
         for change in changes:
             change.apply(self.state)
         self._give(commands)
 
     def _give(self, commands: Iterable[Command]) -> None:
-        """Add commands to what is in force, or end what they take back."""
+        """Add commands to what is in force, or remove what they take back."""
         for command in commands:
             in_force = EFFECTS[type(command)].in_force
             if in_force is not None:

@@ -15,27 +15,27 @@ from narval.core.engines.engine import Engine, resumed_from
 from narval.core.engines.events import Caller
 
 SNAPSHOT_AFTER = 256
-"""A run's state is saved whole after so many entries, or more when it is large."""
+"""Entries after which a run's state is saved whole; more if the state is large."""
 
 BYTES_AN_ENTRY = 200
-"""About the size of a journal entry: saving states shall not write more than the journal does."""
+"""The rough size of a journal entry: saving states should not write more than the journal does."""
 
 
 class Run(InForce, eq=False):
     """One execution of a definition: what the runtime keeps beside the engine's own state.
 
-    `kind` is the engine's kind of runs. `state` is None until it is needed: a run that has ended is read from
-    the journal on demand. `library` is what was loaded when the outermost caller began: the calls of the run
-    are of these versions. `decays` says that a job is set to forget it. `unreadable` is why the store
-    could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
-    next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
-    from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
-    and `depth` how many called one another down to it, both counted. `ancestors` are the runs that it
-    descends from by start-plan, since the daemon began: of each definition the first. `transient` are objects
-    that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8). `past` is who
-    answered it and which run it goes on from, as others ask; None until they did, or while it is active.
-    `retry_of` is the run that it begins again, while it is active. `laps` are the starts of its definition
-    that led to its own and to nothing else, since the daemon began.
+    `kind` is the engine's kind of runs. `state` is None until it is needed: that of a run that has ended is
+    read from the journal on demand. `library` is what was loaded when the outermost caller began: the calls
+    of the run are of these versions. `decays` says that a job is set to forget it. `unreadable` is why the
+    store could not give it back. `entries` are those since its last snapshot or start; with `save_at` of them
+    the next snapshot is made. `shown` is its element, with the version of the state that it shows. `by` is
+    who began it from outside, `actor` who did so in that person's name (P39). `family` is the top-level run
+    it belongs to, and `depth` how many called one another down to it, both counted. `ancestors` are the runs
+    that it descends from by start-plan, since the daemon began: the first for each definition. `transient`
+    are objects that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8).
+    `past` is who answered it and which run it continues, as others ask; None until they did, or while it is
+    active. `retry_of` is the run that it retries, while it is active. `laps` are the starts of its definition
+    in a row that led to its own and to nothing else, since the daemon began.
     """
 
     eid: int
@@ -73,7 +73,7 @@ class Run(InForce, eq=False):
 
     @property
     def active(self) -> bool:
-        """True while it is not over."""
+        """True until it has ended."""
         return self.phase == "active"
 
     def begin(self, definition: Any, library: Library) -> None:
@@ -84,7 +84,7 @@ class Run(InForce, eq=False):
     # --- what happens to it -----------------------------------------------------------------------------
 
     def restate(self) -> bool:
-        """Look different from now on; True if the row of the run is another too."""
+        """Mark its element as changed; True if the row of the run changed too."""
         self.version += 1
         status = self.state.status if self.state is not None else self.status
         if status == self.status and self.phase == "active":
@@ -93,43 +93,43 @@ class Run(InForce, eq=False):
         return True
 
     def end(self, phase: str, at: float, error: int | None) -> None:
-        """Be over: `error` is the eid of the element that says why it failed."""
+        """End the run; `error` is the eid of the element that says why it failed."""
         if self.state is None:
             self.status = phase
         self.phase, self.ended, self.error, self.library = phase, at, error, None
         self.transient.clear()
 
     def join(self, family: int, depth: int) -> None:
-        """Belong to a top-level run, so many calls below it."""
+        """Place the run in a family, `depth` calls below the top-level run."""
         self.family, self.depth = family, depth
 
     def nest(self, nearby: tuple[tuple[int, ...], ...]) -> None:
-        """Know the elements nearest to the calling step."""
+        """Set the elements nearest to the calling step."""
         if self.caller is not None:
             self.caller = replace(self.caller, nearby=nearby)
 
     def schedule_forget(self) -> None:
-        """A job is set to forget it."""
+        """Record that a job is set to forget it."""
         self.decays = True
 
     # --- its state --------------------------------------------------------------------------------------
 
     def load(self, definition: Any, state: Any = None) -> None:
-        """Follow a definition from a state; None: from one that the journal has."""
+        """Follow a definition from a state; None: from the state that the journal has."""
         self.definition, self.state = definition, state
 
     def follow(self, definition: Any, library: Library | None = None) -> None:
-        """Go on by another version of its definition, and call those of others in `library`; without one, the
-        current ones.
+        """Continue with another version of its definition, calling the versions in `library`; without one,
+        the current versions.
         """
         self.definition, self.digest, self.library = definition, definition.digest, library
 
     def recall(self, past: tuple[tuple[str, ...], int]) -> None:
-        """Know of a state that does not change any more."""
+        """Keep the `past` of a state that no longer changes."""
         self.past = past
 
     def rebuilt(self, state: Any, in_force: InForce) -> None:
-        """Go on from what the store gave back."""
+        """Continue from what the store gave back."""
         self.state, self.status = state, state.status
         again = resumed_from(self.engine, state)
         self.retry_of = again[0] if again is not None else 0
@@ -140,11 +140,13 @@ class Run(InForce, eq=False):
         self.version += 1
 
     def snapshot_taken(self, size: int) -> None:
-        """Its state was saved whole, in `size` bytes: the next time is when as much journal is written."""
+        """Record that its state was saved whole, in `size` bytes: the next time is when as much journal is
+        written.
+        """
         self.entries, self.save_at = 0, max(SNAPSHOT_AFTER, size // BYTES_AN_ENTRY)
 
     def lose(self, why: str) -> None:
-        """Note why the store could not give it back; the first reason stays."""
+        """Record why the store could not give it back; the first reason stays."""
         self.unreadable = self.unreadable or why
 
     # --- its element ------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ class Run(InForce, eq=False):
         return self.shown[1]
 
     def render_anew(self) -> None:
-        """Drop the rendered element: something it shows is gone."""
+        """Drop the rendered element, because something it shows is gone."""
         self.shown = None
 
 
@@ -166,7 +168,7 @@ def begin_again(run: Run, of: int) -> None:
 
 
 def origin_of(run: Run) -> Origin | None:
-    """The origin of the element of a run: the step that called it, or who began it from outside."""
+    """The origin of a run's element: the step that called the run, or who began it from outside."""
     if run.caller is None or not run.caller.run:
         return Origin(by=run.by, actor=run.actor) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)

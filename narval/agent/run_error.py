@@ -1,4 +1,4 @@
-"""The error of a run that failed: what it is, and in which of the run's own parts it came up."""
+"""The error of a failed run: what it is, and in which of the run's own parts it arose."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class RunError(NamedTuple):
 
 
 def error_of(agent: AgentState, run: Run) -> RunError | None:
-    """The error of a run; None where it has none, or that was forgotten.
+    """The error of a run; None if it has none, or the error was forgotten.
 
-    An error that came from a run which it called is told of the step that called, not of a step of that run.
+    For an error of a called run, the step is the one that called it, not a step of that run.
     """
     element = agent.memory.element(run.error) if run.error is not None else None
     if element is None:

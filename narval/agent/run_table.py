@@ -16,33 +16,35 @@ from narval.core.memory.memory import Memory
 from narval.files.settings import CurrentSettings
 
 MOST_FAILURES = 100
-"""So many of the runs that failed are known by when they did."""
+"""The most failed runs that are kept in the order in which they failed."""
 
 MOST_RENDERED = 1000
-"""Elements of runs that have ended which are kept rendered."""
+"""The most elements of ended runs that are kept rendered."""
 
 
 class Families:
     """The families of runs under way: a top-level run, and all that were called by it, directly or not.
 
-    A standing run has none: each run that it calls begins one. The settings of the home say how deep runs may
-    call one another, and how many of one family may be under way.
+    A standing run has none: each run that it calls begins one. The settings of the home limit how deep runs
+    may call one another, and how many of one family may be under way.
     """
 
     def __init__(self, home: CurrentSettings) -> None:
         self._home = home
         self._active: dict[int, int] = {}
         self._items: dict[int, dict[str, dict[int, None]]] = {}
-        """The items of each family that has any, by the step that asked, over or not."""
+        """The work items of each family that has any, by the step that asked, ended or not."""
         self._warned: dict[int, None] = {}
         self._full: dict[int, None] = {}
-        """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
+        """Families that met the limit of size: they make no more calls, else a runaway would continue in the
+        gaps.
+        """
 
     def join(self, run: Run, caller: Run | None) -> None:
-        """Know a run as one of the family of who called it, if that is known, or of its own."""
+        """Add a run to the family of its caller, if that is known, or to its own."""
         if caller is not None and not is_standing(caller.kind):
             run.join(caller.family, caller.depth + 1)
-        else:  # of one that is forgotten, what it called is all that is known
+        else:  # of a forgotten caller, only its eid is known
             top = run.caller.run if run.caller is not None and caller is None else 0
             run.join(top or run.eid, 1)
         if run.caller is not None and run.engine.definition_kind in ASKS:
@@ -51,7 +53,7 @@ class Families:
             self._active[run.family] = self._active.get(run.family, 0) + 1
 
     def leave(self, run: Run) -> None:
-        """Count a run no more: it has ended."""
+        """Stop counting a run that has ended."""
         left = self._active.pop(run.family, 0) - 1
         if left > 0:
             self._active[run.family] = left
@@ -60,7 +62,7 @@ class Families:
             self._full.pop(run.family, None)
 
     def forget(self, run: Run) -> None:
-        """Know an item no more."""
+        """Forget an item."""
         steps = self._items.get(run.family, {}) if run.caller is not None else {}
         if run.caller is not None and run.eid in (items := steps.get(run.caller.step, {})):
             del items[run.eid]
@@ -70,11 +72,11 @@ class Families:
                 del self._items[run.family]
 
     def items(self, family: int, step: str) -> Iterable[int]:
-        """The items that a step has asked for anywhere in a family, the oldest first."""
+        """The items that a step has asked for anywhere in a family, oldest first."""
         return self._items.get(family, {}).get(step, ())
 
     def needs(self, run: Run) -> bool:
-        """True of a run whose family goes on and has asked people: who answered is asked for."""
+        """True for a run whose family is under way and has asked people: it may still ask who answered."""
         return run.family in self._active and run.family in self._items
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
@@ -94,7 +96,7 @@ class Families:
         return None
 
     def warning(self, run: Run) -> str | None:
-        """The words for a family that has come half the way to a limit with this run, once for each."""
+        """The warning for a family that is halfway to a limit with this run, once for each limit."""
         if run.family in self._warned:
             return None
         depth, size = (settings := self._home.now).run_depth, settings.run_family
@@ -123,7 +125,7 @@ class RunTable(dict[int, Run]):
         super().__init__()
         self._memory, self._render = memory, render
         self._show = self.show
-        """One bound method for all: memory keeps it for each run."""
+        """One bound method for all runs: memory keeps it for each."""
         self.active: dict[int, Run] = {}
         self.by_call: dict[str, int] = {}
         """The run that answers a call: call id to eid, while it is active."""
@@ -135,10 +137,10 @@ class RunTable(dict[int, Run]):
         self.families = Families(home)
         self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
-        """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
+        """Ended runs whose element is kept rendered, the most recently viewed last."""
 
     def add(self, run: Run) -> None:
-        """Know a run from now on, and show it in memory."""
+        """Add a run, and show it in memory."""
         self[run.eid] = run
         self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
@@ -187,7 +189,7 @@ class RunTable(dict[int, Run]):
                 self.children.pop(run.caller.run, None)
 
     def show(self, eid: int) -> Element:
-        """The element of a run; of those that have ended, so many looked at last are kept rendered."""
+        """The element of a run; the most recently viewed of ended runs are kept rendered."""
         run = self[eid]
         element = run.element(self._render)
         if not run.active:
@@ -202,9 +204,9 @@ class RunTable(dict[int, Run]):
     # --- who called whom --------------------------------------------------------------------------------
 
     def innermost(self, eid: int, stays: Callable[[Run], bool]) -> int:
-        """Of those a run called, directly or not, one that is over and called none that is; or itself.
+        """A run that `eid` called, directly or not, that has ended and called no ended run; or `eid` itself.
 
-        A run that stays counts as none that was called.
+        A run that stays is passed over.
         """
         while True:
             over = (child for child in self.children.get(eid, ()) if not self[child].active)
@@ -222,7 +224,7 @@ class RunTable(dict[int, Run]):
         return any(each.eid == top for each in self.with_callers(run))
 
     def with_callers(self, run: Run | None) -> Iterator[Run]:
-        """A run, the one that called it, and so on, as far as they are not forgotten; none without a run."""
+        """A run, its caller, and so on, until one is forgotten; none without a run."""
         while run is not None:
             yield run
             run = self.get(run.caller.run) if run.caller is not None else None
@@ -236,15 +238,15 @@ class RunTable(dict[int, Run]):
         return run.eid
 
     def within(self, eid: int) -> Iterator[Run]:
-        """A run, and all that it called, directly or not, as far as they are not forgotten."""
+        """A run, and all runs that it called, directly or not, that are not forgotten."""
         if (run := self.get(eid)) is not None:
             yield run
             for child in self.children.get(eid, ()):
                 yield from self.within(child)
 
     def is_awaited(self, run: Run) -> bool:
-        """True if its caller waits for the run; a top-level run belongs to itself, and another agent says so
-        when it waits no more.
+        """True if its caller waits for the run. A top-level run has no caller, and another agent says so when
+        it stops waiting.
         """
         if run.caller is None or not run.caller.run:
             return True
@@ -254,12 +256,12 @@ class RunTable(dict[int, Run]):
     # --- of all of them ---------------------------------------------------------------------------------
 
     def latest_failures(self, most: int) -> list[Run]:
-        """Runs that failed and are not forgotten, the latest first."""
+        """Runs that failed and are not forgotten, latest first."""
         runs = (self[eid] for eid in reversed(self._failures) if eid in self)
         return list(islice(runs, most))
 
     def in_use(self) -> set[int]:
-        """The elements that calls not back were given: a call that is tried again needs them."""
+        """The elements given to calls that have not returned: a call that is tried again needs them."""
         in_use = {
             eid
             for run in self.active.values()

@@ -1,4 +1,4 @@
-"""Runs begin and end, and tell one another something (K52)."""
+"""The beginning and end of runs, and what they tell one another (K52)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from narval.core.memory.labels import NONE, Labels
 from narval.core.memory.memory import Memory
 
 _BEHIND = ("raiser", "case")
-"""The words by which a standing run says in whose place it tells something."""
+"""The words by which a standing run names the runs in whose place it tells something."""
 
 NOT_GRANTED = "not-granted"
-"""The error of a definition that needs what nobody has granted."""
+"""The error of a definition whose needs are not granted."""
 
 
 def start_run(
@@ -67,12 +67,12 @@ def start_run(
     inputs: Inputs = (),
     definition: Definition | None = None,
 ) -> Run | None:
-    """Begin a run of the current version of a definition, or of the version that counts for its caller; None
-    when there is none, or one that `cannot_start`, unless a standing run calls it. With a `run_kind` the run
-    is of that kind, where several follow such definitions. Only some kinds have an `environment` from the
-    start. `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan
-    and `laps` how many of its definition led to it; its caller gives it `inputs`. With a `definition`, that
-    very version is run.
+    """Begin a run of the current version of a definition, or of the version that counts for its caller. None
+    if there is no version, or one that `cannot_start` and no standing run calls it. With a `run_kind` the run
+    is of that kind, if several follow such definitions. Only some kinds have an `environment` from the start.
+    `origin` tells who begins it (P30), `ancestors` the runs from which it descends by start-plan, and `laps`
+    how many of its definition led to it; its caller gives it `inputs`. With a `definition`, that very version
+    is run.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -83,7 +83,7 @@ def start_run(
         return None
     if isinstance(definition, RunDefinition):
         if definition.withheld is not None and is_withheld(definition, parent) and run_kind not in UNDOING:
-            return None  # what undoes a run may always begin: its calls are held against the grant
+            return None  # what undoes a run may always begin: its calls are checked against the grant
         if definition.cannot_start is not None and not (run_kind or (parent and is_standing(parent.kind))):
             return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
@@ -131,8 +131,8 @@ def cannot_take(definition: RunDefinition) -> tuple[str, str] | None:
 
 
 def is_withheld(definition: Definition, parent: Run | None = None) -> bool:
-    """True if nobody has granted what a definition needs. What a run calls has been granted with it, in the
-    version that counted when it began.
+    """True if a definition's needs are not granted. What a run calls was granted with it, in the version that
+    counted when it began.
     """
     if not isinstance(definition, RunDefinition) or definition.withheld is None:
         return False
@@ -148,7 +148,7 @@ def _withheld(definition: RunDefinition) -> tuple[str, str] | None:
 
 
 def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
-    """End a run as its engine says, and tell its caller; of one that has none and failed, tell memory."""
+    """End a run as its engine says, and tell its caller; if it has none and failed, tell memory."""
     agent = transaction.agent
     run.end(command.phase, transaction.at, command.error)
     if run.calls or agent.signals.heard or agent.signals.standing:
@@ -180,7 +180,7 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
 
 
 def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldCalls, end: Finish) -> None:
-    """Tell the run whose calls were held back what came of that: they may be made, or are not (P72)."""
+    """Tell the run whose calls were held back the result: they may be made, or are not (P72)."""
     agent = transaction.agent
     asking = agent.runs.active.get(caller.run)
     refusal = _refusal(transaction, run, held, end)
@@ -200,9 +200,9 @@ def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldC
 def refusal_of_gone(
     memory: Memory, name: str, given: Iterable[int], but: Container[int] = ()
 ) -> Failure | None:
-    """The reason why a call is not made that is given what was withdrawn, or is doubtful; None if nothing is.
+    """The reason why a call is not made because it is given withdrawn or doubtful elements;
 
-    Those are left out `but` which were doubtful when somebody was asked.
+    None if it is not. The elements of `but`, which were doubtful when a person was asked, are ignored.
     """
     for eid in given:
         why = ""
@@ -218,8 +218,8 @@ def refusal_of_gone(
 
 
 def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) -> Failure | None:
-    """The reason why one of the calls that were held back is not made, whatever was answered. What undoes a
-    run is given just what was withdrawn.
+    """The reason why one of the calls that were held back is not made, whatever the answer. A run that undoes
+    another is exempt: withdrawn elements are what it is given.
     """
     memory, asking = agent.memory, agent.runs.get(caller.run)
     if not (memory.withdrawn or memory.doubtful) or (asking is not None and asking.kind in UNDOING):
@@ -229,8 +229,8 @@ def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) ->
 
 
 def withdraw_questions(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Withdraw the items that ask whether calls may be made, all of which are given what was withdrawn now,
-    or is doubtful; of others, those calls are refused when the answer comes.
+    """Withdraw each item that asks whether calls may be made, if all of these are given elements that are
+    withdrawn now or doubtful. If only some are, those are refused when the answer comes.
     """
     agent = transaction.agent
     for run in agent.runs.active.values():
@@ -257,7 +257,7 @@ def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -
 
 
 def _rules_agreed(transaction: Transaction, held: HeldCalls, end: Finish) -> str:
-    """The rules that are to be added because the answer is for ever, with a line on who gave it."""
+    """The rules to add because the answer is for ever, with a line on who gave it."""
     answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
     if answer is None or not held.always or answer.attributes.get("outcome") != ALWAYS:
         return ""
@@ -266,7 +266,7 @@ def _rules_agreed(transaction: Transaction, held: HeldCalls, end: Finish) -> str
 
 
 def failure_of(transaction: Transaction, run: Run) -> Failure:
-    """The reason why a run that has ended is not done, as its caller is told."""
+    """The reason why a run ended without being done, as its caller is told."""
     error = error_of(transaction.agent, run)
     if error is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"
@@ -278,7 +278,7 @@ def failure_of(transaction: Transaction, run: Run) -> Failure:
 
 
 def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
-    """Queue what a run tells another by a call of kind `signal`: it is heard within the turn."""
+    """Queue what a run tells another by a call of kind `signal`, to be heard within the turn."""
     agent, payload = transaction.agent, call.payload or {}
     hearer = agent.runs.active.get(agent.signals.hearer(call))
     if hearer is None and not payload.get("run"):
@@ -292,10 +292,10 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
     there = tuple(eid for eid in call.elements if eid in agent.memory)
     labels = agent.memory.labels
     behind = labels.join(labels.of((run.eid,)), _labels_behind(labels, run, payload.get("arguments")))
-    if behind:  # a standing run is for all, and has no labels: it hands on what it is given
+    if behind:  # a standing run serves all, and has no labels: it passes on what it is given
         for eid in there if is_standing(hearer.kind) else (hearer.eid,):
             transaction.label(eid, behind)
-    if there and not is_standing(hearer.kind):  # which would keep them for ever
+    if there and not is_standing(hearer.kind):  # a standing run would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
         hearer.render_anew()
     said: Any = payload.get("arguments") or {}
@@ -307,8 +307,8 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
 
 
 def _labels_behind(labels: Labels, run: Run, said: Any) -> int:
-    """The labels because of which a standing run tells another something, or begins it: those of the run in
-    whose place it does, and those that it names.
+    """The labels for what a standing run tells another, or begins: those of the run in whose place it acts,
+    and those that it names.
     """
     if not said or not is_standing(run.kind):
         return NONE
@@ -318,7 +318,7 @@ def _labels_behind(labels: Labels, run: Run, said: Any) -> int:
 
 
 def _standing_for(transaction: Transaction, name: str) -> Run | None:
-    """The standing run of a definition, which begins now: a start had not come to that yet."""
+    """The standing run of a definition, begun now if the start of the daemon had not reached it yet."""
     for kind, run_kind in standing_kinds().items():
         if (definition := transaction.agent.library.get(kind, name)) is not None:
             return begin_service_run(transaction, definition, run_kind)
@@ -326,7 +326,7 @@ def _standing_for(transaction: Transaction, name: str) -> Run | None:
 
 
 def begin_service_run(transaction: Transaction, definition: Definition, run_kind: str) -> Run:
-    """Begin the standing run of a definition, which follows its current version."""
+    """Begin the standing run of the current version of a definition."""
     run = start_run(transaction, definition.full_name, definition=definition, run_kind=run_kind)
     assert run is not None, definition
     run.follow(definition)
@@ -335,7 +335,9 @@ def begin_service_run(transaction: Transaction, definition: Definition, run_kind
 
 
 def take_back(transaction: Transaction, run: Run, call: Call) -> None:
-    """Give up a call of kind `signal`: who is to answer it is told so, and the run that it is abandoned."""
+    """Give up a call of kind `signal`: tell the run that was to answer it, and tell its caller that it is
+    abandoned.
+    """
     agent = transaction.agent
     hearer = agent.signals.hearer(call)
     if agent.signals.settle(hearer, call.call):
@@ -346,7 +348,7 @@ def take_back(transaction: Transaction, run: Run, call: Call) -> None:
 
 
 def _end_signals(transaction: Transaction, run: Run) -> None:
-    """Have a run that has ended tell no one anything, and no one wait for its answer."""
+    """Drop the signals of a run that has ended, and those that wait for its answer."""
     agent = transaction.agent
     for call in run.calls.values():
         if call.kind == SIGNAL:
@@ -358,7 +360,7 @@ def _end_signals(transaction: Transaction, run: Run) -> None:
 
 
 def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:
-    """Answer the run that called by a signal, within the turn; False if it is none that a run waits for."""
+    """Answer the run that called by a signal, within the turn; False if no run waits for that answer."""
     waiting = transaction.agent.signals.settle(run.eid, answer.signal)
     if not waiting:
         return False

@@ -1,4 +1,4 @@
-"""The moments that are waited for, however many timers each has."""
+"""Timers, filed by their moments, however many each moment has."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TimerQueue(Generic[Key, Value]):
     """Timers, each under a key: the nearest moment is known at once, any timer can be given up.
 
     The heap has each moment once, with all its keys: ten thousand runs that wait for seven o'clock are one
-    entry. A moment without keys stays in the heap until it comes to the top, or until such leftovers are the
-    larger part. So every operation costs microseconds, however many timers there are.
+    entry. A moment without keys stays in the heap until it reaches the top, or until such leftovers are the
+    larger part. So every operation takes microseconds, however many timers there are.
     """
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class TimerQueue(Generic[Key, Value]):
         self._groups: dict[float, dict[Key, None]] = {}
         self._live: dict[Key, tuple[float, Value]] = {}
         self._acts: dict[float, dict[Key, None]] = {}
-        """The timers that do more than forget, by moment: of a home that forgets much they are few."""
+        """The timers that do more than forget, by moment: few, in a home that forgets much."""
         self._come: list[tuple[float, Key]] = []
-        """The keys of the moment that has come, not handed out yet, the first of them last."""
+        """The keys of the moment that has come that are not handed out yet, in reverse order."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -85,7 +85,7 @@ class TimerQueue(Generic[Key, Value]):
         return heap[0] if heap else None
 
     def pop_due(self, now: float) -> tuple[float, Key, Value] | None:
-        """Remove the next timer due by `now`, by time and then arrival; None while there is none."""
+        """Remove the next timer due by `now`, in order of time and then arrival; None if there is none."""
         at = self.next()
         if at is None or at > now:
             return None
@@ -107,7 +107,7 @@ class TimerQueue(Generic[Key, Value]):
         return [(at, key, value) for key, (at, value) in self._live.items()]
 
     def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
-        """The nearest timers in order that do more than forget, at most so many."""
+        """The nearest timers that do more than forget, in order, at most `most`."""
         near = (key for at in heapq.nsmallest(most, self._acts) for key in self._acts[at])
         come = (key for at, key in reversed(self._come) if self._is_live((at, key)))
         acts = (key for key in come if self._live[key][1].__class__ is not ForgetRun)
@@ -115,14 +115,14 @@ class TimerQueue(Generic[Key, Value]):
         return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
 
     def before(self, end: float, most: int) -> Iterator[tuple[float, Key, Value]]:
-        """The timers before a moment in order, of so many moments at most; they may change meanwhile."""
+        """The timers before a moment in order, of at most `most` moments; they may change meanwhile."""
         for at in heapq.nsmallest(most, (at for at in self._groups if at < end)):
             for key in tuple(self._groups.get(at, ())):
                 if (live := self._live.get(key)) is not None and live[0] == at:
                     yield at, key, live[1]
 
     def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
-        """Move the timers of which `moves` is true, all by as much."""
+        """Move the timers for which `moves` is true by `by` seconds."""
         entries = self.waiting()
         self._heap, self._groups, self._live, self._acts = [], {}, {}, {}
         self._come.clear()
@@ -140,17 +140,17 @@ class TimerQueue(Generic[Key, Value]):
 
 
 class Deadlines(Generic[Key]):
-    """The moments, in seconds since 1970, of those who await one each, however many.
+    """Deadlines by key: one moment each, in seconds since 1970.
 
-    The heap may have moments that count no more: they are dropped when they come to the top, or are most of
-    it. It has none of those who await them: an agent that has become passive is in no heap.
+    The heap may have moments that no longer count: they are dropped when they reach the top, or are most of
+    it. It does not hold the keys, so that no heap keeps an agent that has become passive.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
         self._of: dict[Key, tuple[float, int]] = {}
         self._keys: dict[int, Key] = {}
-        """By the number of an entry of the heap that counts, who awaits it."""
+        """The key of each entry of the heap that counts, by its number."""
         self._order = count()
 
     def __len__(self) -> int:
@@ -160,12 +160,12 @@ class Deadlines(Generic[Key]):
         return iter(self._of)
 
     def at(self, key: Key) -> float | None:
-        """The moment that somebody awaits, or None."""
+        """The moment of a key, or None."""
         entry = self._of.get(key)
         return entry[0] if entry is not None else None
 
     def put(self, key: Key, at: float | None) -> None:
-        """Await a moment, and not the one before; None: none."""
+        """Set the moment of a key in place of the one before; None removes it."""
         before = self._of.pop(key, None)
         if before is not None:
             del self._keys[before[1]]
@@ -188,7 +188,7 @@ class Deadlines(Generic[Key]):
         return None
 
     def pop_due(self, now: float) -> Key | None:
-        """The next that is due by a moment, which awaits nothing then."""
+        """Remove and return the next key due by `now`; None if there is none."""
         at = self.next()
         if at is None or at > now:
             return None
@@ -198,14 +198,14 @@ class Deadlines(Generic[Key]):
 
 
 LATE_AFTER = 60.0
-"""Seconds after its moment from which something came late."""
+"""Seconds after its moment from which a timer counts as late."""
 
 LATE_KEPT = 200
-"""So many moments that came late are known, the last of them."""
+"""The late moments that are kept, the last of them."""
 
 
 class LateMoment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A moment of a part of a run that came late (M48): when it was to come, when it came, and why.
+    """A moment of a part of a run that came late (M48): when it was due, when it came, and why.
 
     It was `dropped` if the run waits for the next date instead.
     """
@@ -223,11 +223,11 @@ _LATE = msgspec.json.Decoder(list[LateMoment])
 
 
 class Clockwork:
-    """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
+    """The moments that concern an agent: timers and jobs by key, its calendar, and idle elements.
 
-    The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
-    nothing is forgotten for being idle. `late` are the last moments that came late, `fresh` how many of them
-    are not recorded yet.
+    The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None if nothing
+    is forgotten for being idle. `late` are the last moments that came late, `fresh` how many of them are not
+    recorded yet.
     """
 
     def __init__(self, zone: str, since: float, forget_after: float | None) -> None:
@@ -253,13 +253,13 @@ class Clockwork:
         return due if idle is None else idle if due is None else min(due, idle)
 
     def interrupted(self, at: float) -> None:
-        """Count as at work since `at`: what was due before is missed."""
+        """Record that the agent is at work only since `at`: what was due before is missed."""
         self.since, self._slept = at, True
 
     def note_late(
         self, at: float, came: float, run: int, name: str, part: str = "", *, dropped: bool = False
     ) -> None:
-        """Know of a moment that came late."""
+        """Record a moment that came late."""
         if at >= self.since:
             why = "the daemon was busy"
         elif self._slept:
@@ -271,17 +271,17 @@ class Clockwork:
         self.fresh += 1
 
     def late_to_record(self) -> str:
-        """The moments that came late, as the store keeps them: they are recorded."""
+        """The moments that came late, as the store keeps them; they now count as recorded."""
         self.fresh = 0
         return msgspec.json.encode(self.late).decode()
 
     def recall_late(self, text: str) -> None:
-        """Know of the moments that the store has kept; one that cannot be read costs no more than that."""
+        """Restore the late moments that the store has kept; unreadable ones are dropped."""
         with suppress(msgspec.DecodeError):
             self.late.extend(_LATE.decode(text))
 
     def shift(self, by: float, lasts: Callable[[tuple[int, str], Job | None], bool]) -> None:
-        """Move by a number of seconds what ends a length of time: the clock was set."""
+        """Move the ends of durations by a number of seconds: the clock was set."""
         self.timers.shift(by, lasts)
         if self.idle is not None:
             self.idle.shift(by)

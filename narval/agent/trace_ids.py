@@ -1,5 +1,5 @@
-"""Ids of traces and spans, derived from what is recorded: after a crash, and in another daemon that has taken
-the agent over, they are the same.
+"""Ids of traces and spans, derived from what is recorded. They are the same after a crash, and in another
+daemon that has taken the agent over.
 
 A trace is a top-level run with all that it calls, at other agents too. Its spans are runs, steps and calls.
 """
@@ -19,7 +19,7 @@ def trace_id(agent: str, run: int) -> str:
 
 
 def is_trace_id(text: str) -> bool:
-    """True for the id of a trace: what comes with a message goes into headers."""
+    """True for the id of a trace; ids from messages are checked because they go into headers."""
     return re.fullmatch("[0-9a-f]{32}", text) is not None and text != "0" * 32
 
 
@@ -34,12 +34,12 @@ def run_name(agent: str, run: int) -> str:
 
 
 def call_name(agent: str, call: str, attempt: int = 1) -> str:
-    """The name of an attempt of a call for `span_id`: the id of its message, if it goes to another agent."""
+    """The name of an attempt of a call for `span_id`: the id of its message if it goes to another agent."""
     return f"{agent}.{call}" + (f"~{attempt}" if attempt > 1 else "")
 
 
 def trace_of(agent: AgentState, id: str, run: Run) -> str:
-    """The id of the trace of a run of an agent: that of its top-level run, or of whoever called that."""
+    """The id of the trace of a run: that of its top-level run, or of the agent that called it."""
     top = run if run.caller is None else agent.runs.get(agent.runs.top(run), run)
     return asked_in(top) or trace_id(id, top.eid)
 
@@ -51,9 +51,7 @@ def asked_in(run: Run) -> str:
 
 
 def traceparent(agent: AgentState, id: str, run: Run, call: str, attempt: int) -> str:
-    """The header by which a call of a run tells its trace to a service (W3C Trace Context); "" if the agent
-    has no traces.
-    """
+    """The header that tells a service the trace of a call (W3C Trace Context); "" without traces."""
     if agent.samples is None:
         return ""
     trace = trace_of(agent, id, run)

@@ -1,7 +1,7 @@
 """The changes of a turn, kept twice: in memory at once, and as rows of the batch to be committed.
 
-Facts stand once they are *settled*: they become rows, and elements that others watch for become offers. Until
-then `undo` takes them back. Nothing outside is touched.
+Facts are final once they are *settled*: they become rows, and elements that others watch for become offers.
+Until then `undo` takes them back. Nothing outside is touched.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from narval.store.batch import Batch, MomentRow, Offer
 log = logging.getLogger("narval.turn")
 
 ERRORS = ("error",)
-"""The name of error elements, as the index of memory is asked for it."""
+"""The name of error elements, as the index of memory takes it."""
 
 ALIKE_WITHIN = 60.0
-"""Seconds within which an error element is not added that says what the one before does."""
+"""Seconds within which an error element that repeats the one before is not added."""
 
 
 class Pending(msgspec.Struct, eq=False):
-    """Facts that may still be undone, elements to be offered, control elements to be executed."""
+    """Facts that may still be undone, elements to offer, control elements to execute."""
 
     facts: list[Change] = []
     offered: list[int] = []
@@ -49,8 +49,8 @@ class Pending(msgspec.Struct, eq=False):
 
 
 class InUse:
-    """The elements that calls under way were given, those that came back in this turn among them, and those
-    that runs will be given which begin at a moment.
+    """The elements given to calls under way, including those that returned in this turn, and to runs that are
+    scheduled to begin.
     """
 
     def __init__(self, agent: AgentState) -> None:
@@ -75,7 +75,7 @@ class InUse:
 
 
 class CallGivenUp(NamedTuple):
-    """A call that another agent answers, and that is given up."""
+    """A call to another agent that is given up."""
 
     call: Call
 
@@ -84,9 +84,9 @@ class Transaction:
     """The facts, rows and outer commands of one turn.
 
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
-    recorded, `ended` the runs that have ended, `quit` says that a control element asks the daemon to
-    stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle,
-    `comes_with` are the labels of what is added now, as the number of their set.
+    recorded, `ended` the runs that have ended. `quit` says that a control element asks the daemon to stop.
+    With `record_only` no run is told anything. `unsettled` is True while there is something to settle.
+    `comes_with` is the number of the set of labels of what is added now.
     """
 
     def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
@@ -104,9 +104,7 @@ class Transaction:
         self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.taken_back: dict[str, set[int]] = {}
-        """The agents that are to be told how what they were sent stands now, each with the elements that are
-        concerned.
-        """
+        """The agents to tell of a new standing of elements that they were sent, each with those elements."""
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
         self.comes_with = NONE
@@ -114,26 +112,26 @@ class Transaction:
         if self.made_of:
             self.made_of.clear()
         self._altered: dict[int, Run] = {}
-        """Runs whose rows are others now."""
+        """Runs whose rows have changed."""
         self.in_use.reset()
 
     # --- facts of memory --------------------------------------------------------------------------------
 
     def fact(self, fact: Change) -> None:
-        """Change memory as far as that is news; it can be undone until it is settled."""
+        """Change memory, unless it is so already; it can be undone until it is settled."""
         news = self.agent.memory.apply(fact)
         if news is not None:
             self.pending.facts.append(news)
             self.unsettled = True
 
     def offer(self, element: Element) -> None:
-        """Offer an element of memory to those who watch for such."""
+        """Offer an element of memory to the runs that watch for it."""
         if self.agent.watches.index.interested(element.name):
             self.pending.offered.append(element.eid)
             self.unsettled = True
 
     def settle(self) -> None:
-        """Let the facts stand: they become rows; what is to be offered is queued, new elements first."""
+        """Make the facts final: they become rows, and offers are queued, new elements first."""
         self.unsettled = False
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
@@ -156,7 +154,9 @@ class Transaction:
             pending.offered.clear()
 
     def _enter(self, element: Element) -> None:
-        """Offer a new element to those who watch for such, and have done what it says if it is a control."""
+        """Offer a new element to the runs that watch for it, and queue it for execution if it is a control
+        element.
+        """
         name = element.name
         if self.agent.watches.index.interested(name):
             self.pending.offered.append(element.eid)
@@ -164,13 +164,13 @@ class Transaction:
             self.pending.controls.append(element)
 
     def _doubt(self, element: Element) -> None:
-        """Let a new element be doubtful: it was made of nothing else."""
+        """Make a new element doubtful if it was made from doubtful elements alone."""
         fact = changes.Doubted((element.eid,))
         if self.agent.memory.apply(fact) is not None:
             self.batch.record(fact)
 
     def _spread(self, fact: Change) -> None:
-        """Label what a fact gives labels."""
+        """Label everything to which a fact gives labels."""
         knows, made_of = False, None
         if type(fact) is changes.Added:
             knows = _knows_inputs(self.agent, fact.element)
@@ -187,7 +187,7 @@ class Transaction:
                         self.label(eid, labels.number((name,)))
 
     def label(self, eid: int, labels: int) -> None:
-        """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
+        """Add labels to an element or a run; a standing run, which serves all, never has any."""
         memory = self.agent.memory
         own = memory.labels.own(eid) if labels else NONE
         if own == labels or eid not in memory:
@@ -206,7 +206,7 @@ class Transaction:
 
     @contextmanager
     def coming_with(self, labels: int) -> Iterator[None]:
-        """Let what is added meanwhile have these labels, and those of what it is added within."""
+        """Give these labels, and those of the enclosing block, to what is added within the block."""
         before = self.comes_with
         of_memory = self.agent.memory.labels
         self.comes_with = of_memory.come_with(of_memory.join(before, labels))
@@ -227,15 +227,15 @@ class Transaction:
     def add(
         self, xml: bytes, origin: Origin | None = None, declared: str = "", held: Run | None = None
     ) -> int:
-        """Let an element enter memory from outside an engine; its eid."""
+        """Add an element to memory from outside an engine, and return its eid."""
         eid = self.agent.memory.next_eid
         element = Element(eid, xml, self.at, origin)
         self.change(changes.Added(element, declared, held.eid if held is not None else 0))
         return eid
 
     def add_error(self, kind: str, why: str, origin: Origin | None = None, **where: str | int) -> None:
-        """Tell memory and the log what is wrong; not memory where its newest error element, of the last
-        minute, says the same.
+        """Tell memory and the log what is wrong; not memory if its newest error element, of the last minute,
+        says the same.
         """
         memory = self.agent.memory
         newest = next(memory.index.newest_named(ERRORS), None)
@@ -255,23 +255,23 @@ class Transaction:
     # --- runs and jobs ------------------------------------------------------------------------------
 
     def alter(self, run: Run) -> None:
-        """Record the row of a run anew."""
+        """Record the row of a run again."""
         self._altered[run.eid] = run
 
     def suspected(self) -> list[DeliveredEvent]:
-        """The events that may have brought the turn down: what was being told, else all of it."""
+        """The events that may have brought the turn down: the one being told, else all of them."""
         if self.telling.blamed is not None:
             return [self.telling.blamed]
         return [event_key(advance.run, advance.event) for advance in self.batch.journal]
 
     def rows(self) -> Batch:
-        """The whole batch: nothing more happens in this turn."""
+        """The whole batch of the turn, which ends here."""
         if self._altered:
             self.batch.runs.extend(map(row_of, self._altered.values()))
         return self.batch
 
     def later(self, at: float, job: Job) -> None:
-        """Have something done at a moment."""
+        """Schedule a job at a moment."""
         identifier = str(self.agent.numbers.draw())
         self.batch.moments.append(MomentRow(identifier, at, encode_job(job)))
         self.agent.clockwork.plan(at, identifier, job)
@@ -282,14 +282,14 @@ class Transaction:
 
 
 def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:
-    """Let an element or a run have the labels of others."""
+    """Give an element or a run the labels of others."""
     labels = transaction.agent.memory.labels
     if labels.pages:
         transaction.label(eid, labels.of(others))
 
 
 def _knows_inputs(agent: AgentState, element: Element) -> bool:
-    """True if an element says only what is in the inputs that its origin names."""
+    """True if everything in an element comes from the inputs that its origin names."""
     origin = element.origin
     if origin is None or not origin.step or (element.name == ERRORS[0] and not origin.call):
         return False
@@ -298,8 +298,8 @@ def _knows_inputs(agent: AgentState, element: Element) -> bool:
 
 
 def declared_parts(agent: AgentState, element: Element) -> MadeOf | None:
-    """The sources of the parts of what a call gave, as its action or transform declares them; None where it
-    declares nothing.
+    """The sources of the parts of what a call gave, as its action or transform declares them; None if it
+    declares none.
     """
     origin = element.origin
     run = agent.runs.active.get(origin.run) if origin is not None and origin.call else None

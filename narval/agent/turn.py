@@ -53,15 +53,17 @@ UNANSWERED = frozenset(
         *("unknown-target", "no-function", "rejected", "refused-by-rule"),
     }
 )
-"""The errors of a call by which nothing came in. All others may have the words of whoever was asked."""
+"""The errors of a call through which nothing came in. All others may contain words of the party that was
+asked.
+"""
 
 
 class Turn:
     """The part of an agent's work between two commits: runs are told events, requests are done.
 
-    One object makes all turns of an agent, each begun anew by `begin`. `add`, `start` and `controls` are for
-    requests. With `record_only` no run is told anything and nothing is performed: requests are
-    recorded for the next daemon.
+    One object makes all turns of an agent; `begin` begins each. `add`, `start` and `controls` are for
+    requests. With `record_only` no run is told anything and nothing is performed: requests are recorded for
+    the next daemon.
     """
 
     def __init__(self, agent: AgentState, host_api: HostApi, *, record_only: bool = False) -> None:
@@ -84,7 +86,7 @@ class Turn:
     # --- events -----------------------------------------------------------------------------------------
 
     def deliver_next(self) -> None:
-        """Tell the first event of the queue; of an offer, the next watch that may still have it."""
+        """Tell the first event of the queue; for an offer, tell the next watch that may still have it."""
         queue = self.agent.queue
         row, run, event = queue[0]
         if isinstance(event, Offer):
@@ -115,9 +117,9 @@ class Turn:
             raise
 
     def tell(self, run_eid: int, event: Event) -> bool:
-        """Tell a run one event, and let take effect what follows; False if it has no meaning any more.
+        """Tell a run one event, and apply what follows;
 
-        Raises StoreError.
+        False if the event no longer has a meaning. Raises StoreError.
         """
         run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
         if run is None:
@@ -175,13 +177,13 @@ class Turn:
         return True
 
     def fire(self, run_eid: int, wake: str, due: float) -> None:
-        """Tell a run that its timer fired, if it still waits for that; it was due at a moment."""
+        """Tell a run that its timer, due at `due`, fired, if it still waits for it."""
         run = self.agent.runs.active.get(run_eid)
         if run is not None and wake in run.wakes:
             (_fire if self.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
-        """Record what one advance decided, and let its deferred commands take effect."""
+        """Record what one advance decided, and apply its deferred commands."""
         transaction = self.transaction
         if transaction.unsettled:
             transaction.settle()
@@ -208,7 +210,7 @@ class Turn:
     # --- runs that fail ---------------------------------------------------------------------------------
 
     def _undo(self, run: Run, event: Event, kind: str, message: str) -> None:
-        """Take back an advance that raised: its run is as the journal says, and fails there."""
+        """Take back an advance that raised: its run is restored from the journal, and fails there."""
         self.transaction.undo()
         self.agent.unwait(run)
         pending = [advance for advance in self.transaction.batch.journal if advance.run == run.eid]
@@ -222,7 +224,7 @@ class Turn:
             self.fail(run, kind, message, event)
 
     def fail_unreadable(self, run: Run) -> None:
-        """Fail a run that the store cannot give back, as far as it is known."""
+        """Fail a run that the store cannot give back, with as much of it as is known."""
         why = run.unreadable or "its state is not known"
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
         run.load(*as_far_as_readable(self.agent, run))
@@ -234,7 +236,7 @@ class Turn:
         self._record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
 
     def fail(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
-        """Fail a run where it stands; the others go on."""
+        """Fail a run where it stands; the others continue."""
         event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)
         decided, wished = self.view.fail(run, event, eid)
@@ -259,15 +261,15 @@ class Turn:
 
 
 def _leaves_out(transaction: Transaction, piece: Job | Offer) -> bool:
-    """True if this is done no more, because it brought the agent down: an error element says so."""
+    """True if this is no longer done, because it brought the agent down; an error element says so."""
     if why := transaction.telling.reason(0, piece):
         transaction.add(make_error("internal-error", why))
     return bool(why)
 
 
 def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> int:
-    """The labels of what a call has given, be it an error, unless that is known already. Its run has them too
-    from now on, but not those of what a source goes on to give, unless that is what a language model says.
+    """The labels of what a call has given, even an error, unless they are known already. Its run has them too
+    from now on; but it does not take those of the elements of a source, unless a language model says them.
     """
     if isinstance(event, Returned) and (
         event.abandoned or (event.problem is not None and event.problem.kind in UNANSWERED)
@@ -290,10 +292,10 @@ def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
 
 
 def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
-    """Tell a run that its timer fired, and note that it came late.
+    """Tell a run that its timer fired, and record that it came late.
 
-    The note has no part where a run waits for very many moments: to look for it among all of them at each
-    one would take as long as their number squared.
+    The record names no part if a run waits for very many moments: searching them all for each one would take
+    time quadratic in their number.
     """
     clockwork = turn.agent.clockwork
     if clockwork.fresh >= LATE_KEPT:
@@ -320,7 +322,7 @@ def _waits(run: Run) -> list[Wait]:
 def _looked_through(
     transaction: Transaction, run: Run, call: Call, event: Returned | Produced
 ) -> Returned | Produced:
-    """The event that a run is told of what its call gave, within what was granted; its files are noted."""
+    """The event that a run is told of what its call gave, within what was granted; its files are recorded."""
     agent = transaction.agent
     if event.elements and agent.lookup.grants is not None:
         event = given_within(transaction, run, event)
@@ -330,9 +332,9 @@ def _looked_through(
 
 
 def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
-    """The event that a run is told of what its call gave: a failure where memory has no room for that.
+    """The event that a run is told of what its call gave: a failure if memory has no room for it.
 
-    A source is given up then.
+    A source is then given up.
     """
     over = transaction.agent.excess_of_elements([element.xml for element in event.elements])
     if not over:
@@ -344,14 +346,14 @@ def _within_limits(transaction: Transaction, run: Run, event: Returned | Produce
 
 
 def _show(transaction: Transaction, run: Run) -> None:
-    """Offer the element of a run: those that watch for such see what has become of it."""
+    """Offer the element of a run to those that watch for it."""
     element = transaction.agent.memory.element(run.eid)
     if element is not None:
         transaction.offer(element)
 
 
 def _save(transaction: Transaction, run: Run) -> None:
-    """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
+    """Save the whole state of a run, so that recovery begins there and its history is bounded."""
     batch, last = transaction.batch, transaction.agent.numbers.last
     data = codec.encode_snapshot(run.state, run.commands())
     batch.snapshots.append(SnapshotRow(run.eid, last, data))

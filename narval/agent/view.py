@@ -1,4 +1,4 @@
-"""The view of engines while they decide: memory, the library, the run that is advanced, the surroundings."""
+"""The engines' view while they decide: memory, the library, the run that is advanced, the surroundings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from narval.core.patterns.pattern import Bound
 from narval.files.schemas import Schemas
 
 Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
-"""Answers what an engine asks the user's code while it decides: the run, the function, its arguments, now."""
+"""Answers what an engine asks the user's code while it decides. It takes the run, the function, its arguments
+and the time.
+"""
 
 IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...], FileTimes], bool]
 """True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
@@ -36,7 +38,7 @@ TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
 
 
 Hear = Callable[[Any, Returned | Produced], Returned | Produced]
-"""Takes out of what a call gave, within a turn, what is for somebody else."""
+"""Removes from what a call gave, within a turn, what is for other runs."""
 
 
 class HostApi(msgspec.Struct):
@@ -84,7 +86,7 @@ class LiveMemory:
         return bound.test(self._memory.tree(element))
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard, as it is where no one decides by it."""
+        """The verdict of a guard, for callers that do not decide by it."""
         return verdict_of(eids)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
@@ -95,8 +97,8 @@ class LiveMemory:
 class TurnView(LiveMemory):
     """The engines' `View` within a turn; `advance` has an engine decide.
 
-    `apply` lets a command of a run take effect, `label` gives a run labels, `note_sources` has the parts of a
-    new element have those of their sources.
+    `apply` applies a command of a run, `label` gives a run labels, `note_sources` gives the parts of a new
+    element the labels of their sources.
     """
 
     def __init__(
@@ -136,8 +138,9 @@ class TurnView(LiveMemory):
         return decision.changes, decision.commands
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard, with the labels of what its variables stand for, and of what fits: one
-        element is enough, so they are those of the one that has the fewest, without hearsay if there is one.
+        """The verdict of a guard, with the labels of its variables' elements and of what fits. One fitting
+        element is enough, so they are those of the one with the fewest, without hearsay if there is such a
+        one.
         """
         labels = self._memory.labels
         if not labels.pages:

@@ -1,5 +1,5 @@
 """Watches, by the elements that would satisfy them; signals of runs to runs; the queue of events still to be
-told; what is not.
+told; events that are no longer told.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WatchKey = tuple[int, str]
 
 
 class Wish(NamedTuple):
-    """The conditions of watches that are told, too, when an element that fits is replaced or forgotten."""
+    """The conditions of watches that are also told when a fitting element is replaced or forgotten."""
 
     conditions: tuple[Bound, ...]
     scopes: tuple[MarkScope | None, ...]
@@ -37,14 +37,15 @@ class Watches:
         self._of_gone: Index[Wish] = Index()
         self._wishes: dict[WatchKey, tuple[Wish, ...]] = {}
         self._sharing: dict[Wish, dict[WatchKey, int]] = {}
-        """The watches of each wish, numbered in the order they were set: many plans take turns at one
-        element, and whether they are told of it is asked once for all."""
+        """The watches of each wish, numbered in the order they were set. Many plans take turns at one
+        element; whether they are told of it is decided once for all.
+        """
         self._numbers = count()
         self._of_elements: dict[int, dict[WatchKey, None]] = {}
         """By element, the watches that are told when that one is replaced or forgotten."""
         self._elements: dict[WatchKey, tuple[int, ...]] = {}
         self.altered: dict[str, dict[int, None]] = {}
-        """Of kinds that somebody lists, the runs that have changed since they were last listed."""
+        """By kind that is being followed, the runs that have changed since they were last listed."""
 
     def add(self, run: int, command: Watch) -> None:
         """Wake a run for an element."""
@@ -59,7 +60,7 @@ class Watches:
                 self._of_elements.setdefault(eid, {})[key] = None
 
     def remove(self, run: int, watch: str) -> None:
-        """Wake it no more; a watch that is not there is ignored."""
+        """Stop waking it; a watch that is not there is ignored."""
         key = (run, watch)
         self.index.discard(key)
         for wish in self._wishes.pop(key, ()):
@@ -87,23 +88,23 @@ class Watches:
         sharing[key] = next(self._numbers)
 
     def follow(self, kind: str) -> dict[int, None]:
-        """Note from now on which runs of a kind change; who lists them takes out what it has seen."""
+        """Record from now on which runs of a kind change; the caller removes those that it has listed."""
         return self.altered.setdefault(kind, {})
 
     @property
     def any_of_gone(self) -> bool:
-        """True if some watch is told of elements that are there no more."""
+        """True if some watch is told of elements that are gone."""
         return bool(self._of_elements or len(self._of_gone))
 
     def misses(self, name: str) -> bool:
-        """True if some watch may have to be told that an element of this name is there no more."""
+        """True if some watch may have to be told that an element of this name is gone."""
         return self._of_gone.interested(name)
 
     def watchers_of_gone(
         self, tree: Tree, is_told: Callable[[Wish], bool] = lambda _: True
     ) -> Iterable[WatchKey]:
-        """The watches that are to be told that this element was replaced or forgotten, in the order they were
-        set; those of a wish that `is_told` is false of are left out.
+        """The watches to tell that this element was replaced or forgotten, in the order they were set,
+        without those of wishes for which `is_told` is false.
         """
         told = [self._sharing[wish] for wish in self._of_gone.wakes(tree) if is_told(wish)]
         if len(told) == 1:
@@ -112,30 +113,30 @@ class Watches:
         return sorted(numbers, key=numbers.__getitem__)
 
     def watchers_of(self, eid: int) -> Iterable[WatchKey]:
-        """The watches that count on this very element, and are to be told the same."""
+        """The watches that count on this very element, to be told when it is replaced or forgotten."""
         return tuple(self._of_elements.get(eid, ()))
 
 
 class Signals:
-    """The calls by which runs tell one another something, and that are not answered yet.
+    """The calls by which runs tell one another something, while they are not answered.
 
-    `standing` are the standing runs, by the full name of what they follow, and `gone` those of them that have
-    been told that it is loaded no more.
+    `standing` are the standing runs, by the full names of their definitions, and `gone` those that have been
+    told that their definition is no longer loaded.
     """
 
     def __init__(self) -> None:
         self.standing: dict[str, int] = {}
         self.gone: frozenset[str] = frozenset()
         self.heard: dict[int, dict[str, int]] = {}
-        """By the run that is to answer, the calls, each with the run that made it."""
+        """The calls by the run that is to answer, each with the run that made it."""
 
     def hearer(self, call: Call) -> int:
-        """The run that a call tells; 0 where there is none."""
+        """The run that a call tells; 0 if there is none."""
         target = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
         return target if isinstance(target, int) else 0
 
     def lack(self, names: frozenset[str]) -> None:
-        """Know the standing runs whose definitions are gone."""
+        """Set the standing runs whose definitions are gone."""
         self.gone = names
 
     def add(self, hearer: int, call: str, caller: int) -> None:
@@ -143,7 +144,7 @@ class Signals:
         self.heard.setdefault(hearer, {})[call] = caller
 
     def settle(self, hearer: int, call: str) -> int:
-        """Wait for an answer no more; the run that did, or 0 if none does."""
+        """Stop waiting for an answer; return the run that waited, or 0 if none did."""
         waiting = self.heard.get(hearer, {})
         caller = waiting.pop(call, 0)
         if not waiting:
@@ -151,7 +152,9 @@ class Signals:
         return caller
 
     def ended(self, hearer: int) -> Mapping[str, int]:
-        """Wait no more for a run that has ended: the calls it has not answered, each with who made it."""
+        """Stop waiting for a run that has ended; return the calls it has not answered, each with the run that
+        made it.
+        """
         return self.heard.pop(hearer, {})
 
 
@@ -161,7 +164,7 @@ def unanswered(hearer: int) -> Failure:
 
 
 DeliveredEvent = tuple[int, str]
-"""A run (0: none), and what it is told, in words by which it is known when it comes again."""
+"""A run (0: none), and words that identify what it is told when that comes again."""
 
 
 _ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
@@ -169,28 +172,30 @@ _ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
 
 
 def event_key(run: int, event: object) -> DeliveredEvent:
-    """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
+    """The words that identify what a run is told: the kind of event, and the call, watch or element it is
+    about.
+    """
     about = (getattr(event, field, None) for field in _ABOUT)
     return run, " ".join([type(event).__name__, *(str(part) for part in about if part is not None)])
 
 
 class PoisonGuard:
-    """The event that brought a turn down, and those that are told no more since they did so twice."""
+    """The event that brought a turn down, and those that are no longer told because they did so twice."""
 
     def __init__(self) -> None:
         self.blamed: DeliveredEvent | None = None
         self.poisonous: frozenset[DeliveredEvent] = frozenset()
 
     def blame(self, run: int, event: object) -> None:
-        """Note that a turn broke down while a run was told this."""
+        """Record that a turn broke down while a run was told this."""
         self.blamed = event_key(run, event)
 
     def mark_poisonous(self, pieces: Iterable[DeliveredEvent]) -> None:
-        """Tell these no more: their runs fail instead."""
+        """Stop telling these: their runs fail instead."""
         self.poisonous = frozenset(pieces)
 
     def reason(self, run: int, event: object) -> str:
-        """The reason why this is told no more, for people; empty where it is."""
+        """The reason why this is no longer told, for people; empty if it still is."""
         if not self.poisonous or (key := event_key(run, event)) not in self.poisonous:
             return ""
         return f"narval broke down twice when this was to be told, and it is told no more: {key[1]}"
@@ -207,8 +212,8 @@ class EventQueue(deque[tuple[int, int, Event | Offer]]):
         """The watches that have yet to be told of the offer in front; None before it is their turn."""
 
     def put_first(self, run: int, event: Event) -> None:
-        """Tell a run an event before what this turn has queued: those who count on an element hear of its
-        successor before others may take that (N45).
+        """Tell a run an event before what this turn has queued: runs that count on an element hear of its
+        successor before others may take it (N45).
         """
         place = int(self.waiters is not None)
         while place < len(self) and self[place][0]:  # what was recorded before stands in front
@@ -216,5 +221,5 @@ class EventQueue(deque[tuple[int, int, Event | Offer]]):
         self.insert(place, (0, run, event))
 
     def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
-        """Note which watches have yet to be told of the offer in front."""
+        """Set the watches that have yet to be told of the offer in front."""
         self.waiters = watches

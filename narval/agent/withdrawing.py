@@ -1,7 +1,7 @@
-"""Withdrawing: an element should never have counted, and what was made of it alone is doubtful.
+"""Withdrawing an element that should never have counted; what was made from it alone is doubtful.
 
-All of it is changes of one turn: the element, what is doubtful now, the note that says why, what runs that
-relied on it are told, and the word to the agents that it was sent to.
+It all happens in one turn: the element, what is doubtful now, the note that says why, what the runs that
+relied on it are told, and the message to the agents that it was sent to.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from narval.core.memory.memory import Memory
 
 
 class Consequences(NamedTuple):
-    """The consequences of withdrawing: the elements withdrawn now, those of them that `cascade` adds,
-    and those that are doubtful.
+    """The consequences of withdrawing: the elements withdrawn now, which of them `cascade` adds, and those
+    that are doubtful.
     """
 
     withdrawn: tuple[int, ...]
@@ -35,8 +35,8 @@ class Consequences(NamedTuple):
 def withdraw_and_tell(
     turn: Turn, eids: tuple[int, ...], why: str, origin: Origin | None = None, *, cascade: bool = False
 ) -> tuple[Consequences, int | None, list[Reliance]]:
-    """Withdraw elements, and tell the runs that relied on what is withdrawn now, or undo them; which these
-    are, too.
+    """Withdraw elements, and tell or undo the runs that relied on what is withdrawn now; return these runs
+    too.
     """
     agent = turn.agent
     what = consequences(agent.memory, eids, cascade=cascade)
@@ -64,9 +64,10 @@ def withdraw(
     *,
     cascade: bool = False,
 ) -> tuple[Consequences, int | None]:
-    """Withdraw elements; what came of it, and the eid of the note that says why: None if nothing did.
+    """Withdraw elements. Return the consequences, and the eid of the note that says why, None if there are
+    none.
 
-    Those that were withdrawn before stay as they are. With `cascade` what is doubtful because of them is
+    Those that were withdrawn before stay unchanged. With `cascade` what is doubtful because of them is
     withdrawn too.
     """
     memory = transaction.agent.memory
@@ -85,7 +86,7 @@ def withdraw(
 
 
 def doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Let elements be doubtful, because they are so at the agent that sent them, and what came of them."""
+    """Make elements doubtful that are so at the agent that sent them, and what was made from them."""
     memory = transaction.agent.memory
     fresh = [eid for eid in eids if eid in memory.elements and eid not in memory.withdrawn]
     after = doubtful_after(memory, fresh)
@@ -93,7 +94,7 @@ def doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 
 def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Let elements be doubtful, and offer them to those who ask for such."""
+    """Make elements doubtful, and offer them to the runs that ask for such."""
     if not eids:
         return
     transaction.change(changes.Doubted(eids))
@@ -107,7 +108,7 @@ def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 
 def _follow(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Have the agents told that were sent these elements, or what was made from them."""
+    """Schedule word to the agents that were sent these elements, or what was made from them."""
     for scope, runs in transaction.agent.memory.marks.items():
         if is_sending(scope) and (sent := runs.keys() & {*eids}):
             transaction.taken_back.setdefault(scope[2], set()).update(sent)
@@ -116,7 +117,7 @@ def _follow(transaction: Transaction, eids: tuple[int, ...]) -> None:
 def confirm(
     transaction: Transaction, eids: tuple[int, ...], why: str, origin: Origin | None = None
 ) -> tuple[int, ...]:
-    """Let elements be doubtful no more, and what is doubtful because of them alone; which these are."""
+    """End the doubt about elements, and about what is doubtful because of them alone; return all of these."""
     memory = transaction.agent.memory
     fresh = tuple([eid for eid in dict.fromkeys(eids) if eid in memory.doubtful])
     if not fresh:

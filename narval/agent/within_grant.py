@@ -1,8 +1,8 @@
-"""Within the grant: what the calls of a definition may give, where the home asks.
+"""Limits of a grant: what the calls of a definition may give, in a home that asks for grants.
 
-Whoever grants a definition has seen which definitions it starts, and which agents it sends to. So what starts
-others, ends the daemon or goes to another agent is held back if nothing that was seen says so. The names of
-other elements are those that the outputs of its code declare, which its engine sees to.
+The person who grants a definition has seen which definitions it starts, and which agents it sends to. So an
+element that starts another, ends the daemon or goes to another agent is held back unless what was seen says
+so. Other elements have names that the outputs of its code declare, which its engine checks.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ log = logging.getLogger("narval.grants")
 
 
 def granted_to(agent: AgentState, run: Run) -> tuple[Run, tuple[str, ...]] | None:
-    """The run of the top level behind a run, and the needs that its definition was granted; None where that
-    may reach anything.
+    """The top-level run behind a run, and the needs that its definition was granted; None if that may reach
+    anything.
 
-    A version that counts no more, or may not begin now, has what was granted to its name.
+    A version that no longer counts, or may not begin now, has what was granted to its name.
     """
     outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
     definition = outermost.definition if outermost is not None else None
@@ -47,8 +47,8 @@ def granted_to(agent: AgentState, run: Run) -> tuple[Run, tuple[str, ...]] | Non
 
 
 def given_within(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
-    """The event that a run is told of what its call gave: an error where that would start, end or send what
-    nobody has seen before it was granted. A source is given up then.
+    """The event that a run is told of what its call gave: an error if that would start, end or send something
+    that was not shown when it was granted. A source is then given up.
     """
     agent = transaction.agent
     holder = granted_to(agent, run)
@@ -74,7 +74,7 @@ def _beyond(event: Returned | Produced, granted: tuple[str, ...]) -> str:
 
 
 def _made(output: OutputElement, granted: tuple[str, ...]) -> Iterator[str]:
-    """The needs of an element that are not granted: what it would start, end, or be sent to."""
+    """The needs of an element that are not granted: what it would start or end, or where it would be sent."""
     if output.to and not is_covered(f"agent {output.to}", granted):
         yield f"agent {output.to}"
     if not any(word in output.xml for word in _WORDS):
@@ -91,4 +91,4 @@ def _made(output: OutputElement, granted: tuple[str, ...]) -> Iterator[str]:
 
 
 _WORDS = (b"start-plan", b"task-object", b"quit")
-"""The words, one of which the root of each element has that does something by itself."""
+"""The words, one of which is in the root of each element that does something by itself."""

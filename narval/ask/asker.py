@@ -1,4 +1,4 @@
-"""Asker: who asks an operation, in what way, and what they may ask (P39, M7)."""
+"""The asker of an operation: a person or program, the surface it uses, and what it may ask (P39, M7)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from narval.agent.turn import Turn
 
 Scope = Literal["read", "write", "people"]
-"""The right that an operation needs: `read` leaves the home as it is, `write` alters it, `people` is for acts
-of people on their own work."""
+"""The right that an operation needs: `read` alters nothing, `write` alters the home, `people` is for acts of
+people on their own work.
+"""
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
@@ -26,56 +27,56 @@ LONGEST_NAME = 64
 """The most characters of a person's name, and of a session's."""
 
 WEB = "web"
-"""The way of who has logged in to the monitor (M67)."""
+"""The way of a person logged in to the monitor (M67)."""
 
 CHAT = "chat"
-"""The way of who writes by a chat (C5)."""
+"""The way of a person writing by a chat (C5)."""
 
 PYTHON = "python"
-"""The way of a program that has opened the home itself."""
+"""The way of a program that opened the home itself."""
 
 BY_LOGIN = (WEB, CHAT)
 """The ways of people who are known by a login or an account of their own; no one acts for them."""
 
 NOBODY = -1
-"""The number of the system's user that a program elsewhere is: none, so it is never taken for the owner."""
+"""The user id of a program elsewhere: no user of this system, so it is never taken for the owner."""
 
 CHAT_SESSION = f"{CHAT}:"
-"""The start of a session that is no login: the name of a chat follows."""
+"""The prefix of a session that is a chat and not a login; the name of the chat follows."""
 
 _NO_LABELS = nullcontext()
 """The context of what is given without labels."""
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """One who asks."""
+    """A person or program that asks."""
 
     person: str = ""
     """A name; "" for a program that speaks for no one."""
     uid: int | None = None
-    """The number of the system's user; None: this program itself."""
+    """The user id in the system; None for this program itself."""
     way: str = ""
     """The surface."""
     session: str = ""
     """The connection, the login on the web, or the name of the chat."""
     agent: str = ""
-    """The agent that is meant; "": the home's own."""
+    """The agent that is asked; "" for the home's own."""
     scopes: frozenset[Scope] = SCOPES
     """The scopes that may be asked."""
     actor: str = ""
-    """The one who really asked, where one acts as another."""
+    """The person who really asked, where one acts for another."""
     labels: tuple[str, ...] = ()
     """The labels of what this asker gives."""
     once: str = ""
-    """The message of a chat because of which it is asked, as CHAT/NUMBER: it is done once for that."""
+    """The chat message that causes the request, as CHAT/NUMBER; the request is done once for it."""
 
     def origin(self) -> Origin | None:
-        """The origin of what this asker gives from outside; of what a program gives nothing is kept."""
+        """The origin of what this asker gives from outside; none is kept for a program."""
         return Origin(**self.recorded) if self.person else None
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The fields by which events and origins keep who asks; way and session are of monitor and chat."""
+        """The fields that record the asker in events and origins; monitor and chat add way and session."""
         how = {"way": self.way, "session": self.session} if self.way in BY_LOGIN else {}
         return {"by": self.person, "actor": self.actor, **how}
 
@@ -85,17 +86,17 @@ class Asker(msgspec.Struct, frozen=True):
         return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
 
     def giving(self, turn: Turn) -> AbstractContextManager[None]:
-        """Let what is added meanwhile, and begun, have the labels of this asker."""
+        """Give the labels of this asker to what is added and begun inside the context."""
         if not self.labels:
             return _NO_LABELS
         return turn.transaction.coming_with(turn.agent.memory.labels.number(self.labels))
 
     def asking(self, agent: str) -> Asker:
-        """The same asker, who means another agent; "" is the home's own."""
+        """The same asker, asking another agent; "" is the home's own."""
         return replace(self, agent=agent) if agent != self.agent else self
 
     def limited(self, given: Mapping[str, Any]) -> Asker:
-        """The same asker with one scope alone, `given` as `{"scope": …}`: once, for all that is asked later.
+        """The same asker limited to one scope, `given` as `{"scope": …}`, for all later requests; once only.
 
         Raises RequestError.
         """
@@ -107,10 +108,10 @@ class Asker(msgspec.Struct, frozen=True):
         return replace(self, scopes=frozenset({given["scope"]}))
 
     def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
-        """The same asker in the name of a person; for the owner of the home, by number, and root alone.
+        """The same asker in the name of a person; allowed to the owner of the home, by user id, and to root.
 
-        With a `session` the person has logged in to the monitor themselves, or writes by a chat: that is
-        their way, and no one acts for them. Raises RequestError.
+        With a `session` the person has logged in to the monitor or writes by a chat: that is then the way,
+        and no one acts for them. Raises RequestError.
         """
         if self.uid not in (owner, 0):
             may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"
@@ -127,16 +128,16 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 PROGRAM = Asker()
-"""A program that speaks for no one, and may ask everything."""
+"""A program that speaks for no one and may ask everything."""
 
 
 def user(uid: int, way: str, session: str = "") -> Asker:
-    """The asker that a user of the system is."""
+    """The asker for a user of the system."""
     return Asker(login(uid), uid, way, session)
 
 
 def person_name(text: str) -> str:
-    """The name of a person as given. Raises RequestError for one that cannot be shown and told apart."""
+    """The name of a person as given. Raises RequestError if it cannot be shown and told apart from others."""
     return _printable(text, "name of a person")
 
 

@@ -9,11 +9,11 @@ from narval.core.errors import WorkRefusedError
 from narval.daemon.daemon import Daemon
 
 _NAMED = 10
-"""So many people of a home are named where a program speaks for nobody of it."""
+"""The most people of a home that the error names when a program speaks for none of them."""
 
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
-    """The person who asks: by their login, or whoever they act for, or by name on the web and in a chat.
+    """The person who asks: the login's own, the one acted for, or the one named on the web and in a chat.
 
     Raises WorkRefusedError (P45).
     """
@@ -38,9 +38,9 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
 
 
 def onlooker(daemon: Daemon, asker: Asker) -> str | None:
-    """The person who looks; None for a program, and for the home's owner and root where they are no one.
+    """The person who looks; None for a program, and for the owner and root outside the directory.
 
-    Raises WorkRefusedError for others who are no one.
+    Raises WorkRefusedError for anyone else outside the directory.
     """
     if not asker.person:
         return None
@@ -53,13 +53,13 @@ def onlooker(daemon: Daemon, asker: Asker) -> str | None:
 
 
 def no_such_person(name: str, people: Directory) -> str:
-    """The message that no one in the directory has a name."""
+    """The message that the directory has no person of a name."""
     suggestion = closest(name, [person.name for person in people.people])
     return f"there is no person {name!r} in etc/people.toml{suggestion}"
 
 
 def is_owner(daemon: Daemon, asker: Asker) -> bool:
-    """True of the home's owner and root in their own name, and of the program that has opened the home."""
+    """True for the home's owner and root in their own name, and for the program that opened the home."""
     return not asker.actor and asker.way not in BY_LOGIN and asker.uid in (None, 0, _owner(daemon))
 
 

@@ -1,4 +1,4 @@
-"""Documents from outside, taken apart into elements and checked against the schemas."""
+"""Documents from outside, split into elements and checked against the schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narval.files.schemas import Schemas
 from narval.system.time_slice import TimeSlice
 
 LONG = 64 * 1024
-"""Bytes from which a document is taken apart in a thread."""
+"""The size in bytes from which a document is parsed in a thread."""
 
 SEVERAL = "Extra content at the end of the document"
 """The parser's message on a document with two roots."""
@@ -22,7 +22,7 @@ SEVERAL = "Extra content at the end of the document"
 
 async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
     """The elements of documents, without holding up the loop: of each the root, or each child of a root
-    `memory`. Raises ElementError, also for more than one turn takes.
+    `memory`. Raises ElementError, also for more than fits in one turn.
     """
     parsed: list[bytes] = []
     for document in documents or ():
@@ -33,8 +33,8 @@ async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
 
 
 async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
-    """The elements of documents, without holding up the loop. Raises ElementError, also for one that its
-    schema refuses (N7).
+    """The elements of documents, without holding up the loop. Raises ElementError, also if a schema refuses
+    one (N7).
     """
     parsed = await elements_in(documents)
     time_slice = TimeSlice()
@@ -47,20 +47,20 @@ async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
 
 
 def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
-    """The eids of elements from outside, all or none of them in memory. Raises ElementError."""
+    """Add elements from outside to memory, all or none; their eids. Raises ElementError."""
     raise_if_refused(turn, elements)
     return [turn.add(element, origin) for element in elements]
 
 
 def raise_if_over_limit(turn: Turn, elements: Sequence[bytes], runs: int = 0) -> None:
-    """Raise RequestError where memory has no room for elements, or the agent none for so many runs."""
+    """Raise RequestError if memory has no room for the elements, or the agent none for the runs."""
     over = turn.agent.excess_of_elements(elements) or (turn.agent.excess_of_runs(runs) if runs else "")
     if over:
         raise RequestError(f"{OVER_LIMIT}: {over}")
 
 
 def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:
-    """Raise ElementError for an element that its schema, as it is in this turn, refuses."""
+    """Raise ElementError for an element that its current schema refuses."""
     for element in elements:
         refusal = turn.view.schema_fault(element)
         if refusal is not None:
@@ -68,7 +68,7 @@ def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:
 
 
 def _refused_at(schemas: Schemas, documents: Sequence[bytes], position: int, refusal: str) -> ElementError:
-    """The refusal of the element of that position among all, with its place in the document it came in."""
+    """The refusal of the element at a position among all, with its place in its document."""
     for number, document in enumerate(documents, 1):
         count = len(elements_of(document))
         if position < count:

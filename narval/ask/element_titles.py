@@ -1,4 +1,4 @@
-"""Titles of the elements of memory, as all surfaces show them: no row has a number alone."""
+"""The titles of elements of memory, as all surfaces show them: no row has only a number."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from narval.core.elements.titles import title_of
 from narval.core.source.secrets import hide_secrets, without_secrets
 
 BRIEF = 2_000
-"""The bytes of an element, at most, whose text is its title where its attributes give none."""
+"""The largest element in bytes whose text becomes its title if its attributes give none."""
 
 
 TITLED = 60
-"""The elements of a run that are named with their titles, the newest."""
+"""The most elements of a run that are named with their titles, the newest."""
 
 
 def titles(agent: AgentState, eids: Collection[int]) -> dict[str, str]:
@@ -24,13 +24,13 @@ def titles(agent: AgentState, eids: Collection[int]) -> dict[str, str]:
 
 
 def title(agent: AgentState, eid: int) -> str:
-    """The name of an element and what it is about, for people; "" of one that is not there, and of a run."""
+    """The name of an element and what it is about, for people; "" for a missing one, and for a run."""
     element = agent.memory.element(eid) if not agent.memory.is_run(eid) else None
     return " · ".join(filter(None, (element.name, title_in(element)))) if element is not None else ""
 
 
 def title_in(element: Element) -> str:
-    """The words by which a person knows an element among others of its name; "" where it has none."""
+    """The words that tell an element apart from others of its name, for people; "" if it has none."""
     attributes = {
         name: value for name, value in element.attributes.items() if name != "eid" and name[0] != "{"
     }

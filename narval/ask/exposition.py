@@ -13,7 +13,7 @@ MEDIA_TYPE = str(CONTENT_TYPE_LATEST)
 
 
 class _Families:
-    """Families of samples, as the package wants to be given them."""
+    """The families of samples, as the package collects them."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = rows
@@ -28,12 +28,12 @@ class _Families:
 
 
 def openmetrics(rows: Iterable[Row]) -> bytes:
-    """The answer to the operation `metrics` as OpenMetrics."""
+    """The answer of the operation `metrics` as OpenMetrics."""
     return bytes(generate_latest(_Families(rows)))
 
 
 def down() -> bytes:
-    """The metrics where no daemon answers."""
+    """The metrics if no daemon answers."""
     return openmetrics(
         [
             {

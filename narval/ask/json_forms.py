@@ -34,11 +34,11 @@ Form = dict[str, Any]
 
 _QUARTER = 900
 _QUARTERS_SINCE, _QUARTERS_UNTIL = 1_000_000_000, 10_000_000_000
-"""The moments between which no zone changes its shift but at a full quarter of an hour."""
+"""The moments between which a zone changes its offset only at a full quarter of an hour."""
 
 
 def moment(at: float | None, zone: str | None = None) -> str | None:
-    """A moment as ISO 8601 with its zone, that of the machine if none is named, to the millisecond."""
+    """A moment as ISO 8601 to the millisecond, in a zone, by default that of the machine."""
     if at is None:
         return None
     there = ZoneInfo(zone) if zone is not None else None
@@ -46,7 +46,7 @@ def moment(at: float | None, zone: str | None = None) -> str | None:
 
 
 class Moments:
-    """Moments as `moment` gives them, for many: the zone's shift is looked up once a quarter of an hour."""
+    """Moments in the form of `moment`, for many: the zone's offset is looked up once a quarter of an hour."""
 
     def __init__(self) -> None:
         self._shifts: dict[float, tzinfo | None] = {}
@@ -54,7 +54,7 @@ class Moments:
 
     def form(self, at: float) -> str | None:
         """A moment as ISO 8601 with the zone of the machine, to the millisecond."""
-        if at != self._last[0]:  # what was added in one turn has one moment
+        if at != self._last[0]:  # elements added in one turn have the same moment
             self._last = at, self._form(at)
         return self._last[1]
 
@@ -73,8 +73,8 @@ def fault(fault: Fault) -> dict[str, Any]:
 
 
 def run(agent: AgentState, run: Run) -> dict[str, Any]:
-    """A run. Which run it begins again is told where that is known without reading its history: of one that
-    was under way since the daemon began; `run_in_full` tells it always.
+    """A run. The run that it begins again is named if that is known without reading its history: for one that
+    was under way since the daemon began. `run_in_full` always names it.
     """
     again = run.retry_of or (run.past[1] if run.past is not None else 0)
     return {
@@ -96,8 +96,8 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
 
 
 def newer(agent: AgentState, run: Run) -> Form:
-    """The version that a file has now, and the moment of that which a run under way keeps (N31); nothing
-    where these are one.
+    """The version that a file has now, and the moment of the one that a run under way keeps (N31); nothing if
+    they are the same.
     """
     newest = agent.library.get(run.engine.definition_kind, run.name) if run.active else None
     if newest is None or newest.digest == run.digest:
@@ -107,7 +107,7 @@ def newer(agent: AgentState, run: Run) -> Form:
 
 
 def _parent(caller: Caller | None) -> dict[str, Any] | None:
-    """The step that called a run; of another agent its name alone (G33)."""
+    """The step that called a run; for another agent only its name (G33)."""
     if caller is None:
         return None
     return {"run": caller.run, "step": caller.step} if caller.run else {"agent": caller.agent}
@@ -125,9 +125,7 @@ def run_in_full(
     context: Collection[int],
     under_way: Iterable[Call] = (),
 ) -> Form:
-    """A run with its parts, its context, its calls, and the run and step that it was begun again from, or
-    None.
-    """
+    """A run with its parts, context and calls, and the run and step that it was begun again from, if any."""
     again = resumed_from(found.engine, state)
     parts = found.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
@@ -143,7 +141,7 @@ def run_in_full(
 
 
 def _calls(agent: AgentState, run: Run, context: Iterable[int], under_way: Iterable[Call]) -> list[Form]:
-    """The calls of a run that gave something that it holds, and those under way, with their inputs (N8)."""
+    """The calls of a run whose results it holds, and those under way, with their inputs (N8)."""
     rows: dict[str, Form] = {}
     for eid in context:
         made = agent.memory.element(eid)
@@ -221,11 +219,11 @@ def element(agent: AgentState, element: Element) -> dict[str, Any]:
 
 
 CURRENT = "current"
-"""The word for an element that conditions and inputs may take."""
+"""The standing of an element that conditions and inputs may take."""
 
 
 def stands(memory: Memory, eid: int) -> str:
-    """The standing of an element, in a word."""
+    """The standing of an element, as one word."""
     if eid in memory.withdrawn:
         return "withdrawn"
     if eid in memory.outdated:
@@ -246,8 +244,8 @@ def uses_of(marks: Iterable[tuple[MarkScope, int]]) -> Form:
 
 
 def labels_of_parts(agent: AgentState, eid: int) -> dict[str, list[str]]:
-    """The labels of the parts of an element that have their own, by path; "" is all the rest of it. {} where
-    all of it has the same.
+    """The labels of the parts of an element that have their own, by path; "" is the rest of it. {} if all
+    parts have the same.
     """
     labels = agent.memory.labels
     own = labels.own(eid)
@@ -271,7 +269,7 @@ def use(scope: MarkScope, run: int) -> Form:
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
-    """A timer: its moment, and what is done then, for people."""
+    """A timer: its moment, and what happens then, for people."""
     return {"at": moment(at), "what": _job(agent, key[0], job)}
 
 
@@ -305,7 +303,7 @@ def action(action: Action) -> dict[str, Any]:
 
 
 def prototype(prototype: Prototype) -> dict[str, Any]:
-    """The inputs and outputs of a prototype, and the parts of outputs that are passed on."""
+    """The inputs and outputs of a prototype, and the parts of outputs that are forwarded."""
     return {
         "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in prototype.inputs],
         "outputs": [
@@ -321,8 +319,8 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step, call and inputs, or the file or webhook, that an element came from, and who gave it;
-    None if nothing of that is known.
+    """The step, call and inputs, or the file or webhook, that an element came from, and who gave it; None if
+    nothing is known.
     """
     if origin is None:
         return None
@@ -348,7 +346,7 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
 
 
 def _person(subject: Run | Origin) -> Form:
-    """By whom something is, if that is known, and who acted in that person's name, if somebody did; of an
+    """The person that something is by, if known, and the person who acted in their name, if any; for an
     element that came by the monitor also the way and the session.
     """
     form: Form = {"by": subject.by or None}

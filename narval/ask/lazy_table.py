@@ -1,4 +1,4 @@
-"""A table whose values are made when they are first asked for."""
+"""A table whose values are made on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LazyTable(Mapping[str, T]):
-    """A mapping of these names, in their order, to `make(name)`, called once at the first use."""
+    """A mapping of names, in their order, to `make(name)`, called once on first use."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
         self._made: dict[str, T | None] = dict.fromkeys(names)

@@ -1,4 +1,4 @@
-"""The run and the definition that a request means, and the words for those that are not there."""
+"""Finding the run and the definition that a request names, and the errors for missing ones."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def find_run(daemon: Daemon, eid: int) -> Run:
 
 
 def command(daemon: Daemon, words: str) -> str:
-    """A command, as one gives it for the agent that is asked."""
+    """A command as a user types it for the agent that is asked."""
     return f"narval {words}" + ("" if daemon.agent.store.is_own else f" --agent {daemon.name}")
 
 
 def active_run(daemon: Daemon, eid: int) -> Run:
-    """The run of that number, which is not over. Raises RequestError."""
+    """The run of that number, which is under way. Raises RequestError."""
     run = find_run(daemon, eid)
     if not run.active:
         raise RequestError(f"run {eid} of {run.name} is over already: it is {run.status}")
@@ -50,11 +50,11 @@ def active_run(daemon: Daemon, eid: int) -> Run:
 
 
 MOST_NAMED = 10
-"""So many runs are named where one is to be chosen."""
+"""The most runs that are named for a choice."""
 
 
 def active_run_of(daemon: Daemon, name: str) -> Run:
-    """The one run of a definition that is not over. Raises RequestError where none is, or several are."""
+    """The one run of a definition that is under way. Raises RequestError if there is none, or several."""
     active = [run for run in daemon.agent.runs.active.values() if run.name == name]
     if len(active) == 1:
         return active[0]
@@ -77,7 +77,7 @@ def active_run_of(daemon: Daemon, name: str) -> Run:
 def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
     """The definition that a run began with and its state, now or after line `at` of its history.
 
-    That of now has what calls under way have done so far, where they tell it.
+    The current state has the progress of calls under way, if they report it.
     """
     agent = daemon.agent
     if at is None:
@@ -87,7 +87,7 @@ def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tup
 
 
 def _live(daemon: Daemon, run: Run, state: Any) -> Any:
-    """A state with what the calls of its run have done that are under way; itself where none tells."""
+    """A state with the progress of the calls of its run under way; the same state if none reports any."""
     for call in run.calls:
         record = daemon.host.dispatcher.find(call)
         if record is not None and record.live is not None:
@@ -96,7 +96,7 @@ def _live(daemon: Daemon, run: Run, state: Any) -> Any:
 
 
 def no_element(daemon: Daemon, eid: int) -> str:
-    """The words for an eid that no element has or had."""
+    """The message for an eid that no element has or had."""
     return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
 
 
@@ -106,7 +106,7 @@ def no_definition(daemon: Daemon, name: str) -> RequestError:
 
 
 def load_fault(daemon: Daemon, name: str) -> str:
-    """The fault of the file that is meant to have a definition; "" without one."""
+    """The fault of the file that should have a definition; "" without one."""
     fault = files_of(daemon).loaded.fault_behind(name)
     return f"{fault.path} did not load: line {fault.line}: {fault.message}" if fault is not None else ""
 
@@ -125,7 +125,7 @@ def _unknown(daemon: Daemon, name: str) -> str:
 
 
 def standing_of(daemon: Daemon) -> dict[str, Any]:
-    """The state of the agent that is asked, and why it is suspended: nothing of the home's own."""
+    """The state of the agent that is asked, and why it is suspended; nothing for the home's own."""
     if daemon.agent.store.is_own:
         return {}
     row = daemon.agent.store.identity()
@@ -138,7 +138,7 @@ def standing_of(daemon: Daemon) -> dict[str, Any]:
 def store_away(daemon: Daemon) -> tuple[float, str] | None:
     """Since when the server of the store does not answer (seconds since 1970), and why; None while it does.
 
-    A commit that waits tells so, a heartbeat that fails, or one that is not answered for long.
+    It is known by a commit that waits, a heartbeat that fails, or one that is unanswered for long.
     """
     leases, fleet = daemon.store.leases, daemon.fleet
     outages = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
@@ -154,20 +154,20 @@ def store_away(daemon: Daemon) -> tuple[float, str] | None:
 
 
 def why_elsewhere(host: AgentHost) -> str | None:
-    """The daemon that has an agent which is shown as the store has it, for people; None of any other."""
+    """The daemon, for people, of an agent that is shown as the store has it; None for any other."""
     gone = host.loop.intake.gone
     return str(gone) if isinstance(gone, ElsewhereError) else None
 
 
 def without_effect(daemon: Daemon) -> list[Fault]:
-    """The faults of settings that the store has of agents, and that count only where daemons share it."""
+    """The faults of the settings of agents in the store, which count only if daemons share it."""
     if daemon.home is None or daemon.store.is_shared or not len(daemon.agents.rows):
         return []
     return settings_without_effect(daemon.home.path, daemon.store.facts(SETTINGS))
 
 
 def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
-    """The inbox of the agent that is asked as it lies there; None where it has none."""
+    """The inbox folder of the agent that is asked as it is now; None if it has none."""
     place = daemon.home.path if daemon.home is not None else None
     if place is not None and not daemon.agent.store.is_own:
         place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
@@ -175,20 +175,20 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
 
 
 def unconfined_in(daemon: Daemon) -> dict[str, list[str]]:
-    """The names of what came by collections and is held to nothing, by where it runs."""
+    """The names of what came by collections and is not confined, by where it runs."""
     return unconfined(files_of(daemon).loaded.library, asks=daemon.files.settings.grants == ASK)
 
 
 def withheld_in(daemon: Daemon) -> list[RunDefinition]:
-    """The definitions of the agent that is asked which may not begin until somebody grants what they need;
-    those that somebody has rejected wait for nobody.
+    """The definitions of the agent that is asked that may not begin until their needs are granted, without
+    rejected ones.
     """
     return _withheld(daemon.agent.library) if daemon.files.settings.grants == ASK else []
 
 
 def withheld_of_others(daemon: Daemon) -> list[dict[str, Any]]:
-    """The definitions that other agents at work here follow, and that wait for a grant, where the home's own
-    agent is asked: `{"agent", "others", "withheld"}`, once for all agents that follow the same ones.
+    """The definitions that other agents here follow and that wait for a grant, if the home's own agent is
+    asked: `{"agent", "others", "withheld"}`, once for all agents that follow the same ones.
     """
     if daemon.files.settings.grants != ASK or not daemon.agent.store.is_own:
         return []
@@ -210,7 +210,7 @@ def withheld_of_others(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def for_agent(daemon: Daemon, name: str, why: str) -> str:
-    """The reason why a definition may not begin, with the commands as one gives them for the agent asked."""
+    """The reason why a definition may not begin, with the commands to type for the agent that is asked."""
     for words in (f"grants {name}", f"grant {name}"):
         why = why.replace(f"narval {words}", command(daemon, words))
     return why

@@ -1,7 +1,7 @@
-"""The one table of operations, and `invoke`, through which surfaces ask for one by name.
+"""The table of all operations, and `invoke`, by which surfaces ask one by name.
 
-An operation takes plain keyword arguments and gives plain data, in the forms that
-`docs/reference/cli.md` shows.
+An operation takes plain keyword arguments and returns plain data, in the forms that `docs/reference/cli.md`
+shows.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.reach": ("reach",),
 }  # fmt: skip
 AT_ONCE = frozenset({"status", "metrics", "attention", "health", "log", "stop"})
-"""The operations that wait for no one to record anything, where the store may be away."""
+"""The operations that do not wait until everything is recorded, as the store may be away."""
 
 LOOKS = 0.25
-"""Seconds after which it is looked whether the store is away, while something is being recorded."""
+"""Seconds between two checks whether the store is away, while something is being recorded."""
 
 _MODULE_OF = {name: f"narval.ask.{module}" for module, names in _MODULES.items() for name in names} | {
     name: f"{kind.folder}.{module}"
@@ -108,15 +108,15 @@ def _operation(name: str) -> Operation[..., Any]:
 
 
 OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation)
-"""The operations by name; the module of one is imported when it is first asked for."""
+"""The operations by name; the module of each is imported on first use."""
 
 
 async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str, Any]) -> Any:
     """The answer to an operation.
 
-    Raises RequestError for an unknown name, a scope the asker has not, an agent that is not there, and
-    arguments that do not fit. Everything that happened before is recorded first, so that no answer shows what
-    a crash could undo. What is answered of another agent than the home's own says so, as `agent`.
+    Raises RequestError for an unknown name, a scope the asker lacks, a missing agent, and arguments that do
+    not fit. Everything that happened before is recorded first, so that no answer shows what a crash could
+    undo. An answer about another agent than the home's own names it, as `agent`.
     """
     operation = OPERATIONS.get(name)
     if operation is None:
@@ -144,7 +144,7 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
 async def _answered(
     daemon: Daemon, asker: Asker, operation: Operation[..., Any], arguments: Mapping[str, Any]
 ) -> Any:
-    """The answer to an operation, of the agent that is meant."""
+    """The answer to an operation, from the agent that is asked."""
     extra = {ASKER: asker} if operation.wants_asker else {}
     if asker.agent in ("", daemon.name):
         return await operation(daemon, **arguments, **extra)
@@ -155,7 +155,7 @@ async def _answered(
 
 
 async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:
-    """Wait until what memory shows is recorded; who only reads does not while the server is away (G52).
+    """Wait until what memory shows is recorded; a reading operation fails if the server is away (G52).
 
     Raises StoreError, StoreAwayError.
     """
@@ -175,7 +175,7 @@ async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:
 
 
 def _of_agent(answer: Any, name: str) -> Any:
-    """An answer, each object of which says what agent it is of."""
+    """An answer, each object of which names its agent."""
     if isinstance(answer, list):
         return [_of_agent(item, name) for item in answer]
     return {**answer, "agent": name} if isinstance(answer, dict) else answer

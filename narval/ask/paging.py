@@ -1,8 +1,8 @@
 """The order of a listing, and its pages: one rule for all operations that list things by eid.
 
-Without a `limit` a listing has all, oldest first; with one the newest so many, newest first. `before` leaves
-out all from that eid on, so the last eid of a page is where the next one begins. A page costs what it shows,
-and what does not fit what is asked for.
+Without a `limit` a listing has all, oldest first; with one it has the newest, newest first. `before` leaves
+out that eid and all above it, so the last eid of a page is the `before` of the next one. The cost of a page
+is that of the rows it shows and of those that do not match.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def eids_of(
     oldest_first: Callable[[], Iterable[int]],
     newest_first: Callable[[int | None], Iterable[int]],
 ) -> Iterable[int]:
-    """The eids to look at, in the order of the listing; `newest_first` is given `before`.
+    """The eids to look at, in the order of the listing; `newest_first` takes `before`.
 
     Raises RequestError for a limit below 1.
     """
@@ -43,8 +43,8 @@ def eids_of(
 
 
 def moment_from(text: str | None) -> float | None:
-    """A moment in seconds since 1970 from ISO 8601, in the zone of the machine where it names none; None
-    without one. Raises RequestError.
+    """A moment in seconds since 1970 from ISO 8601, by default in the zone of the machine; None for None.
+    Raises RequestError.
     """
     try:
         return datetime.fromisoformat(text).timestamp() if text is not None else None
@@ -55,7 +55,7 @@ def moment_from(text: str | None) -> float | None:
 
 
 async def gathered(items: Iterable[T | None], limit: int | None) -> list[T]:
-    """The rows that are not None, at most `limit`, sought while the loop does other things too."""
+    """The rows that are not None, at most `limit`, gathered without holding up the loop."""
     rows: list[T] = []
     time_slice = TimeSlice()
     for row in items:

@@ -1,4 +1,4 @@
-"""The place of an error: file and line of the action, or of the part of a definition, where it arose."""
+"""The place of an error: file and line of the action or the part of a definition where it arose."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from narval.core.elements.error_element import read_error
 from narval.core.elements.failure_element import FAILURE
 
 _TRACED = re.compile(r"([^\n]+:\d+) in [\w<>]+: ")
-"""A line of the `detail` of an error that an action raised, as `conversion.failure` writes it."""
+"""A line in the `detail` of an error that an action raised, as `conversion.failure` writes it."""
 
 
 def place_of(agent: AgentState, error: Element) -> str:
-    """The place in the files of a home where an error arose, as `modules/mail.py:12`; "" where none is known.
+    """The place in the files of a home where an error arose, as `modules/mail.py:12`; "" if it is unknown.
 
-    That is the line that raised it, else that of the step which has the error.
+    It is the line that raised the error, else that of the step with the error.
     """
     root = parse(error.xml)
     if error.name == FAILURE:
@@ -36,7 +36,7 @@ def place_of(agent: AgentState, error: Element) -> str:
 
 
 def _part_of(agent: AgentState, run: Run, part: str) -> str:
-    """The place of a part of the definition of a run; "" where its file is another by now."""
+    """The place of a part of the definition of a run; "" if its file has changed since."""
     current: Any = agent.library.get(run.engine.definition_kind, run.name)
     definition: RunDefinition | None = run.definition or current
     if definition is None or definition.digest != run.digest or not definition.path:

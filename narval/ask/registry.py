@@ -1,4 +1,4 @@
-"""`@operation`: functions that may be asked for by name, with a scope, their arguments checked."""
+"""`@operation`: functions that can be asked by name, with a scope and checked arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narval.core.errors import RequestError
 from narval.store.page import RunsPage
 
 ASKER = "asker"
-"""The parameter that is not given by name: who asks."""
+"""The parameter that callers do not give: the asker."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -24,10 +24,10 @@ PageOf = Callable[[Mapping[str, Any]], RunsPage | None]
 
 
 class Operation(Generic[Parameters, Result]):
-    """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`.
+    """A function of a daemon and plain keyword arguments, called directly or by name through `invoke`.
 
-    `scope` is the right that one needs to ask it. `page` gives the page of runs that suffices to answer, from
-    the arguments; None where all that is remembered is needed.
+    `scope` is the right needed to ask it. `page` gives, from the arguments, the page of runs that suffices to
+    answer; None if everything remembered is needed.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Operation(Generic[Parameters, Result]):
 
     @cached_property
     def wants_asker(self) -> bool:
-        """True if the function is told who asks, by a keyword."""
+        """True if the function takes the asker, as a keyword."""
         return ASKER in inspect.signature(self._function).parameters
 
     @cached_property
@@ -81,18 +81,18 @@ def operation(
 ) -> Callable[[Callable[Parameters, Result]], Operation[Parameters, Result]]:
     """Mark a function as an operation that needs a scope; its first parameter is the daemon.
 
-    One that has a keyword `asker` is told who asks; that is no argument which anybody could give. One that
-    can be answered from a page of runs says by `page` from which.
+    A function with a keyword `asker` is given the asker, which is not an argument of requests. `page` is for
+    one that can be answered from a page of runs, and says which.
     """
     return lambda function: Operation(function, scope, page)
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """True if a value is of a type, without any conversion but of a whole number to a float."""
+    """True if a value is of a type, without conversion except of a whole number to a float."""
     try:
         msgspec.convert(value, expected, builtin_types=(bytes,))
         if isinstance(value, str):
             value.encode()
-    except (msgspec.ValidationError, UnicodeEncodeError):  # a half of a surrogate pair is no text
+    except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair is not text
         return False
     return True

@@ -1,7 +1,6 @@
-"""Operations of reminders: set one, list them, forget one, put one off (docs/reference/modules/reminders.md).
+"""Operations on reminders: set one, list them, forget one, put one off (docs/reference/modules/reminders.md).
 
-A reminder is an element, and a recipe that ships waits for its moment. Who sets the first one need not know
-of the recipe: it is started then.
+A reminder is an element, and a recipe that ships waits for its moment. The first reminder starts the recipe.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ async def remind(
 ) -> dict[str, Any]:
     """Set a reminder by what a person writes, such as `at 17:30: call Ben`, in their zone.
 
-    It is told in the `chat` of that name, without one by the ways of the home's `notify` elements. The recipe
-    `reminders.tell` is started if it does not wait for reminders yet. With `maybe`, a text that is about
-    something else sets none, and the answer is empty. Raises RequestError for what cannot be understood, and
-    where no recipe waits for reminders.
+    It is told in the `chat` of that name, by default by the ways of the home's `notify` elements. The recipe
+    `reminders.tell` is started if it does not wait for reminders yet. With `maybe`, a text about something
+    else sets none, and the answer is empty. Raises RequestError for a text that cannot be understood, and if
+    no recipe waits for reminders.
     """
     person = onlooker(daemon, asker) or ""
     now, zone = daemon.rounds.clock.now(), _zone(daemon, person)
@@ -85,7 +84,7 @@ async def remind(
 
 @operation("read")
 async def reminders(daemon: Daemon, of_all: bool = False, *, asker: Asker = PROGRAM) -> list[dict[str, Any]]:
-    """The reminders to come of who asks, the next one first; `of_all` people for operators."""
+    """The asker's reminders to come, the next one first; with `of_all` those of all, for operators."""
     person = onlooker(daemon, asker)
     if of_all and not _may_see_all(daemon, person):
         raise RequestError("only operators see the reminders of others; ask for your own")
@@ -103,7 +102,7 @@ async def reminders(daemon: Daemon, of_all: bool = False, *, asker: Asker = PROG
 async def forget_reminder(daemon: Daemon, reminder: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Forget a reminder: it is not told, and does not come again.
 
-    Of one that comes again any number will do under which it was told. Raises RequestError for one that is
+    A recurring one may be named by any number under which it was told. Raises RequestError for one that is
     not the asker's, unless an operator asks.
     """
     person = onlooker(daemon, asker)
@@ -123,7 +122,7 @@ async def forget_reminder(daemon: Daemon, reminder: int, *, asker: Asker = PROGR
 async def snooze(daemon: Daemon, reminder: int, length: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Put a reminder off by a length of time, such as "1h".
 
-    One that was told comes again so long after now, beside those of its series; one to come is told so much
+    One that was told comes again after that time, in addition to its series; one to come is told that much
     later. Raises RequestError for one that is not the asker's, unless an operator asks.
     """
     person, now = onlooker(daemon, asker), daemon.rounds.clock.now()
@@ -172,7 +171,7 @@ def _element(reminder: Reminder, person: str, chat: str, zone: str) -> bytes:
 
 
 def _row(daemon: Daemon, element: Element) -> dict[str, Any]:
-    """A reminder as it is listed; `at` is None of one whose moment cannot be read, and `shown` says when."""
+    """A reminder as it is listed; `at` is None if its moment cannot be read, and `shown` says when."""
     attributes, now = element.attributes, daemon.rounds.clock.now()
     zone = attributes.get("zone") or _zone(daemon, attributes.get("person", ""))
     at = _moment(attributes.get("at"), zone)
@@ -193,7 +192,7 @@ _NEVER = float("inf")
 
 
 def _moment(text: str | None, zone: str) -> float:
-    """The moment that a reminder names; that of none to come, where it cannot be read."""
+    """The moment that a reminder names; past all others if it cannot be read."""
     try:
         return read_date(text or "", zone)
     except (ValueError, KeyError):
@@ -209,7 +208,7 @@ def _there(daemon: Daemon, eid: int) -> Element:
 
 
 def _own(daemon: Daemon, eid: int, person: str | None, *, follow: bool = True) -> Element:
-    """The reminder of a number that a person may alter, in its version that counts. Raises RequestError."""
+    """The reminder of a number that a person may alter, in its current version. Raises RequestError."""
     element = _there(daemon, eid)
     if not (_is_of(daemon, element, person) or _may_see_all(daemon, person)):
         listed = f"`{command(daemon, 'reminders')}` lists those there are"
@@ -219,7 +218,7 @@ def _own(daemon: Daemon, eid: int, person: str | None, *, follow: bool = True) -
 
 
 def _is_of(daemon: Daemon, element: Element, person: str | None) -> bool:
-    """True of a reminder of a person; of those that name nobody, they are the operators'."""
+    """True for a reminder of a person; those that name nobody belong to the operators."""
     owner = element.attributes.get("person", "")
     return owner == person if owner and person is not None else _may_see_all(daemon, person)
 
@@ -229,22 +228,22 @@ def _may_see_all(daemon: Daemon, person: str | None) -> bool:
 
 
 def _zone(daemon: Daemon, person: str = "") -> str:
-    """The zone of a person, without one that of the home."""
+    """The zone of a person, by default that of the home."""
     who = daemon.agent.lookup.people.person(person)
     return who.zone if who is not None and who.zone else daemon.agent.clockwork.zone
 
 
-# --- who waits for it ---------------------------------------------------------------------------------------
+# --- what waits for it --------------------------------------------------------------------------------------
 
 
 async def _look_for_recipe(daemon: Daemon) -> None:
-    """Read the files of the home if they had no recipe of reminders: it may have been saved a moment ago."""
+    """Read the files of the home if no recipe of reminders is loaded: it may have been saved a moment ago."""
     if daemon.follows_files and runnable(daemon.agent.library, RECIPE) is None:
         await daemon.files.reload()
 
 
 def _listen(daemon: Daemon, turn: Turn, xml: bytes, asker: Asker) -> None:
-    """Start the recipe of reminders unless it waits for them. Raises RequestError where nothing does."""
+    """Start the recipe of reminders unless it waits for them. Raises RequestError if nothing then waits."""
     agent = turn.agent
     woken = [agent.runs[run].name for run, _ in agent.watches.index.wakes(Tree(Element(0, xml)))]
     if turn.transaction.record_only:  # nothing is told to runs, so none has begun to wait
@@ -261,6 +260,6 @@ def _listen(daemon: Daemon, turn: Turn, xml: bytes, asker: Asker) -> None:
 
 
 def _ways(daemon: Daemon) -> Iterator[int]:
-    """The elements that say by which ways the user of the home is told."""
+    """The elements that say how the user of the home is told."""
     memory = daemon.agent.memory
     return (eid for eid in memory.named(["notify"]) if eid not in memory.outdated)

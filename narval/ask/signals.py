@@ -1,4 +1,4 @@
-"""The operation `signal`: a name, elements and attributes for a run, and its answer."""
+"""The operation `signal`: send a name, elements and attributes to a run, and return its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narval.daemon.daemon import Daemon
 from narval.people.acting import deliver_act
 
 OWN = frozenset({"name", "run", "eid"})
-"""The attributes that a signal's element has by itself."""
+"""The attributes that the element of every signal has."""
 
 
 @operation("write")
@@ -32,7 +32,7 @@ async def signal(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Tell a run something under a name, with elements and attributes; its answer, once recorded."""
+    """Tell a run something under a name, with elements and attributes; returns its answer, once recorded."""
     found = active_run(daemon, run)
     if not (name.strip() and name.isprintable()):
         raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
@@ -57,7 +57,7 @@ async def signal(
 
 
 def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
-    """The arguments as attributes of the signal's element. Raises RequestError for one it cannot have."""
+    """The arguments as attributes of the signal's element. Raises RequestError for a forbidden one."""
     root = etree.Element("signal")
     for key, value in arguments.items():
         if key in OWN:

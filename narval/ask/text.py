@@ -1,6 +1,6 @@
 """Words and numbers for people, JSON for programs.
 
-Whatever came from outside is shown without control characters: a mail's subject must not be able to command a
+Everything from outside is shown without control characters: the subject of a mail must not command a
 terminal.
 """
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)")
-"""A moment within a text, as operations write it."""
+"""The pattern of a moment within a text, as operations write it."""
 
 _zone_name: ContextVar[Callable[[], str]] = ContextVar("narval-shown-zone", default=lambda: "")
 
 BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""The codes of characters that turn the order of those around them."""
+"""The codes of characters that reverse the order of others around them."""
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _VISIBLE |= {code: f"\\u{code:04x}" for code in BIDIRECTIONAL}
 _BLANK = dict.fromkeys(map(ord, "\t\n\r\v\f"), " ")
@@ -37,36 +37,36 @@ _ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDIRECTIONA
 
 
 def clean(value: object) -> str:
-    """A value on one line, its control characters visible, and secrets in it not."""
+    """A value on one line, with control characters visible and secrets hidden."""
     return " ".join(without_secrets(str(value)).translate(_VISIBLE | _BLANK).split())
 
 
 def printable(line: str) -> str:
-    """A line of a file as it is, but for control characters, which are visible."""
+    """A line of a file, unchanged except that control characters are visible."""
     return line.translate(_VISIBLE)
 
 
 def clean_lines(text: str) -> str:
-    """A text of several lines, their control characters visible, and secrets in it not."""
+    """A text of several lines, with control characters visible and secrets hidden."""
     return "\n".join(line.translate(_VISIBLE) for line in without_secrets(text).expandtabs().splitlines())
 
 
 def shortened(value: object, most: int) -> str:
-    """A value on one line, and of so many characters at most."""
+    """A value on one line, cut to a number of characters."""
     text = clean(value)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def person(row: Row) -> str:
-    """The person that a row is by, and in brackets who acted in that person's name, or by which session
-    of the monitor it was done.
+    """The person that a row is by, and in brackets the person who acted in their name, or the session of the
+    monitor.
     """
     actor = f"{row['way']}, session {row['session']}" if row.get("way") else row.get("actor")
     return f"{row.get('by')} ({actor})" if actor else str(row.get("by") or "")
 
 
 def root_attributes(xml: str) -> dict[str, str]:
-    """The attributes of the root of an element of memory, read no further than its start."""
+    """The attributes of the root of an element of memory, parsing only its start tag."""
     from xml.parsers import expat  # here: only tables of elements need it
 
     found: dict[str, str] = {}
@@ -88,7 +88,7 @@ def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
 
 
 def xml_text(xml: str) -> str:
-    """XML as it may be written to a terminal: control characters that XML permits become references."""
+    """XML that is safe to write to a terminal: control characters that XML permits become references."""
     return xml.translate(_REFERENCE)
 
 
@@ -98,12 +98,12 @@ def moment(text: str | None) -> str:
 
 
 def spoken(words: object) -> str:
-    """A sentence of an operation on one line, its moments as people read them."""
+    """A sentence of an operation on one line, its moments in the form for people."""
     return MOMENT.sub(lambda match: moment(match[0]), clean(words))
 
 
 def moment_there(text: str) -> str:
-    """A moment for people, as a clock on the wall of its own zone shows it, to the second."""
+    """A moment for people, in its own zone, to the second."""
     return text[:19].replace("T", " ")
 
 
@@ -117,7 +117,7 @@ def moment_exactly(text: str | None) -> str:
 
 
 def lasted(run: Row) -> str:
-    """The time from the begin of a run to its end, waits included, once it has ended."""
+    """The time from the beginning of a run to its end, waits included, once it has ended."""
     if not (run.get("started") and run.get("ended")):
         return ""
     from datetime import datetime
@@ -127,7 +127,7 @@ def lasted(run: Row) -> str:
 
 
 def newer_file(run: Row) -> str:
-    """The sentence on a run whose file is newer than the version that it keeps; "" of any other."""
+    """The sentence on a run whose file is newer than the version that it keeps; "" for any other."""
     newer = run.get("newer")
     if not newer:
         return ""
@@ -149,8 +149,8 @@ def size(count: int) -> str:
 
 
 def zone() -> str:
-    """The zone in which moments are shown to people; that of the machine by its two names where it has summer
-    time.
+    """The name of the zone in which moments are shown to people; both names of the machine's zone if it has
+    summer time.
     """
     name = _shown_zone()
     if name is not None:
@@ -162,7 +162,7 @@ def zone() -> str:
 
 
 def show_moments_in(zone_name: Callable[[], str]) -> None:
-    """Show moments to people in the zone of that name from now on; "": in that of the machine.
+    """Show moments to people in the zone of that name from now on, with "" in that of the machine.
 
     The name is asked for when the first moment is shown.
     """
@@ -204,7 +204,7 @@ def counted(count: int, thing: str, things: str | None = None) -> str:
 
 
 def of_others(row: Row) -> str:
-    """`1 definition that agent bob and 2 more follow waits`: of what waits to be granted for other agents."""
+    """`1 definition that agent bob and 2 more follow waits`: the sentence on grants for other agents."""
     waits = "waits" if len(row["withheld"]) == 1 else "wait"
     follow = f"and {row['others']} more follow" if row["others"] else "follows"
     return f"{counted(len(row['withheld']), 'definition')} that agent {row['agent']} {follow} {waits}"

@@ -1,4 +1,4 @@
-"""Indexes over an agent that are kept from one question to the next, and go on by the news of its turns."""
+"""Indexes over an agent that are kept between requests and updated by the news of its turns."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class TurnIndex(ABC):
 
     @abstractmethod
     async def follow(self, changes: Changes) -> None:
-        """Go on by what changed since its turn; what changes meanwhile comes with the next changes."""
+        """Apply what changed since its turn; what changes meanwhile comes with the next changes."""
 
 
 Index = TypeVar("Index", bound=TurnIndex)
 
 
 async def up_to_date(daemon: Daemon, make: type[Index]) -> Index:
-    """The index of the agent that is asked, as of the last turn that is recorded: to ask for it costs at
-    first all that the agent has, then what changed.
+    """The index of the agent that is asked, as of the last recorded turn. The first use costs a pass over all
+    that the agent has, later ones only what changed.
     """
     host = daemon.host
     index = host.listings.once(make)

@@ -1,5 +1,5 @@
-"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it; and of
-an element what became of it.
+"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it; and for
+an element, what became of it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from narval.store.batch import ACTIVE, AgentRow
 from narval.system.time_slice import TimeSlice
 
 STUCK = "stuck"
-"""The type of the error of a run in which nothing could go on (N27); its detail names each transition."""
+"""The type of the error of a run in which nothing could continue (N27); its detail names each transition."""
 TOLD = 50
-"""The most elements and runs that the story of an element names of each sort."""
+"""The most elements and runs of each sort that the story of an element names."""
 MOST_FOLLOWED = 5
-"""So many agents that wait for one another are looked at, each for the next."""
+"""The most agents in a chain of waits, each waiting for the next, that are looked at."""
 
 
 @operation("read")
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
-    """The reason why a run, or a part of it, does not go on, and all it waits for.
+    """The reason why a run, or a part of it, does not continue, and all it waits for.
 
-    For the number of an element instead: what it was made from, who used it and holds it, what was made of
-    it, by what it is outdated, and which runs wait for such.
+    For the number of an element instead: what it was made from, what used it and holds it, what was made of
+    it, what outdated it, and which runs wait for such an element.
     """
     element = daemon.agent.memory.element(run) if run not in daemon.agent.runs else None
     if element is not None:
@@ -65,7 +65,7 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
 
 
 async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
-    """The answer of `explain`, and where the calls are that are waited for, at so many other agents (G37)."""
+    """The answer of `explain`, and where the awaited calls are, at up to `left` other agents (G37)."""
     definition, state = definition_and_state(daemon, run)
     answer = explain(daemon.agent, daemon.rounds.clock.now(), run, definition, state, id)
     for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
@@ -80,12 +80,12 @@ async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None)
 
 
 async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
-    """The agent that has a call, since when, and the run that answers it, with all that this waits for, at
-    so many more agents.
+    """The agent that has a call, since when, and the run that answers it, with all that this run waits for,
+    at up to `left` more agents.
 
-    `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
-    Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it. Of
-    one of a peer it is said whether the peer has the call, and why the link brings nothing.
+    `state` is that of the run; without one, `untaken`, `answered`, or `gone` if the agent is. If another
+    daemon of the store has the agent, `home` is that daemon's, or null while none has it. For an agent of a
+    peer, it says whether the peer has the call, and why the link brings nothing.
     """
     whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
     row, own = daemon.host.mail.office.find(call.agent), daemon.agents.own
@@ -126,7 +126,7 @@ def _at_peer(daemon: Daemon, peer: str, row: AgentRow, id: str) -> dict[str, Any
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
-    """The story of an element; of what was made of it, and of the runs that wait, the first `TOLD`."""
+    """The story of an element, with the first `TOLD` of what was made of it and of the runs that wait."""
     agent, eid = daemon.agent, element.eid
     memory, time_slice = agent.memory, TimeSlice()
     made, count, successor = list[dict[str, Any]](), 0, None
@@ -183,7 +183,7 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
 
 
 def _relative(agent: AgentState, element: Element) -> dict[str, Any]:
-    """An element that another was made into."""
+    """An element that was made from another."""
     form = json_forms.element(agent, element)
     run = element.origin.run if element.origin is not None else 0
     row = {"eid": form["eid"], "name": form["name"], "title": title_in(element)}
@@ -203,13 +203,13 @@ def _run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
 
 
 def _successor(agent: AgentState, element: Element) -> dict[str, Any]:
-    """The element that outdated another: the new version of it, or one that tells why."""
+    """The element that outdated another: its new version, or one that says why."""
     reason = reason_in(element) if element.name == OUTDATED else ""
     return _relative(agent, element) | {"reason": reason or None}
 
 
 def _woken_by(agent: AgentState, element: Element) -> list[Run]:
-    """The runs that wait for such an element, used or not, oldest first."""
+    """The runs that wait for such an element, whether they used this one or not, oldest first."""
     runs = {run for run, _ in agent.watches.index.wakes(agent.memory.tree(element))}
     return [agent.runs[run] for run in sorted(runs)[:TOLD]]
 
@@ -232,9 +232,9 @@ def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[s
 def explain(
     agent: AgentState, now: float, run: Run, definition: Any, state: Any, identifier: str | None
 ) -> dict[str, Any]:
-    """The reason and the waits of a run, or of one part of it by its identifier. Raises RequestError.
+    """The reason and the waits of a run, or of one part of it by its id. Raises RequestError.
 
-    A part that waits no more is diagnosed as if it did, which tells why it was not done.
+    A part that no longer waits is diagnosed as if it did, which shows why it was not done.
     """
     engine = run.engine
     waits = list(engine.waiting_for(definition, state, run.watches)) if run.active else []
@@ -266,7 +266,7 @@ def explain(
 
 
 def _cancellation(agent: AgentState, run: Run) -> str:
-    """By whom a run was cancelled (P30), and why; "" where its history has neither."""
+    """The person who cancelled a run (P30), and why; "" if its history has neither."""
     for line in newest(agent.store, run.eid) if run.phase == "cancelled" else ():
         if line["what"] == "Cancelled" and (line.get("by") or line.get("reason")):
             who = {name: line.get(name, "") for name in ("actor", "way", "session")}
@@ -276,8 +276,8 @@ def _cancellation(agent: AgentState, run: Run) -> str:
 
 
 def _restart(agent: AgentState, run: Run) -> str:
-    """The moment when a failed run is started again (N28), or one of a definition that is slowed, and why so
-    late; "" if it is not.
+    """The moment when a failed run, or one of a slowed definition, is started again (N28), and why so late;
+    "" if it is not.
     """
     for id, start in agent.clockwork.starts.items():
         if start.slowed and start.name == run.name and _is_newest(agent, run):
@@ -293,12 +293,12 @@ def _restart(agent: AgentState, run: Run) -> str:
 
 
 def _is_newest(agent: AgentState, run: Run) -> bool:
-    """True of a run after which none of its definition has begun."""
+    """True for the latest run of its definition."""
     return not any(other.name == run.name and other.eid > run.eid for other in agent.runs.values())
 
 
 def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:
-    """The error of a run that failed or is about to, the reasons given, and when it ended."""
+    """The error of a run that failed or is about to fail, the reasons given, and when it ended."""
     texts = []
     if run.error is not None:
         texts.append(_error(agent, run, run.error))

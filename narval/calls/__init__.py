@@ -1,1 +1,1 @@
-"""Calls: they are queued within limits, answered by backends, and their returns delivered."""
+"""Calls: queued within limits, answered by backends, their returns delivered."""

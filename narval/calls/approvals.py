@@ -1,10 +1,10 @@
-"""Calls of actions that are held back until somebody agrees: as their step says (P72), or their home (P73);
-and those of actions and programs that go outside, as the rules of the home say, or where it has none because
-of a language model's answer.
+"""Calls that are held back until a person agrees: calls of actions for which their step (P72) or home (P73)
+asks, and calls of actions and programs that go outside, by the rules of the home, or, in a home without
+rules, after a language model's answer.
 
-A call that waits is in force like any other, and its item is found by its id, as a run that answers it is.
-So it is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. Who makes
-the call knows nothing of all this, and so cannot lift it.
+A waiting call is in force like any other, and its item is found by its id, like a run that answers it. So it
+is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. The caller knows
+nothing of this, and so cannot bypass it.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ from narval.system.clock import RunClock
 log = logging.getLogger("narval.perform")
 
 MOST_CALLS = 100
-"""The calls at most that one item lists; where a `foreach` makes more, each has its own."""
+"""The most calls that one item lists; if a `foreach` makes more, each has its own item."""
 
 MOST_BYTES = 32_768
-"""The bytes of elements at most that are shown in one item for several calls."""
+"""The most bytes of elements that one item for several calls shows."""
 
 _Asking = tuple[int, str, str, str]
-"""A run, its step, the action it calls, and the work that asks: their calls are asked for together."""
+"""A run, its step, the action it calls, and the work that asks; one item asks for all these calls."""
 
 
 BECAUSE = "a language model's answer has entered into the run, or into what the call is given"
 
 
 class Called(NamedTuple):
-    """The version of what a call calls, and the place where it runs."""
+    """The version of a call's target, and the place where it runs."""
 
     version: str
     where: str
 
 
 def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
-    """True if a language model's answer has entered into a run, one that called it, or what a call gives."""
+    """True if a language model's answer has entered a run, one of its callers, or the inputs of a call."""
     labels = agent.memory.labels
     if not (labels.pages and labels.has_hearsay):
         return False
@@ -73,8 +73,8 @@ def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
 
 
 class Said(NamedTuple):
-    """The lines about the parts of a call because of which rules ask, these parts, and the rules that would
-    allow the same for ever.
+    """The parts of a call because of which rules ask, lines about them, and the rules that would allow the
+    same for ever.
     """
 
     lines: tuple[str, ...] = ()
@@ -83,15 +83,15 @@ class Said(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The news that a call is not made now: it is refused, or somebody is asked first."""
+    """The decision that a call is not made now: it is refused, or a person is asked first."""
 
     refusal: Returned | None = None
 
 
 class Approvals:
-    """The calls of one agent's actions for which somebody is to be asked first, or which rules refuse.
+    """The calls of one agent for which a person is asked first, or which rules refuse.
 
-    `home` is the folder to whose rules those are added that a person agrees to, unless time is simulated.
+    `home` is the folder whose rules get those that a person agrees to, unless time is simulated.
     """
 
     def __init__(self, agent: AgentState, post: Post, home: Path | None, clock: RunClock) -> None:
@@ -101,8 +101,8 @@ class Approvals:
         """The calls that were asked for since the last turn, by their ids."""
 
     def stop(self, run: Run, call: Call) -> Stop | None:
-        """Refuse a call that a rule refuses, or have somebody asked before it is made; None if it may be
-        made: nobody has to be asked, or they all agreed. One that is stopped twice is asked for once.
+        """Refuse a call that a rule refuses, or have a person asked before it is made; None if it may be
+        made, because nobody has to be asked or all agreed. A call that is stopped twice is asked for once.
         """
         verdict = self._verdict(run, call)
         if verdict is not None and verdict.then == "refuse":
@@ -119,8 +119,8 @@ class Approvals:
         return Stop()
 
     def _verdict(self, run: Run, call: Call) -> Verdict | None:
-        """The verdict of the home's rules on a call that goes outside, or says there what is secret; None
-        where nothing is to be judged.
+        """The verdict of the home's rules on a call that goes outside, or may reveal a secret there; None if
+        there is nothing to judge.
         """
         lookup = self._agent.lookup
         if lookup.rules is None or not self._agent.memory.labels.pages:
@@ -135,9 +135,9 @@ class Approvals:
         return verdict
 
     def _next_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
-        """The work that asks next whether a call may be made; "" where none has to.
+        """The work that asks next whether a call may be made; "" if none has to.
 
-        What was agreed to in another version of the action counts no more.
+        An agreement to another version of the action no longer counts.
         """
         works: list[str] = []
         if call.kind == Action.kind:
@@ -158,7 +158,7 @@ class Approvals:
         return next((work for work in works if work not in agreed), "")
 
     def _add_rules(self, call: Call, verdict: Verdict | None) -> None:
-        """Add the rules that somebody agreed to with a call that would ask still."""
+        """Add the rules that a person agreed to with a call, if it would still ask."""
         if not call.always or self._home is None:
             return
         if self._agent.lookup.rules is None:
@@ -173,21 +173,21 @@ class Approvals:
             self._post(Request(partial(_tell_not_added, str(error))))
 
     def _goes_outside(self, run: Run, call: Call) -> bool:
-        """True of a program, and of an action that can be seen outside the home."""
+        """True for a program, and for an action that can be seen outside the home."""
         if call.kind != Action.kind:
             return call.kind == PROGRAM
         found = self._action(run, call)
         return found is not None and found.outside
 
     def _called(self, run: Run, call: Call) -> Called | None:
-        """The version of what a call calls, and where that runs; None where there is no such action."""
+        """The version of a call's target, and where it runs; None if there is no such action."""
         if call.kind == PROGRAM:
             return Called(hashlib.sha256(msgspec.msgpack.encode(call.program)).hexdigest(), PROGRAM)
         found = self._action(run, call)
         return None if found is None else Called(found.digest, found.where)
 
     def _fits(self, rule: Approval, call: Call) -> bool:
-        """True if a rule of the home is about a call: of that action, with an input that fits."""
+        """True if a rule of the home is about a call: it names the action, and an input fits."""
         if rule.action != call.name:
             return False
         memory = self._agent.memory
@@ -203,7 +203,7 @@ class Approvals:
     # --- within a turn ----------------------------------------------------------------------------------
 
     def _ask(self, key: _Asking, turn: Turn) -> None:
-        """Offer items for the calls of a step that still wait; where nobody can be asked, refuse them."""
+        """Offer items for the calls of a step that still wait; if nobody can be asked, refuse them."""
         eid, _, name, work = key
         asked, run = self._asking.pop(key), turn.agent.runs.active.get(eid)
         if run is None:
@@ -232,7 +232,7 @@ class Approvals:
             self._offer(turn, run, called, work, together)
 
     def _listed(self, calls: list[Call]) -> Iterator[list[Call]]:
-        """The calls that each item lists: all of them, unless they are too many or too large to be read."""
+        """The calls that each item lists: all in one, unless they are too many or too large to be read."""
         given = {eid for call in calls for _, eids in call.inputs for eid in eids}
         found = (self._agent.memory.element(eid) for eid in given)
         size = sum(len(element.xml) for element in found if element is not None)
@@ -272,7 +272,7 @@ class Approvals:
         begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
 
     def _said(self, run: Run, call: Call) -> Said:
-        """The news for people on a call because of which rules ask."""
+        """The texts for people about a call for which rules ask."""
         rules, memory = self._agent.lookup.rules, self._agent.memory
         if rules is None:
             return Said()
@@ -288,7 +288,9 @@ class Approvals:
 
 
 def _tell_not_added(why: str, turn: Turn) -> None:
-    """Tell that a rule which somebody agreed to was not added; while the file is there the next call asks."""
+    """Record the error that a rule to which a person agreed was not added; while the file is there the next
+    call asks.
+    """
     turn.transaction.add_error(
         "rule-not-added", f"no rule was added to {TRUST_FILE}, though somebody answered always: {why}"
     )
@@ -299,11 +301,11 @@ _SHIPPED = {
     BY_A_RULE: "recipes/trust.xml",
     DESTROYING: "recipes/tools.xml",
 }
-"""The files that have the work which asks where neither step nor home does."""
+"""The files with the work that asks if neither step nor home names any."""
 
 _REASONS = {
     AFTER_A_MODEL: BECAUSE,
     BY_A_RULE: "a rule asks first",
     DESTROYING: "its MCP server says that it destroys or overwrites something",
 }
-"""The reasons why such work asks."""
+"""The reasons why this work asks."""

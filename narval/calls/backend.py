@@ -8,7 +8,7 @@ from narval.calls.record import CallRecord
 
 
 class Backend(ABC):
-    """Answers calls of some targets. All of it is used on the loop's thread."""
+    """Answers calls of some targets. It is used on the loop's thread only."""
 
     @property
     def queued(self) -> int:
@@ -21,7 +21,7 @@ class Backend(ABC):
         return 0
 
     def waits_for(self, record: CallRecord) -> str:
-        """The reason why a call waits; "" of one that does not."""
+        """The reason why a call waits; "" if it does not."""
         return ""
 
     @abstractmethod
@@ -30,8 +30,8 @@ class Backend(ABC):
 
     @abstractmethod
     def abandon(self, record: CallRecord) -> None:
-        """Give a call up: stop it as far as that is possible, and answer that it was abandoned."""
+        """Give a call up: stop it if possible, and answer that it was abandoned."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Stop everything that can be stopped; nothing is answered any more."""
+        """Stop everything that can be stopped; nothing more is answered."""

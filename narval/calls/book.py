@@ -1,7 +1,7 @@
 """The book of calls: all calls under way in a daemon, by agent and external id (N33, G7, G14).
 
-Each has one record there, from when it is asked for until what came of it is recorded. What waits, how much
-an agent has under way, and what it has not been told yet are views of these records.
+Each call has one record, from when it is asked for until its outcome is recorded. What waits, what an agent
+has under way, and what it has not been told yet are views of these records.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Counts(msgspec.Struct, frozen=True):
 class CallBook:
     """The calls of all agents; `executor` answers them.
 
-    It is made and used on the thread of a running loop, and so are those who are told of a call.
+    It is made and used on the thread of a running loop, and so are its listeners.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -61,7 +61,7 @@ class CallBook:
         self.is_closing = False
         self._agents: dict[int, AgentCalls] = {}
         self._open = 0
-        """The number of calls that are not over."""
+        """The number of calls that have not ended."""
         self.answered: Counter[str] = Counter()
         """The calls that were answered, by where they are made."""
         self._has_ended = asyncio.Event()
@@ -76,7 +76,7 @@ class CallBook:
         return calls
 
     def drop(self, calls: AgentCalls) -> None:
-        """Have an agent in the book no more, which is not active and has no calls."""
+        """Remove an agent that is not active and has no calls."""
         if self._agents.get(calls.number) is calls:
             del self._agents[calls.number]
 
@@ -96,8 +96,8 @@ class CallBook:
             calls.slots.release()
 
     def is_quiet(self, agent: int) -> bool:
-        """True if no call of an agent runs, may begin by itself, or has an outcome that is not recorded;
-        sources aside, which go on for ever, and begin anew anywhere.
+        """True if no call of an agent runs, may begin by itself, or has an outcome that is not recorded.
+        Sources are ignored: they run for ever, and can begin again anywhere.
         """
         calls = self._agents.get(agent)
         records = () if calls is None else calls.records.values()
@@ -112,27 +112,27 @@ class CallBook:
             calls.end()
 
     def is_ending(self, agent: int) -> bool:
-        """True while calls of an agent that were given up are not over."""
+        """True while calls of an agent that were given up have not ended."""
         calls = self._agents.get(agent)
         return calls is not None and calls.ending is not None
 
     async def ended(self, agent: int) -> None:
-        """Wait until the calls of an agent that were given up are over."""
+        """Wait until the calls of an agent that were given up have ended."""
         calls = self._agents.get(agent)
         if calls is not None and calls.ending is not None:
             await asyncio.wait([calls.ending])
 
     def opened(self, calls: AgentCalls) -> None:
-        """Count a call of an agent, which the book may have dropped when its last call was lost."""
+        """Count a call of an agent, even one that the book dropped when its last call was lost."""
         self._agents.setdefault(calls.number, calls)
         self._open += 1
 
     def over(self, record: CallRecord) -> None:
-        """Count a call no more, which is over."""
+        """Stop counting a call that has ended."""
         self._open -= 1
         self.answered[record.call.target.where] += 1
         self._has_ended.set()
-        self.executor.changed(record.call.id)  # nobody else may be told, if its agent is not at work
+        self.executor.changed(record.call.id)  # told even if its agent is not at work
 
     # --- all of them ----------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class CallBook:
         return Counts(self._open - queued, queued, executor.given_up, executor.workers.restarts)
 
     def is_busy(self) -> bool:
-        """True if some call may yet go on by itself: one that has caught up waits for the world, and one that
-        waits for a slot of its agent for others, which may.
+        """True if some call may still advance by itself. One that has caught up waits for the world; one that
+        waits for a slot of its agent waits for others, which may advance.
         """
         return not all(
             calls.slots.awaited_by(record) or self.executor.has_caught_up(record)
@@ -164,16 +164,16 @@ class CallBook:
         )
 
     def limit(self, limits: CallLimits) -> None:
-        """Keep to other limits from now on: calls under way go on, but fetch only what is granted now."""
+        """Apply other limits from now on: calls under way continue, but fetch only what is granted now."""
         self.executor.limit(limits)
         for record in self:
             self.executor.allow(record.call)
 
     async def close(self, grace: float = 0.0) -> None:
-        """End: sources at once, other calls when they are done or after `grace` seconds.
+        """Close the book: end sources at once, other calls when they are done or after `grace` seconds.
 
-        Nobody is told of calls that have not ended by then, nor of sources: they are left to recovery. So
-        are calls that still wait for room, and those that are asked for from now on.
+        No outcome is reported for calls that have not ended by then, nor for sources: they are left to
+        recovery, like calls that still wait for room, and those that are asked for from now on.
         """
         self.is_closing = True
         for calls in tuple(self._agents.values()):
@@ -194,34 +194,34 @@ class Activation(NamedTuple):
 
     agent: AgentState
     post: Post
-    """Gets what came of calls while the agent was not at work, and what will come."""
+    """Gets the reports of calls, including those from while the agent was not at work."""
     resume: Callable[[int, str], None]
     """Told the run and the id of each call that is lost."""
     moved: Callable[[int], None]
-    """Told the run of a call that has gone on, of which no turn tells."""
+    """Told the run of a call that has advanced without an event for a turn."""
 
 
 class PartListener(CallListener):
-    """The one that is told of a part of a call, which begins with the call that waits for it."""
+    """The listener of a part of a call, for the call that waits for it."""
 
 
 class AgentCalls(CallListener):
-    """The calls of one agent, whether it is active or not (G7): a part of the book, and what is told of it.
+    """The calls of one agent, whether it is active or not (G7): a part of the book, and its reports.
 
-    What comes of a call of the journal is told the agent, and the record stays until the agent has recorded
-    that. `slots` bound how many are under way at once.
+    The outcome of a call of the journal is reported to the agent, and its record stays until the agent has
+    recorded that. `slots` bound how many are under way at once.
     """
 
     def __init__(self, book: CallBook, number: int) -> None:
         self.book, self.number = book, number
         self.records: dict[str, CallRecord] = {}
-        """Each call by its external id; of one that is made again, the latest."""
+        """Each call by its external id; for one that is made again, the latest."""
         self.slots = Slots(book.executor.start)
         self.ending: asyncio.Future[None] | None = None
-        """None unless all are given up: done when they are over."""
+        """Set if all are given up, and done when they have ended; else None."""
         self._activation: Activation | None = None
         self._activate: Callable[[], None] = _ignore
-        """Called where the agent is to be told something, and is not at work."""
+        """Called when there is something to report and the agent is not at work."""
         self.behind = Behind(self.records, self._begin_behind)
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
         """The work that a turn is to do for calls that wait until it is recorded."""
@@ -229,7 +229,7 @@ class AgentCalls(CallListener):
     # --- of which activation they are -----------------------------------------------------------------
 
     def attach(self, activation: Activation) -> None:
-        """Let an activation have them."""
+        """Give the calls to an activation."""
         self._activation, self._activate = activation, _ignore
         for report in self.reports():
             activation.post(report)
@@ -237,25 +237,27 @@ class AgentCalls(CallListener):
             self._post_work(recorded)
 
     def detach(self, activate: Callable[[], None]) -> None:
-        """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
+        """Detach from an activation that is given up; `activate` is called for each report from then on."""
         self._activation, self._activate = None, activate
         self._drop_if_empty()
 
     def moved(self, run: int) -> None:
-        """Tell that a call of a run has gone on, of which no turn tells."""
+        """Report that a call of a run has advanced without an event for a turn."""
         if self._activation is not None:
             self._activation.moved(run)
 
     def reports(self) -> list[Delivery]:
-        """The latest that came of each, while that is not recorded."""
+        """The latest report of each call, until it is recorded."""
         return [record.report for record in self.records.values() if record.report is not None]
 
     def need_memory(self) -> bool:
-        """True while the code of a process answers one, which works on what is in memory (section 8)."""
+        """True while the code of a process answers a call, because it works on objects in memory
+        (section 8).
+        """
         return any(record.finish is not None for record in self.records.values())
 
     def end(self) -> None:
-        """Give up all of them; what comes of them is dropped."""
+        """Give up all calls; their outcomes are dropped."""
         self.ending = self.ending or asyncio.get_running_loop().create_future()
         self.detach(_ignore)
         for record in tuple(self.records.values()):
@@ -282,9 +284,9 @@ class AgentCalls(CallListener):
     ) -> CallRecord:
         """Have a call answered when there is room; an inline one before this returns, if it is not announced.
 
-        It is one of the journal, that `asked` for it; or else `listener` alone is told what comes of it. Once
-        the book closes nothing is begun: the call is left to recovery. It waits until no call of the runs
-        `behind` goes on. Raises what keeps it from being made.
+        Either the journal `asked` for it, or `listener` alone is told its outcome. Once the book closes
+        nothing is begun: the call is left to recovery. It waits until no call of the runs `behind` is under
+        way. Raises whatever keeps it from being made.
         """
         if self.find(call.id) is not None:
             raise InternalError(f"the call {call.id} is under way already")
@@ -301,7 +303,7 @@ class AgentCalls(CallListener):
         return record
 
     def _start(self, record: CallRecord, begin: Callable[[], None]) -> None:
-        """Have a call in the book, and begin it. Raises what keeps it from being begun."""
+        """Enter a call in the book, and begin it. Raises whatever keeps it from being begun."""
         self.records[record.call.id] = record
         self.book.opened(self)
         try:
@@ -312,11 +314,11 @@ class AgentCalls(CallListener):
             raise
 
     async def part(self, of: CallContext, work: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Do a part of a coroutine's call in a thread; what it gives is the call's alone, and not recorded.
+        """Do a part of a coroutine's call in a thread; its result is for the call alone, and not recorded.
 
-        It takes no slot, as its call has one: else calls could wait for their own parts. It is given up with
-        who waits for it. Raises what the work raises, and ActionError for a part that is not done: `timeout`
-        after so many seconds in its thread.
+        It takes no slot, as its call has one: otherwise calls could wait for their own parts. It is given up
+        with its waiter. Raises what the work raises, and ActionError for a part that is not done, such as
+        `timeout` after that many seconds in its thread.
         """
         result, context, book = Future[Result](), copy_context(), self.book
 
@@ -351,13 +353,13 @@ class AgentCalls(CallListener):
         raise ActionError(problem.message, problem.kind) if problem else asyncio.CancelledError
 
     def waits_for(self, record: CallRecord) -> str:
-        """The reason why a call waits; "" of one that does not."""
+        """The reason why a call waits; "" if it does not."""
         if record in self.behind:
             return "a call of the run that it undoes has not ended"
         return self.slots.waits_for(record) or self.book.executor.waits_for(record)
 
     def leave_what_waits(self) -> None:
-        """Leave sources to recovery, and calls that still wait for room; stop what runs of them."""
+        """Leave sources and calls that still wait for room to recovery; stop those that run."""
         self.slots.close()
         for record in tuple(self.records.values()):
             if record.is_over or isinstance(record.listener, PartListener):
@@ -366,7 +368,7 @@ class AgentCalls(CallListener):
                 record.leave(self.abandon)
 
     def abandon(self, record: CallRecord) -> None:
-        """Give a call up: it is ended, as far as that is possible, and its outcome says so."""
+        """Give a call up: end it if possible; its outcome says so."""
         if record in self.behind or self.slots.awaited_by(record):
             record.answer(ABANDONED)
         elif not record.is_over:
@@ -384,12 +386,14 @@ class AgentCalls(CallListener):
         self.book.over(record)
 
     def _ended_late(self, record: CallRecord) -> None:
-        """Go on where the code of a call has ended that ran on after its answer."""
+        """Begin what waited for the code of a call that ran on after its answer and has now ended."""
         self.behind.over(record)
         self._drop_if_empty()
 
     def _wait_no_more(self, record: CallRecord) -> None:
-        """Go on, and tell, where the code of a call that was given up has not ended within its time limit."""
+        """Stop waiting for the code of a call that was given up and has not ended within its time limit;
+        report that.
+        """
         call = record.call
         code = f"{call.target.action}, which run {call.run} called in step {call.step},"
 
@@ -405,23 +409,23 @@ class AgentCalls(CallListener):
         self._drop_if_empty()
 
     def _begin_behind(self, record: CallRecord) -> None:
-        """Begin a call that waited until others had ended."""
+        """Begin a call that waited for others to end."""
         self._go(record.leave if self.book.is_closing else partial(self.slots.start, record), record)
 
     # --- what is told of calls of the journal ---------------------------------------------------------
 
     def announce(self, record: CallRecord) -> None:
-        """Tell that a call begins that is announced; it does once that is recorded (N29)."""
+        """Report that an announced call begins; it does so once that is recorded (N29)."""
         self._report(record, CallStarting(0, 0.0, _asked(record).call))
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
-        """Tell of the elements of a source; it goes on when they are recorded (N36)."""
+        """Report the elements of a source, which continues when they are recorded (N36)."""
         taken = asyncio.get_running_loop().create_future()
         self._report(record, Produced(0, 0.0, _asked(record).call, tuple(elements)), taken)
         await taken
 
     def answered(self, record: CallRecord, outcome: Outcome) -> None:
-        """Tell of the outcome of a call; of one that is lost, that it is to be made again."""
+        """Report the outcome of a call; if it is lost, that the call is to be made again."""
         call = _asked(record).call
         if self.ending is not None:
             self._settle(record)
@@ -435,9 +439,9 @@ class AgentCalls(CallListener):
             self._report(record, event, also=record.also)
 
     async def keep(self, work: Callable[[Turn], None]) -> None:
-        """Have a turn of the agent record something for a call, whatever activation the turn is of.
+        """Have a turn of the agent, in any activation, record something for a call.
 
-        It returns when that is recorded. `work` may be done twice, and does not fail.
+        It returns when that is recorded. `work` may be done twice, and must not fail.
         """
         recorded = asyncio.get_running_loop().create_future()
         self._unrecorded[recorded] = work
@@ -469,7 +473,7 @@ class AgentCalls(CallListener):
         taken: asyncio.Future[None] | None = None,
         also: Callable[[Turn], None] | None = None,
     ) -> None:
-        """Tell the agent of a call, as soon as it is active."""
+        """Report a call to its agent, as soon as that is active."""
         if self.ending is not None:
             return
         report = Delivery(record.call.run, event, partial(self._recorded, record, event), also)
@@ -480,8 +484,8 @@ class AgentCalls(CallListener):
             self._activate()
 
     def _recorded(self, record: CallRecord, event: Event, error: BaseException | None) -> None:
-        """Go on with a call, once it is recorded how far it is."""
-        if record.report is None or record.report.event is not event:  # more has come of it since
+        """Continue with a call, once its report is recorded."""
+        if record.report is None or record.report.event is not event:  # there is a later report
             return
         if error is not None:
             self._activate()  # if its activation was dropped: the next is told
@@ -505,7 +509,7 @@ class AgentCalls(CallListener):
         self._go(record.go, record)
 
     def _go(self, begin: Callable[[], None], record: CallRecord) -> None:
-        """Begin a call that has waited; what keeps it from being begun is its outcome."""
+        """Begin a call that has waited; if that fails, the failure is its outcome."""
         try:
             begin()
         except Exception as error:
@@ -552,4 +556,4 @@ def _asked(record: CallRecord) -> Call:
 
 
 def _ignore(*_: object) -> None:
-    """Do nothing: it is active, or nobody waits for it."""
+    """Do nothing: the agent is active, or nobody waits for the call."""

@@ -1,4 +1,4 @@
-"""Confining: the services and places that a call may reach by the needs that its author declares."""
+"""Confining: the services and places that a call may reach, by the needs that its author declares."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/
 """The places that every program reads."""
 
 ITSELF = "/proc/self"
-"""The place where a worker reads about itself. No program gets it: to the daemon, it is the daemon's own."""
+"""The place where a worker reads about itself. Programs do not get it: the daemon would resolve it as its
+own.
+"""
 
 INTERNET = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/ssl")
-"""The places that a program reads which connects to a host by its name."""
+"""The places that a program reads to connect to a host by name."""
 
 LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1")
-"""The program that begins all others; whoever may run one may run it."""
+"""The programs that load all others; code that may run a program may run these."""
 
 
 def services_for(needs: Needs | None, services: tuple[AnyService, ...]) -> tuple[AnyService, ...]:
-    """The services that code is given: all, or if it declares needs those without a secret, and those whose
+    """The services that code is given: all; or, if it declares needs, those without a secret and those whose
     secret it declares.
     """
     if needs is None:
@@ -66,7 +68,7 @@ def _may_ask(service: AnyService, secrets: tuple[str, ...]) -> bool:
 
 
 def given_to(inputs: Iterable[Element | list[Element] | None]) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of the elements that a call is given, by name, and those of their children."""
+    """The attributes of the elements that a call is given, and of their children, by name."""
     elements = (each for value in inputs for each in (value if isinstance(value, list) else [value]))
     return written_in(element.xml for element in elements if element is not None)
 
@@ -96,8 +98,8 @@ def confined_to(call: CallContext) -> Confined:
 def reach_of_program(agent: AgentState, run: Run, program: Program) -> Needs | None:
     """The places that a program may reach besides its own file; None if it may reach any.
 
-    It is held to what its definition says, and where the home asks and that came by a collection, which does
-    not say it, to nothing.
+    It is limited to what its definition says. If the definition says nothing, came with a collection, and the
+    home asks for grants, the program may reach nothing.
     """
     if program.reaches is not None or not agent.lookup.is_limited:
         return program.reaches
@@ -107,10 +109,10 @@ def reach_of_program(agent: AgentState, run: Run, program: Program) -> Needs | N
 def limits_of_program(
     call: CallContext, words: Sequence[str], searched: str, directory: str, group: Path | None
 ) -> Confinement:
-    """The places that a program, and all that it starts, may reach: what the call says, and its own file.
+    """The places that a program, and all that it starts, may reach: those of the call, and its own file.
 
-    It is searched in that PATH, or if its name has a slash in the directory. What sets its limits, and enters
-    the control group in which it is counted, is confined as well.
+    It is looked up in the PATH `searched`, or in the directory if its name has a slash. The shell that sets
+    its limits, and enters the control group in which it is counted, is confined as well.
     """
     needs = call.reaches or NOTHING
     own = [os.path.join(directory, words[0])] if "/" in words[0] else [words[0]]
@@ -138,12 +140,12 @@ def limits_of_program(
 
 _PLACES = {"thread": "threads", "inline": "threads", "async": "the loop", "source": "the loop",
            "cluster": "a cluster"}  # fmt: skip
-"""The places, for people, where code runs that is held to nothing."""
+"""The places, for people, where code runs unconfined."""
 
 
 def unconfined(library: Library, *, asks: bool) -> dict[str, list[str]]:
-    """The names of what came by collections and is held to nothing, by where it runs; `asks` says that the
-    home asks for grants.
+    """The names of unconfined code from collections, by where it runs; `asks` says that the home asks for
+    grants.
     """
     places: dict[str, list[str]] = {}
     for one in library:
@@ -168,7 +170,7 @@ def _unconfined(one: Definition, asks: bool) -> Iterator[str]:
 
 
 def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs: Inputs) -> Failure | None:
-    """The error of a call of an action that would reach what nobody has granted to the definition behind it;
+    """The error of a call of an action that would reach something not granted to the definition behind it;
     None if it may be made.
     """
     holder = granted_to(agent, run) if call.kind == Action.kind else None
@@ -184,7 +186,9 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
 
 
 def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:
-    """The needs of a call that were not granted; one that was granted whatever an element says is none."""
+    """The needs of a call that were not granted; a need granted for any value of an element counts as
+    granted.
+    """
     if needs is None:
         if not is_covered(ANYTHING, granted):
             yield ANYTHING
@@ -199,7 +203,7 @@ def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> It
 
 @lru_cache(maxsize=1024)
 def _not_granted(needs: Needs, granted: tuple[str, ...]) -> Needs:
-    """The needs that are not among those granted, word for word."""
+    """The needs that are not literally among those granted."""
     return Needs(
         **{
             name: tuple(value for value in getattr(needs, name) if f"{name[:-1]} {value}" not in granted)
@@ -227,13 +231,13 @@ def _python() -> Iterator[str]:
 
 
 def _module(path: str) -> Iterator[str]:
-    """The file of a module, or the folder of one of several files."""
+    """The file of a module, or its folder if it has several files."""
     if os.path.isabs(path):
         yield os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path
 
 
 def _program(name: str, searched: str | None = None) -> Iterator[str]:
-    """The file of a program, and those of what runs it if it is a script."""
+    """The file of a program, and those of its interpreter if it is a script."""
     path = shutil.which(name, path=searched)
     if path is None:
         return

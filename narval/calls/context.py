@@ -1,4 +1,4 @@
-"""`CallContext`: one call, and `call()`, by which an action knows the one it answers (N33, N36, N37)."""
+"""`CallContext`: one call, and `call()`, which gives an action the call that it answers (N33, N36, N37)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
 SendsByChat = Callable[["CallContext", str, str, str | None], Awaitable[None]]
-"""Records a text as to be sent to somebody by chat, once for each call. Raises ActionError."""
+"""Records a text to be sent by chat, once for each call. Raises ActionError."""
 
 
 class RunsCommands(Protocol):
@@ -64,8 +64,8 @@ _current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-c
 
 
 class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
-    """The text of a module for a worker: the name in it of the file that is meant, and the name, path and
-    text of each file that it may import, itself among them. `digest` names the version of all of it.
+    """The text of a module for a worker: the name of the file with the code, and the name, path and text of
+    each file that it may import, including itself. `digest` identifies the version of all of it.
     """
 
     name: str
@@ -74,17 +74,16 @@ class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The meaning of a name that is called: the part of a call that all calls of that name have in common.
+    """The meaning of a name that is called: what all calls of that name have in common.
 
-    `action` is the name for people. In this program `function` is called, or it is
-    the `Tool` of an MCP server; in a worker, function
-    `function_name` of the module `module_path`, or the stylesheet at `module_path`. `code` is the text of the
-    module, `source` that of the stylesheet, as they were when the definition was loaded; without them the
-    worker reads the file. `runner` is the
-    module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
-    inputs, in declaration order, and `lists` those that take a list. A `pure` one touches nothing outside.
-    `resources` are those that it needs of a worker of the cluster; `needs` the places that its author
-    declares, and `limits` says that a worker is to reach no others. Of the services it is given those whose
+    `action` is the name for people. In this program `function` is called, or it is the `Tool` of an MCP
+    server. In a worker, function `function_name` of the module at `module_path` is called, or the stylesheet
+    at `module_path` applied. `code` is the text of the module, `source` that of the stylesheet, as they were
+    when the definition was loaded; without them the worker reads the file. `runner` is the module of narval
+    that answers the call in a worker, "" for a plain function. `inputs` are the ids of the inputs, in
+    declaration order, and `lists` those that take a list. A `pure` target touches nothing outside.
+    `resources` are those that it needs of a worker of the cluster. `needs` are the places that its author
+    declares, and `limits` says that a worker may reach no others; it is then given only the services whose
     secrets it declares.
     """
 
@@ -108,26 +107,26 @@ _NO_TARGET = Target()
 
 
 class Message(msgspec.Struct, frozen=True):
-    """An element for another agent, which an action gives back among its outputs (G28)."""
+    """An element for another agent, which an action returns among its outputs (G28)."""
 
     to: str
     element: object
 
 
 class CallContext(msgspec.Struct, eq=False):
-    """One call: who calls what with which inputs, and what the action says of it.
+    """One call: its caller, its target, its inputs, and what the action reports.
 
-    For the action: `id` is the same when the call is tried again, so an effect outside can be made once
-    (N37); `attempt` is the number of the try, 1 for the first (N29). `agent`, `run` and `step` name the
+    For the action: `id` stays the same when the call is tried again, so that an effect outside can be made
+    once (N37); `attempt` is the number of the try, 1 for the first (N29). `agent`, `run` and `step` name the
     caller, `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the
-    folder against which relative paths are read, or None for a home in memory.
+    folder against which relative paths are resolved, or None for a home in memory.
 
-    For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
-    of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
-    caller. `program` is run where the call is of a program, and `reaches` are the places that it may reach,
-    None for any; `payload` is plain data for the `runner` of the target; `fetch_allow` are the places inside
-    that it may fetch, `services` those outside that it may ask; `has_begun` says that it must not be made
-    twice, and was begun before the daemon's last start; `trace` gives its `traceparent`, if there are traces;
+    For the runtime: `target` is called with `inputs`, by input id; `clock` is the clock of `now`, if not the
+    machine's. `timeout` is in seconds, None for none. `family` is the top-level run behind the caller.
+    `program` is the program to run, if the call is of one, and `reaches` are the places that it may reach,
+    None for any. `payload` is plain data for the `runner` of the target. `fetch_allow` are the places inside
+    that it may fetch, `services` those outside that it may ask. `has_begun` says that it must not be made
+    twice, and was begun before the daemon's last start. `trace` gives its `traceparent`, if there are traces;
     `sends_by_chat` is the outbox of the daemon's chats.
     """
 
@@ -159,7 +158,7 @@ class CallContext(msgspec.Struct, eq=False):
     sends_by_chat: SendsByChat | None = None
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Report how far the work is; surfaces show the last report."""
+        """Report progress; surfaces show the last report."""
         for number in (done, total):
             if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
                 raise RequestError(f"expected progress(done, total) in numbers, got {number!r}")
@@ -167,43 +166,47 @@ class CallContext(msgspec.Struct, eq=False):
         self._notify()
 
     def caught_up(self) -> None:
-        """Report that all that was there when the source began has been given, so nobody need wait (N36)."""
+        """Report that everything that existed when the source began has been yielded, so that nothing need
+        wait (N36).
+        """
         if not self.is_source:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
         self.has_caught_up = True
         self._notify()
 
     def recovered(self) -> None:
-        """Report that what a source told of by `error` elements is over, though it has nothing to give."""
+        """Report that the trouble which a source told by `error` elements has ended, though it has nothing to
+        yield.
+        """
         if not self.is_source:
             raise RequestError(f"recovered() is for sources; step {self.step!r} calls no source")
         if self.on_recovered is not None:
             self.on_recovered(self)
 
     def hear_of_recovery(self, listener: Listener) -> None:
-        """Have `recovered` go to `listener`."""
+        """Let `recovered` tell `listener`."""
         self.on_recovered = listener
 
     @property
     def traceparent(self) -> str:
-        """The header that tells its trace to a service that it asks (W3C Trace Context); "" without one."""
+        """The header that tells a service its trace (W3C Trace Context); "" without one."""
         return self.trace() if self.trace is not None else ""
 
     @property
     def is_source(self) -> bool:
-        """True if a source is called, which goes on yielding elements."""
+        """True if a source is called, which keeps yielding elements."""
         return self.target.where == "source"
 
     def attach(
         self, listener: Listener | None, sleeper: Sleeper | None = None, commands: RunsCommands | None = None
     ) -> None:
-        """Have reports go to `listener`, `sleep` done by `sleeper` in place of the event loop, and programs
-        run by `commands`.
+        """Send reports to `listener`, let `sleeper` do `sleep` in place of the event loop, and `commands` run
+        programs.
         """
         self.listener, self.sleeper, self.commands = listener, sleeper, commands
 
     def allow(self, places: tuple[str, ...], services: tuple[AnyService, ...]) -> None:
-        """Let it fetch from these places inside, and ask these services, and no others, from now on."""
+        """Let it fetch only from these places inside, and ask only these services, from now on."""
         self.fetch_allow, self.services = places, services
 
     def start_clock(self, now: float) -> None:
@@ -225,11 +228,12 @@ class CallContext(msgspec.Struct, eq=False):
         folder: str = "",
         text: bytes = b"",
     ) -> int:
-        """Run a program to its end, in a folder from the home on; give its status, negative that of a signal.
+        """Run a program to its end, in a folder relative to the home; return its status, negative for a
+        signal.
 
         `hear` is given what it prints, and True for its standard error. It sees few variables of the daemon,
         and ends with this call or the daemon, with all that it has started. For coroutines alone. Raises
-        CannotStartError, and TimeoutError after so many seconds.
+        CannotStartError, and TimeoutError after `seconds` seconds.
         """
         if self.commands is None:
             raise RequestError(f"expected a coroutine of the daemon to run {words[0]}, found another caller")
@@ -249,9 +253,10 @@ class CallContext(msgspec.Struct, eq=False):
         )
 
     async def send_by_chat(self, to: str, text: str, reminder: str | None = None) -> None:
-        """Have a text sent to a person, or to a room of the settings, by chat; once, however often tried.
+        """Have a text sent by chat to a person, or to a room of the settings; once, however often it is
+        tried.
 
-        A `reminder` names the chat where a person wished to be reminded, "" for whatever they have. For
+        A `reminder` names the chat where a person wished to be reminded, "" for any that they have. For
         coroutines alone. Raises ActionError.
         """
         if self.sends_by_chat is None:
@@ -259,17 +264,17 @@ class CallContext(msgspec.Struct, eq=False):
         await self.sends_by_chat(self, to, text, reminder)
 
     def zone_variable(self) -> dict[str, str]:
-        """The variable by which programs keep the calendar of the home; none where nobody tells its zone."""
+        """The variable that gives programs the time zone of the home; none if the zone is unknown."""
         return {"TZ": self.clock.zone} if self.clock is not None else {}
 
     def context(self) -> contextvars.Context:
-        """Make a context of variables in which `call()` gives this call."""
+        """Make a context of variables in which `call()` returns this call."""
         context = contextvars.copy_context()
         context.run(self.enter)
         return context
 
     def enter(self) -> None:
-        """Let `call()` give this call from now on, in the current context of variables."""
+        """Make `call()` return this call from now on, in the current context of variables."""
         _current.set(self)
 
     def _notify(self) -> None:
@@ -281,7 +286,7 @@ class CallContext(msgspec.Struct, eq=False):
 
 
 def call() -> CallContext:
-    """The call that is being answered, in whatever thread, task or worker the action runs."""
+    """The call that is being answered, in any thread, task or worker in which the action runs."""
     current = _current.get(None)
     if current is None:
         raise RequestError(
@@ -291,9 +296,9 @@ def call() -> CallContext:
 
 
 def now() -> datetime:
-    """Now, by the clock that runs go by, with the zone whose calendar the home keeps (N46).
+    """The present time, by the clock of the runs, in the time zone of the home (N46).
 
-    A test or a simulation moves a clock of its own. Outside of a call it is that of the machine.
+    A test or a simulation moves a clock of its own. Outside of a call it is the machine's.
     """
     current = _current.get(None)
     if current is None or current.clock is None:
@@ -304,7 +309,7 @@ def now() -> datetime:
 async def sleep(seconds: float) -> None:
     """Let time pass within an `async` action or a source, on the daemon's clock.
 
-    That is the machine's, outside of a call as well; a test or a simulation moves one of its own, and then
+    That is the machine's clock, also outside of a call. A test or a simulation moves one of its own, and then
     nothing really waits.
     """
     if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
@@ -349,13 +354,13 @@ async def fetch(
     silent: float = 20.0,
     received: Callable[[bytes], None] | None = None,
 ) -> Fetched:
-    """Fetch what is behind a URL; an answer of any status is given. Redirects of GET and HEAD are followed.
+    """Fetch a URL; an answer of any status is returned. Redirects of GET and HEAD are followed.
 
-    It has at most `most` bytes, unpacked, of which `received` is told piece by piece as they come; it takes
-    at most so many seconds, `silent` of them without a byte. A `service` is asked with its credentials, which
-    go to its scheme, host and port alone; a `url` without a scheme begins at its own. Raises FetchError, an
-    ActionError: for an address of this machine or its networks, too, unless `fetch_allow` in the settings, or
-    the service, grants it.
+    The answer has at most `most` bytes, unpacked; `received` is called with each piece as it comes. The fetch
+    takes at most `seconds` seconds, `silent` of them without a byte. A `service` is asked with its
+    credentials, which go to its scheme, host and port alone; a `url` without a scheme is relative to the
+    service's own. Raises FetchError, an ActionError, also for an address of this machine or its networks,
+    unless `fetch_allow` in the settings, or the service, grants it.
     """
     from narval.system.fetch import KnownPlace, fetched, within  # here: few actions fetch
 

@@ -1,4 +1,4 @@
-"""Inputs become parameters, a result becomes elements, an exception becomes a failure (N30)."""
+"""Conversion of inputs to parameters, of a result to elements, of an exception to a failure (N30)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEVERAL = (list, tuple)
 
 
 class BadOutputError(ActionError):
-    """The result of an action holds something that is no element."""
+    """The result of an action contains something that is no element."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "bad-output", final=True)
@@ -48,8 +48,8 @@ _NO_ELEMENTS = Outcome()
 def parameter(input_id: str) -> str:
     """The name of the parameter that gets an input.
 
-    Every character that is no identifier character becomes "_", and a word that is no name then gets one more
-    ("2nd" is `_2nd`, "from" is `from_`).
+    Every character that is invalid in an identifier becomes "_", and a word that is still no name gets one
+    more ("2nd" is `_2nd`, "from" is `from_`).
     """
     name = re.sub(r"\W", "_", input_id)
     if keyword.iskeyword(name):
@@ -58,27 +58,27 @@ def parameter(input_id: str) -> str:
 
 
 def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
-    """The keyword arguments of a function; a list is the function's own to alter."""
+    """The keyword arguments of a function; it may alter the lists."""
     return {parameter(id): list(given) if isinstance(given, list) else given for id, given in inputs.items()}
 
 
 def answer_at_once(call: CallContext) -> Outcome:
     """Answer a call in the loop itself, in a context of its own: for actions that take microseconds (N33).
 
-    Nothing can interrupt such an action, so its time limit is not kept; and nothing can give it up, count it
-    or find it under way, for by then it is over. So it has no backend.
+    Nothing can interrupt such an action, so its time limit is not enforced. Nothing can give it up, count it
+    or find it under way, for by then it has ended. So it has no backend.
     """
     return copy_context().run(answer_within, call)
 
 
 def answer_within(call: CallContext) -> Outcome:
-    """Call the function of a call's target, in the context of variables that is there."""
+    """Call the function of a call's target, in the present context of variables."""
     call.enter()
     return answer(call)
 
 
 def answer(call: CallContext) -> Outcome:
-    """Call the function of a call's target with the inputs; the outcome, whatever the function does."""
+    """Call the function of a call's target with the inputs; return an outcome, whatever the function does."""
     try:
         function = call.target.function or function_of(call.target)
         result = function(**arguments(call.inputs)) if call.inputs else function()
@@ -92,7 +92,7 @@ def answer(call: CallContext) -> Outcome:
 
 
 def raisable(error: BaseException) -> Exception:
-    """The error to raise in a loop for one of a thread: SystemExit would be the end of the loop."""
+    """The error to raise in a loop for one of a thread: SystemExit would end the loop."""
     is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
     return error if is_plain else RuntimeError(f"it raised {error!r}")  # type: ignore[return-value]
 
@@ -107,7 +107,7 @@ def awaited(result: object) -> object:
 
 
 def function_of(target: Target) -> Callable[..., Any]:
-    """The function that is called in this program. Raises InternalError where there is none."""
+    """The function that is called in this program. Raises InternalError if there is none."""
     function: Callable[..., Any] | None = target.function
     if function is None:
         raise InternalError(f"expected a function to call for {target.action}, which runs as {target.where}")
@@ -148,7 +148,7 @@ def _of_output(output: object, value: object) -> Iterator[OutputElement]:
 
 
 def _output(thing: object, place: str, output: str | None = None) -> OutputElement:
-    """One thing that an action gave back: an element, or a message with one."""
+    """One result of an action: an element, or a message with one."""
     if not isinstance(thing, Message):
         return OutputElement(_element(thing, place), output)
     if not (isinstance(thing.to, str) and thing.to):
@@ -166,7 +166,7 @@ def _things(value: object) -> Iterator[tuple[str, object]]:
 def _element(thing: object, place: str) -> bytes:
     """The bytes of one thing.
 
-    Even an lxml element is read back from its bytes: it may be deeper, or hold nodes that no element may.
+    Even an lxml element is read back from its bytes: it may be too deep, or have nodes that no element may.
     """
     prefix = f"{place}: " if place else ""
     try:
@@ -186,9 +186,9 @@ def _element(thing: object, place: str) -> bytes:
 
 
 def failure(error: BaseException, file: str, home: Path | None = None) -> Failure:
-    """The failure that an exception is, in words for the author of the action.
+    """The failure for an exception, in words for the author of the action.
 
-    `detail` shows the lines of `file` that the exception has passed.
+    `detail` shows the lines of `file` in the exception's traceback.
     """
     kind, message = type(error).__name__, _text(error) or type(error).__name__
     if isinstance(error, ActionError):

@@ -21,7 +21,7 @@ from narval.core.engines.events import Failure, OutputElement
 from narval.core.source.secrets import without_secrets
 
 MOST_TROUBLES = 1_000
-"""The most that are kept: of calls that are never made again nobody says that they are over."""
+"""The most troubles that are kept: those of calls that are never made again are not ended."""
 
 log = logging.getLogger("narval.sources")
 
@@ -35,10 +35,11 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class SourceTroubles:
-    """The sources that are in trouble now; each by the id of its call, the same when it is tried again.
+    """The sources that are in trouble now, by the ids of their calls, which stay the same when these are
+    tried again.
 
-    One is in trouble when it gives errors alone, or fails; it is at work again when it gives something else,
-    or says so. The log is told once for each cause. What tells of a call is done within its context.
+    A source is in trouble when it yields only errors, or fails; it is at work again when it yields something
+    else, or says so. The log is told once for each cause. Reports on a call are made within its context.
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,9 @@ class SourceTroubles:
         return self._of
 
     def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
-        """Hear what a source gives; an error with a `key` is about one thing, and not about the source."""
+        """Examine what a source yields; an error with a `key` is about one thing, and not about
+        the source.
+        """
         made = [Element(0, output.xml) for output in given]
         errors = [element for element in made if element.name == "error"]
         of_one_thing = [element for element in errors if element.attributes.get("key")]
@@ -69,7 +72,7 @@ class SourceTroubles:
             self.end(call)
 
     def begin(self, call: CallContext, failure: Failure) -> None:
-        """Note what keeps a source from its work; the log is told of another cause than before."""
+        """Record what keeps a source from its work; a cause other than the last is logged."""
         kind, message = failure.kind, " ".join(without_secrets(failure.message).split())
         before = self._of.get(call.id)
         if before is None or (before.kind, before.message) != (kind, message):
@@ -80,7 +83,7 @@ class SourceTroubles:
             del self._of[next(iter(self._of))]
 
     def end(self, call: CallContext) -> None:
-        """Note that a source is at work again, or is over."""
+        """Record that a source is at work again, or has ended."""
         trouble = self._of.pop(call.id, None)
         if trouble is not None:
             log.info("%s of run %d: that is over: %s", call.target.action, call.run, trouble.kind)
@@ -89,8 +92,8 @@ class SourceTroubles:
 class Coroutines(Backend):
     """A task of the loop for each call.
 
-    A call that is to end is cancelled, and then has `patience` seconds to clean up; one that refuses is given
-    up, and counted until it ends.
+    A call that is to end is cancelled, and then has `patience` seconds to clean up. One that does not end is
+    given up, and counted until it does.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
@@ -116,7 +119,7 @@ class Coroutines(Backend):
         self._stop(record, ABANDONED)
 
     async def close(self) -> None:
-        """Cancel all calls under way, and let them clean up for `patience` seconds at most."""
+        """Cancel all calls under way, and let them clean up for at most `patience` seconds."""
         for task, record in self._tasks.items():
             record.stop_timer()
             if record.verdict is None:
@@ -124,7 +127,7 @@ class Coroutines(Backend):
         if self._tasks:
             _, refusing = await asyncio.wait(self._tasks, timeout=self._patience)
             for task in refusing:
-                asyncio._unregister_task(task)  # else the loop would wait for it when it is closed, for ever
+                asyncio._unregister_task(task)  # else the loop would wait for it for ever when it is closed
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     async def _answer(self, record: CallRecord) -> Outcome:
@@ -148,7 +151,7 @@ class Coroutines(Backend):
             end_prints(record.call.id)
 
     async def _stream(self, record: CallRecord) -> None:
-        """Hand on the elements that a source yields; it goes on when they are recorded."""
+        """Pass on the elements that a source yields; it continues when they are recorded."""
         record.call.hear_of_recovery(self.troubles.end)
         generator = function_of(record.call.target)(**arguments(record.call.inputs))
         if not hasattr(generator, "__aiter__"):
@@ -159,13 +162,13 @@ class Coroutines(Backend):
                     break
                 given = elements(result)
                 self.troubles.hear(record.call, given)
-                # a source that yields nothing, again and again, must not hold up the loop either
+                # a source that keeps yielding nothing must not block the loop either
                 await (record.listener.produced(record, given) if given else asyncio.sleep(0))
         finally:
             await generator.aclose()
 
     def expire(self, record: CallRecord) -> None:
-        """End a call that has outlived its time limit."""
+        """End a call that has exceeded its time limit."""
         self._stop(record, record.expired())
 
     def _stop(self, record: CallRecord, verdict: Outcome) -> None:

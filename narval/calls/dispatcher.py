@@ -1,6 +1,6 @@
-"""Hands each outer command to the part that performs it, and brings back its result as an event.
+"""The dispatcher hands each outer command to the part that performs it, and returns its result as an event.
 
-A result that is there at once is returned; any other is posted for a later turn.
+An immediate result is returned; any other is posted for a later turn.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from narval.store.batch import AgentRow
 log = logging.getLogger("narval.perform")
 
 InTurn = Callable[[Run, Call, Turn], None]
-"""Answers a call within a turn, which is recorded with what it does; or has it answered later."""
+"""Answers a call within a turn, which records what it does; or has it answered later."""
 
 INTERRUPTED = Failure(
     "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
 )
 
 NOTHING_UNDONE = frozenset[int]()
-"""The runs that a call has to come behind: none, but where a run undoes others."""
+"""The runs that a call has to wait for: none, except if its run undoes others."""
 
 _ANSWERS = (Returned, CallApproved)
-"""The events that say what is to become of a call."""
+"""The events that decide a call."""
 
 _WITH_TARGETS = ("action", "transform", "program")
 """The kinds of calls that have a target."""
 
 _GOING_ON = frozenset({"source", "cluster"})
-"""Calls that are not made again when a daemon begins: a source goes on, a cluster has what it was given."""
+"""Calls that may survive a restart of the daemon: a source continues, a cluster keeps its tasks."""
 
 _UNLIMITED = frozenset({"source", "program"})
-"""Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
+"""Calls without a time limit unless their step sets one; others have the limit of the home."""
 
 
 class Dispatcher:
-    """Performs the commands of one agent; `calls` are those under way, of former activations too.
+    """Performs the commands of one agent; `calls` are those under way, also of former activations.
 
-    External ids of calls begin with the id of the agent (G1). `preparer` gives what prepares a kind of calls
-    that are made in a way of their own, `in_turn` answer within a turn. `moved` is told the run of each call
-    that has gone on, of which no turn tells.
+    External ids of calls begin with the id of the agent (G1). `preparer` returns the function that prepares a
+    kind of calls, if it has one; `in_turn` has the kinds that are answered within a turn. `moved` is told the
+    run of each call that has advanced without an event for a turn.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class Dispatcher:
         self.is_stopping, self._post = False, post
         self._preparer, self._in_turn = preparer, in_turn
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {}
-        """The ways to make calls, by their kind; each is found with the first of them."""
+        """The ways to make calls, by their kind; each is determined with the first call."""
 
     def stop(self) -> None:
-        """Perform nothing more: commands from now on are left to the next daemon (N34)."""
+        """Perform nothing more: later commands are left to the next daemon (N34)."""
         self.is_stopping = True
 
     def dispatch(self, run: Run, command: Outer) -> Returned | None:
         """Perform a command, unless the daemon is stopping.
 
-        The result of a call is returned if it is there at once; otherwise it will be posted.
+        The result of a call is returned if it is immediate; otherwise it will be posted.
         """
         if self.is_stopping:
             return None
@@ -107,9 +107,10 @@ class Dispatcher:
             return refused(command, internal_failure(error)) if isinstance(command, Call) else None
 
     def answer(self, run: Run, command: Outer) -> Returned | None:
-        """The result of a call that need not wait until it is recorded: an inline one of a pure action.
+        """Make a call that need not wait until it is recorded, an inline one of a pure action; return its
+        result.
 
-        None for any other command, which is not performed then.
+        Return None for any other command, which is not performed.
         """
         if type(command) is not Call or command.kind != "action" or self.is_stopping:
             return None
@@ -121,14 +122,15 @@ class Dispatcher:
         return self.dispatch(run, command)
 
     def attach(self) -> None:
-        """Have the calls under way tell this agent what comes of them."""
+        """Have the calls under way report to this agent."""
         self.calls.attach(Activation(self._agent, self._post, self._resume_lost, self._moved))
 
     def resume(self) -> None:
-        """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).
+        """Perform again what was under way when the last daemon stopped, and is not any longer (N35, N29,
+        G7).
 
-        A run for which a moment came meanwhile, or for its callers, is told that first: it may give up what
-        it had under way.
+        If a moment of a run or its callers came meanwhile, the run is told that first: it may give up what it
+        had under way.
         """
         self.attach()
         clockwork = self._agent.clockwork
@@ -143,20 +145,20 @@ class Dispatcher:
                 self._resume_after(self._turns_until_told(run, due), run, call)
 
     def _resume_lost(self, run: int, call: str) -> None:
-        """Perform a call again that was ended with the lease of the daemon, or tell that it was interrupted,
-        after the next turn: that is begun once the daemon is sure again of what it holds (G48).
+        """Perform a call again that was ended with the daemon's lease, or report that it was interrupted.
+        This happens after the next turn, which begins once the daemon is sure again of what it holds (G48).
         """
         holder = self._agent.runs.active.get(run)
         if holder is not None and call in holder.calls:
             self._resume_after(1, holder, holder.calls[call])
 
     def _turns_until_told(self, run: Run, due: set[int]) -> int:
-        """The turns until a run has heard of what is due: the next one, and one more for each caller."""
+        """The turns until a run has heard of what is due: one, and one more for each caller."""
         callers = enumerate(self._agent.runs.with_callers(run), 1)
         return next((turns for turns, holder in callers if holder.eid in due), 0)
 
     def _resume_after(self, turns: int, run: Run, call: Call) -> None:
-        """Perform a call again after so many turns, if its run still waits for it then."""
+        """Perform a call again after `turns` turns, if its run still waits for it then."""
         if not turns:
             self._resume_call(run, call)
             return
@@ -169,7 +171,7 @@ class Dispatcher:
 
     def _resume_call(self, run: Run, call: Call) -> None:
         if call.agent or call.kind == SIGNAL:
-            return  # it went out with what asked for it
+            return  # it was sent with the record that asked for it
         child = self._agent.runs.by_call.get(call.call)
         record = self.calls.records.get(self.external_id(call.call))
         if call.call in run.abandoned:
@@ -180,7 +182,7 @@ class Dispatcher:
             else:
                 self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
         elif child is not None or record is not None:
-            return  # it goes on by itself
+            return  # it continues by itself
         else:
             is_lost = call.begun and call.on_restart == "error" and call.kind != SEND
             is_lost = is_lost and not self.targets.outlives(run, call)
@@ -190,14 +192,14 @@ class Dispatcher:
                 self._post(Delivery(run.eid, back))
 
     def _may_have_begun(self, run: Run, call: Call) -> bool:
-        """True of a call that may have done something before the daemon ended, and is made again."""
+        """True for a call that is made again, and may have had an effect before the daemon ended."""
         target = self.targets.find(run, call) if call.kind in _WITH_TARGETS else None
         if target is None or target.pure or target.where in _GOING_ON:
             return False
         return call.begun or not call.is_announced
 
     def external_id(self, call: str) -> str:
-        """The id of a call as actions see it: the same when tried again, no other agent's."""
+        """The id of a call as actions see it: the same when tried again, unique across agents."""
         return f"{self.identity.id}.{call}"
 
     def find(self, call: str) -> CallRecord | None:
@@ -205,7 +207,7 @@ class Dispatcher:
         return self.calls.find(self.external_id(call))
 
     def waits_for(self, call: str) -> str:
-        """The reason why a call waits, where it is under way and does."""
+        """The reason why a call under way waits, if it does."""
         record = self.find(call)
         return "" if record is None else self.calls.waits_for(record)
 
@@ -227,7 +229,7 @@ class Dispatcher:
         return way
 
     def _call_in_turn(self, work: InTurn, run: Run, call: Call) -> None:
-        """Have a call answered within the next turn, or a run begun there that answers."""
+        """Have a call answered within the next turn, or by a run that begins there."""
         self._post(Request(partial(work, run, call)))
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
@@ -252,7 +254,7 @@ class Dispatcher:
         return self._make(run, call, target, inputs, timeout)
 
     def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
-        """Make a call that is prepared in a way of its own."""
+        """Make a call that a function of its kind prepares."""
         limit = call.timeout if call.timeout is not None else self._agent.home.now.call_timeout
         try:
             prepared = prepare(run, call, limit)
@@ -271,7 +273,7 @@ class Dispatcher:
         payload: Mapping[str, Any] | None = None,
         finish: Finish | None = None,
     ) -> Returned | None:
-        """Make a call: an inline one that may be answered here and now is, any other goes into the book."""
+        """Make a call: answer it here and now if it is inline and may be, else enter it in the book."""
         context = CallContext(
             self.external_id(call.call),
             run.eid,
@@ -301,13 +303,13 @@ class Dispatcher:
         return None
 
     def _undone(self, run: Run, target: Target) -> frozenset[int]:
-        """The runs behind whose calls one of a run that undoes them is made; none of a pure action is."""
+        """The runs whose calls must end before a call that undoes them; none for a pure action."""
         if target.pure or run.state is None:
             return NOTHING_UNDONE
         return frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
 
     def _trace(self, run: Run, call: Call, target: Target) -> Callable[[], str] | None:
-        """A function that gives the trace of a call; None for an inline one, which asks no service."""
+        """A function that returns the trace of a call; None for an inline one, which asks no service."""
         if target.where == "inline":
             return None
         return partial(traceparent, self._agent, self.identity.id, run, call.call, call.attempt)
@@ -328,7 +330,7 @@ class Dispatcher:
 
 
 def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call], object]) -> None:
-    """Have a call of kind `send`, which is under way nowhere, see that it was given up."""
+    """Let a call of kind `send`, which is not in the book, see that it was given up."""
     call = run.calls.get(command.call)
     if call is not None and call.kind == SEND:
         dispatch(run, call)

@@ -1,4 +1,4 @@
-"""Answers calls: each goes to the backend that its target declares (N30, N33, N36)."""
+"""The executor answers calls: each goes to the backend that its target declares (N30, N33, N36)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from narval.calls.mcp.backend import McpServers
 
 MOST_IDLE = 16
-"""The sorts of confined workers, by the places that they may reach, which stay though they are idle."""
+"""The most idle kinds of confined workers, by the places that they may reach, that are kept."""
 
 
 class Executor:
     """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster.
 
-    It is made and used on the thread of a running loop. `programs` is the backend of programs, if not one
-    that keeps nothing of their output; `zone` is whose calendar actions are told; `mentions` keeps files.
+    It is made and used on the thread of a running loop. `programs` is the backend of programs; the default
+    keeps no output. `zone` is the time zone that actions are told; `mentions` decides which files stay.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Executor:
         self.workers = Workers(loop, limits, self.programs.reaper)
         self.cluster: Cluster | None = None
         self.servers: McpServers | None = None
-        """None, as the cluster, until a call is to go there."""
+        """None, like the cluster, until a call needs it."""
         self._threads, self._coroutines = Threads(loop, limits.threads), Coroutines(loop, limits.patience)
         self.troubles = self._coroutines.troubles
         self.changed: Callable[[str], None] = _ignore
@@ -62,7 +62,7 @@ class Executor:
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._is_shared: Callable[[], bool] = lambda: False
         self.confined: dict[Confined, Workers] = {}
-        """The workers that are confined, by the places that they may reach, those used last behind."""
+        """The confined workers, by the places that they may reach, the most recently used last."""
         self._backends: dict[Where, Backend] = {
             "thread": self._threads,
             "worker": self.workers,
@@ -74,9 +74,9 @@ class Executor:
         }
 
     def notify(self, changed: Callable[[str], None]) -> None:
-        """Call `changed` with the id of each call that from now on waits for the world, or is over.
+        """Call `changed` with the id of each call that from now on waits for the world, or has ended.
 
-        A source waits that says that it has caught up, or a call that sleeps on a simulated clock.
+        A source waits when it says that it has caught up; a call waits when it sleeps on a simulated clock.
         """
         self.changed = changed
 
@@ -97,23 +97,23 @@ class Executor:
     def at_once(self, call: CallContext) -> Outcome | None:
         """Answer an inline call that need not be announced (hot path, counted by test_work_counted).
 
-        None where it is not answered at once: then `start` decides.
+        None if it is not answered at once: then `start` decides.
         """
         return copy_context().run(answer_within, call)
 
     def abandon(self, record: CallRecord) -> None:
-        """End a call, as far as that is possible, and have it answered that it was abandoned."""
+        """End a call if possible, and answer that it was abandoned."""
         if record.call.target.where == "inline":
             record.answer(ABANDONED)
         else:
             self._of(record).abandon(record)
 
     def waits_for(self, record: CallRecord) -> str:
-        """The reason why a call waits for room; "" of one that has, or needs, none."""
+        """The reason why a call waits for room; "" if it does not wait."""
         return "" if record.call.target.where == "inline" else self._of(record).waits_for(record)
 
     def has_caught_up(self, record: CallRecord) -> bool:
-        """True if a call waits for the world: a source's that has caught up, or one asleep on a simulated
+        """True if a call waits for the world: a source that has caught up, or a call asleep on a simulated
         clock.
         """
         return record.call.has_caught_up or (self._sleeps is not None and record.call.id in self._sleeps)
@@ -142,14 +142,14 @@ class Executor:
         return {*self._backends.values(), *self.confined.values()}
 
     def share(self, is_shared: Callable[[], bool]) -> None:
-        """Let no agent have all threads or workers while `is_shared` says that there are others."""
+        """Keep one agent from having all threads or workers while `is_shared` says that there are others."""
         self._is_shared = is_shared
         for backend in self._all:
             if isinstance(backend, QueuedBackend):
                 backend.share(is_shared)
 
     def limit(self, limits: CallLimits) -> None:
-        """Keep to other limits from now on; calls under way go on."""
+        """Apply other limits from now on; calls under way continue."""
         self._limits = limits
         self._threads.limit(limits.threads)
         self.workers.limit(limits)
@@ -160,11 +160,11 @@ class Executor:
                 late.limit(limits)
 
     async def end_former(self) -> None:
-        """End the programs that a daemon before this one has left running."""
+        """End the programs that an earlier daemon has left running."""
         await asyncio.to_thread(self.programs.reaper.end_former)
 
     async def close(self) -> None:
-        """Stop everything that can be stopped; nothing is answered any more."""
+        """Stop everything that can be stopped; nothing more is answered."""
         first = [late for late in (self.cluster, self.servers) if late is not None]
         for backend in (
             *first, self._threads, self.workers, *self.confined.values(), self._coroutines, self.programs
@@ -174,7 +174,7 @@ class Executor:
     # --- for the owner of a simulated clock -----------------------------------------------------------
 
     def next(self) -> float | None:
-        """The moment at which the next call that sleeps on a simulated clock is to be woken; or None."""
+        """The moment at which the next call that sleeps on a simulated clock is to be woken, or None."""
         return self._sleeps.next() if self._sleeps is not None else None
 
     def release(self) -> None:
@@ -202,7 +202,7 @@ class Executor:
         return self._backends[where]
 
     def _confining(self, record: CallRecord) -> Workers:
-        """The workers that may reach what a call needs, and nothing else."""
+        """The workers that may reach only what a call needs."""
         if record.confined is None:
             record.confined = confined_to(record.call)
         workers = self.confined.pop(record.confined, None)
@@ -214,10 +214,10 @@ class Executor:
         return workers
 
     async def _sleep(self, record: CallRecord, call: CallContext, seconds: float) -> None:
-        """Let a call sleep on the simulated clock; one whose time limit comes first is over then."""
+        """Let a call sleep on the simulated clock; if its time limit comes first, it ends then."""
         sleeps = self._sleeps
         if sleeps is None or record.is_over:
-            raise asyncio.CancelledError  # it was told so once
+            raise asyncio.CancelledError  # it was told so before
         until = self.clock.now() + seconds
         limit = math.inf if call.timeout is None else record.since + call.timeout
         woken = sleeps.begin(call.id, min(until, limit))
@@ -228,7 +228,7 @@ class Executor:
             sleeps.end(call.id)
         if limit < until:
             self._coroutines.expire(record)
-            await asyncio.sleep(0)  # it ends here: it was cancelled
+            await asyncio.sleep(0)  # it ends here, because it was cancelled
 
     def _report(self, call: CallContext) -> None:
         if call.has_caught_up:
@@ -236,8 +236,8 @@ class Executor:
 
 
 def _retire_idle(confined: dict[Confined, Workers]) -> None:
-    """Retire the workers that have had nothing to do for longest, if there are many: inputs may name another
-    place each time.
+    """Retire the workers that have been idle for longest, if there are many: inputs may name another place
+    each time.
     """
     idle = [places for places, workers in confined.items() if workers.is_idle]
     for places in idle[: max(0, len(idle) - MOST_IDLE + 1)]:

@@ -1,9 +1,9 @@
-"""Calls that wait for room: of agents in turn, and of each one of its families of runs in turn, so that none
-starves the others (N33, G14).
+"""Calls that wait for room: taken from agents in turn, and within an agent from its families of runs in turn,
+so that none starves the others (N33, G14).
 
-A run may make ten thousand calls at once. Were they answered in the order they came, the single call of
-another run would wait for all of them; as it is, it waits for one of each family that has some waiting, and
-for one of each agent. Where a home has several agents, none has all slots, however long its calls take.
+A run may make ten thousand calls at once. If they were answered in order of arrival, the single call of
+another run would wait for all of them. Here it waits for one of each waiting family, and for one of each
+agent. In a home with several agents none has all slots, however long its calls take.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _WITHOUT_SLOT = frozenset({"source", "inline"})
 
 
 class FamilyQueue:
-    """The calls of one agent that wait: a queue for each family, and whose turn it is."""
+    """The waiting calls of one agent: a queue for each family, and the turn."""
 
     def __init__(self) -> None:
         self._families: OrderedDict[int, OrderedDict[CallRecord, None]] = OrderedDict()
-        """The calls by family, the family whose turn it is in front; none is empty."""
+        """The calls by family, the family whose turn it is first; none is empty."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class FamilyQueue:
         return record in self._families.get(record.call.family, ())
 
     def remove(self, record: CallRecord) -> None:
-        """Remove a call that does not wait any more."""
+        """Remove a call that no longer waits."""
         calls = self._families[record.call.family]
         del calls[record]
         self._count -= 1
@@ -64,10 +64,10 @@ class FamilyQueue:
 
 
 class Slots:
-    """The slots of one agent: at most so many of its calls are under way at once, the others wait (G14).
+    """The slots of one agent: its calls beyond that number wait (G14).
 
-    `begin` is called with each that has one. A source, which goes on by itself, takes none, and neither does
-    what is answered inline.
+    `begin` is called with each call that gets one. Sources, which run on by themselves, and inline calls take
+    none.
     """
 
     def __init__(self, begin: Callable[[CallRecord], None]) -> None:
@@ -89,7 +89,7 @@ class Slots:
         return len(self._waiting)
 
     def limit(self, most: int | None) -> None:
-        """Let so many calls take a slot from now on; None: as many as there are."""
+        """Let at most `most` calls have a slot from now on; None: any number."""
         self._most = most
         self._hand_out()
 
@@ -112,11 +112,11 @@ class Slots:
             self._waiting.add(record)
 
     def awaited_by(self, record: CallRecord) -> bool:
-        """True while a call waits for a slot, which other calls of its agent have."""
+        """True while a call waits for a slot that other calls of its agent have."""
         return record in self._waiting
 
     def waits_for(self, record: CallRecord) -> str:
-        """The reason why a call waits for a slot; "" of one that does not."""
+        """The reason why a call waits for a slot; "" if it does not."""
         if record not in self._waiting:
             return ""
         if self._is_held:
@@ -124,7 +124,7 @@ class Slots:
         return f"{len(self._taken)} of {self._most} calls of {record.call.agent} are under way"
 
     def free(self, record: CallRecord) -> None:
-        """Free the slot of a call that is over, or have it wait no more."""
+        """Free the slot of a call that has ended, or stop its waiting."""
         if record in self._taken:
             self._taken.discard(record)
             self._hand_out()
@@ -143,9 +143,9 @@ class Slots:
         self._begin(record)
 
     def _hand_out(self) -> None:
-        """Begin calls that wait, as far as there are slots: what is over at once frees its own."""
+        """Begin waiting calls while there are slots; a call that ends at once frees its own."""
         if self._is_handing_out:
-            return  # that is done further out
+            return  # an outer frame does that
         self._is_handing_out = True
         try:
             while self._waiting and self._has_room():
@@ -155,17 +155,18 @@ class Slots:
 
 
 class Behind:
-    """The calls of one agent that wait until no call of some runs goes on: what undoes a run does.
+    """The calls of one agent that wait until no call of some runs is under way, as calls that undo those runs
+    do.
 
-    Code that cannot be stopped is waited for too, until somebody says `wait_no_more`. `records` are all calls
-    of the agent. `begin` is called with each that waits no more.
+    Code that cannot be stopped is waited for too, until `wait_no_more` is called. `records` are all calls of
+    the agent. `begin` is called with each call whose wait has ended.
     """
 
     def __init__(self, records: Mapping[str, CallRecord], begin: Callable[[CallRecord], None]) -> None:
         self._records, self._begin = records, begin
         self._waiting: dict[CallRecord, Container[int]] = {}
         self._outliving: set[CallRecord] = set()
-        """The calls that are over, though their code could not be stopped and runs on."""
+        """The calls that have ended, but whose code could not be stopped and runs on."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -175,22 +176,24 @@ class Behind:
 
     @property
     def has_all_ended(self) -> bool:
-        """True if the code of no call runs on that is over."""
+        """True if no code of an ended call runs on."""
         return not self._outliving
 
     def is_under_way(self, runs: Container[int]) -> bool:
-        """True while a call of some of these runs goes on, or its code does though it was given up."""
+        """True while a call of some of these runs is under way, or its code runs on though it was
+        given up.
+        """
         if not runs:
             return False
         going_on = (record for record in self._records.values() if not record.is_over)
         return any(record.call.run in runs for record in chain(going_on, self._outliving))
 
     def add(self, record: CallRecord, runs: Container[int]) -> None:
-        """Have a call wait until no call of these runs goes on."""
+        """Make a call wait until no call of these runs is under way."""
         self._waiting[record] = runs
 
     def over(self, record: CallRecord) -> None:
-        """Go on where a call is over, unless its code runs on."""
+        """Record the end of a call, and begin what waited for it, unless its code runs on."""
         self._waiting.pop(record, None)
         if record.outlives:
             self._outliving.add(record)
@@ -200,12 +203,12 @@ class Behind:
             self._go_on()
 
     def wait_no_more(self, record: CallRecord) -> bool:
-        """Wait no more for the code of a call that runs on; True if another waits no more for that."""
+        """Stop waiting for the code of a call that runs on; True if another call begins because of that."""
         self._outliving.discard(record)
         return self._go_on()
 
     def _go_on(self) -> bool:
-        """Begin the calls that need not wait any more; True if there are any."""
+        """Begin the calls that need no longer wait; True if there are any."""
         before = len(self._waiting)
         for waiting, runs in tuple(self._waiting.items()):
             if waiting in self._waiting and not self.is_under_way(runs):
@@ -215,11 +218,13 @@ class Behind:
 
 
 class FairQueue:
-    """The calls of all agents that wait, and whose turn it is. It costs the same however many they are."""
+    """The waiting calls of all agents, and the turn. The cost of each operation does not grow with their
+    number.
+    """
 
     def __init__(self) -> None:
         self._agents: OrderedDict[str, FamilyQueue] = OrderedDict()
-        """The calls by agent, the agent whose turn it is in front; none is empty."""
+        """The calls by agent, the agent whose turn it is first; none is empty."""
 
     def __len__(self) -> int:
         return sum(map(len, self._agents.values()))
@@ -235,16 +240,16 @@ class FairQueue:
         self._agents.setdefault(record.call.agent, FamilyQueue()).add(record)
 
     def has_but(self, agents: Container[str]) -> bool:
-        """True if some call waits that is of none of these agents."""
+        """True if a call of some other agent waits."""
         return any(agent not in agents for agent in self._agents)
 
     def first(self, but: Container[str] = ()) -> CallRecord:
-        """The call whose turn it is among those of other agents than these."""
+        """The call whose turn it is, of agents other than these."""
         return next(calls for agent, calls in self._agents.items() if agent not in but).first()
 
     def next(self, but: Container[str] = ()) -> CallRecord:
-        """Remove and return the call whose turn it is among those of other agents than these; then it is the
-        next agent's turn.
+        """Remove and return the call whose turn it is, of agents other than these; then it is the next
+        agent's turn.
         """
         agent = next(agent for agent in self._agents if agent not in but)
         record = self._agents[agent].next()
@@ -254,7 +259,7 @@ class FairQueue:
         return record
 
     def remove(self, record: CallRecord) -> None:
-        """Remove a call that does not wait any more."""
+        """Remove a call that no longer waits."""
         calls = self._agents[record.call.agent]
         calls.remove(record)
         if not calls:
@@ -266,9 +271,9 @@ class FairQueue:
 
 
 class QueuedBackend(Backend):
-    """A backend that has slots for so many calls at once: the others wait in a fair queue.
+    """A backend with a number of slots: the calls beyond it wait in a fair queue.
 
-    `slots` are they, as people call them.
+    `slots` is the word for the slots, for people.
     """
 
     def __init__(self, slots: str) -> None:
@@ -279,11 +284,11 @@ class QueuedBackend(Backend):
         self._is_shared: Callable[[], bool] = lambda: False
 
     def share(self, is_shared: Callable[[], bool]) -> None:
-        """Let no agent have all slots while `is_shared` says that there are others."""
+        """Keep one agent from having all slots while `is_shared` says that there are others."""
         self._is_shared = is_shared
 
     def waits_for(self, record: CallRecord) -> str:
-        """The reason why a call waits for a slot; "" of one that has begun."""
+        """The reason why a call waits for a slot; "" if it has begun."""
         if record.has_room:
             return ""
         agent = record.call.agent
@@ -303,7 +308,7 @@ class QueuedBackend(Backend):
         self._hand_out()
 
     def abandon(self, record: CallRecord) -> None:
-        """Take a call out of the queue, or stop it where it has begun."""
+        """Take a call out of the queue, or stop it if it has begun."""
         if record.has_room:
             self._stop(record, ABANDONED)
         else:
@@ -311,7 +316,9 @@ class QueuedBackend(Backend):
             record.answer(ABANDONED)
 
     def _full(self) -> Container[str]:
-        """The agents that have as many slots as one may have: all but one, where there are others (G14)."""
+        """The agents that have as many slots as one may: all but one slot, if there are other
+        agents (G14).
+        """
         if not self._is_shared():
             return ()
         most, taken = self._most_of_one(), Counter(record.call.agent for record in self._taken())
@@ -330,7 +337,7 @@ class QueuedBackend(Backend):
 
     @abstractmethod
     def _hand_out(self) -> None:
-        """Begin calls that wait, while there is room."""
+        """Begin waiting calls while there is room."""
 
     @abstractmethod
     def _stop(self, record: CallRecord, outcome: Outcome) -> None:

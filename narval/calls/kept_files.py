@@ -1,4 +1,4 @@
-"""Kept files: what came that is no text, as files of the home, for as long as anything names them."""
+"""Kept files: received data that is not text, as files of the home, for as long as anything names them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ CHAT_FILES = "var/chat"
 """The folder of a home with the files that people sent by chat, each in a folder of its digest."""
 
 YOUNG = 86_400.0
-"""Seconds for which a file stays in any case: what names it may be under way."""
+"""Seconds for which a file stays in any case: an element that names it may be under way."""
 
 SWEEP_EVERY = 3600.0
 """Seconds between two sweeps."""
 
 Mentions = Callable[[str], Iterable[bytes] | None]
-"""Gives all that is remembered with a text in it; None where nothing is kept that could be searched."""
+"""Returns all stored values that contain a text; None if nothing is kept that could be searched."""
 
 log = logging.getLogger("narval.perform")
 
 _DIGEST = re.compile("[0-9a-f]{32}|[0-9a-f]{64}")
 
 _ALONE = threading.Lock()
-"""Held to write a file, and to remove one."""
+"""The lock for writing and removing files."""
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone may read; one that is there is young again: its name says what it
-    holds.
+    """Write a file that only its owner may read. An existing one only gets a new time, for its name
+    identifies its content.
 
     Raises OSError.
     """
@@ -54,15 +54,15 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 class KeptFiles:
-    """The files in a folder of a home. `mentions` tells what names them; without it all stay."""
+    """The files in a folder of a home. `mentions` finds what names them; without it all stay."""
 
     def __init__(self, folder: str, mentions: Mentions | None = None) -> None:
         self._folder, self._mentions = folder, mentions
         self._swept = -SWEEP_EVERY
 
     def sweep_beside(self, home: Path) -> None:
-        """Remove the files that nothing names any more, once an hour at most, in a thread for which nobody
-        waits: a large store takes long to be looked through.
+        """Remove the files that nothing names any longer, at most once an hour, in a thread for which nothing
+        waits, because searching a large store takes long.
         """
         if self._mentions is None or time.monotonic() < self._swept + SWEEP_EVERY:
             return
@@ -100,7 +100,7 @@ def _remove_unnamed(home: Path, files: str, mentions: Mentions) -> None:
 
 
 def _is_old(folder: Path) -> bool:
-    """True of the folder of a file that has been there for long."""
+    """True for the folder of an old file."""
     if _DIGEST.fullmatch(folder.name) is None or not folder.is_dir():
         return False
     within = [*folder.iterdir()] or [folder]  # one that is empty is about to be filled

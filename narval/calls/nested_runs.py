@@ -1,4 +1,4 @@
-"""Runs that answer calls: a run of its own begins for each call of a definition that is run."""
+"""Runs that answer calls: each call of a definition that is run begins a run of its own."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = logging.getLogger("narval.turn")
 
 
 def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -> None:
-    """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more; or it
-    would make its family too deep or too large, or its agent has all the runs that it may.
+    """Begin the run that answers a call, unless it has begun already or is no longer awaited, would make its
+    family too deep or too large, or its agent has as many runs as it may.
 
-    With `held` it answers nothing: these calls are made, or are not, by what comes of it (P72).
+    With `held` it answers nothing: its result decides whether these calls are made (P72).
     """
     if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
@@ -38,7 +38,7 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
     caller = Caller(run.eid, call.step, call.call, call.nearby, held=held)
     environment: Any = (call.payload or {}).get("environment")
     given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
-    is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # it began, so that may too
+    is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # it began, so another may
     begun = turn.start(
         call.name, call.elements, run_kind=engine_of(call.kind).kind if is_own else "", **given
     )

@@ -1,4 +1,4 @@
-"""Parts of kinds that calls need, each imported with its first use (`narval.core.kinds`)."""
+"""Parts of kinds that calls need, each imported at its first use (`narval.core.kinds`)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class CallsOfAgent(NamedTuple):
 
     agent: AgentState
     id: str
-    """The id of the agent, with which outside ids of its calls begin."""
+    """The id of the agent, which prefixes external ids of its calls."""
     targets: CallTargets
     post: Post
     """Posts an item to the agent's loop, from any thread."""
     calls: AgentCalls
-    """Its calls, and the parts of those that coroutines answer."""
+    """Its calls, and the parts of the coroutines' calls."""
 
 
 def preparer(of: CallsOfAgent, notices: Prepare, call_kind: str) -> Prepare | None:
-    """The preparer of one agent's calls of a kind, `notices` for those; None where they need none."""
+    """The preparer of one agent's calls of a kind, `notices` for notices; None if they need none."""
     if call_kind == NOTICE:
         return notices
     for kind in KINDS.values():
@@ -47,7 +47,7 @@ def preparer(of: CallsOfAgent, notices: Prepare, call_kind: str) -> Prepare | No
 
 
 def hand_over(run: Run, call: Call, begun: Run) -> None:
-    """Give a run that answers a call what its caller keeps beside its state, where its kind has such."""
+    """Give a run that answers a call what its caller keeps beside its state, if its kind has such objects."""
     kind = KINDS.get(begun.definition.kind)
     if run.transient and kind is not None and kind.hands_over:
         _part(kind, kind.hands_over)(run, call, begun)
@@ -77,7 +77,7 @@ class Questions:
         return sum(answerer.given_up for answerer in self._answerers.values())
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         for answerer in self._answerers.values():
             answerer.close()
 

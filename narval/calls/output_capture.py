@@ -1,4 +1,4 @@
-"""The prints of actions: they go to the log, with the call they belong to, and not to the daemon's output."""
+"""The prints of actions, which go to the log with their call, and not to the daemon's output."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ _logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-l
 
 
 _unended: set[str] = set()
-"""The calls that have printed something."""
+"""The calls that may have an unfinished line."""
 
 MOST_AT_ONCE = 400
-"""The most lines of one piece that are logged; a program that prints without end must not fill the log."""
+"""The most lines of one piece that are logged, so that a program that prints without end does not fill the
+log.
+"""
 
 
 class Lines:
-    """Splits text that comes in pieces into lines; a line without end is handed on when it gets long."""
+    """Splits text that comes in pieces into lines; a line without end is passed on when it gets long."""
 
     __slots__ = ("_rest", "_write")
 
@@ -33,7 +35,7 @@ class Lines:
         self._rest = ""
 
     def add(self, text: str) -> None:
-        """Hand on the lines that this piece completes."""
+        """Pass on the lines that this piece completes."""
         *complete, self._rest = (self._rest + text).split("\n")
         for line in complete[:MOST_AT_ONCE]:
             self._hand_on(line)
@@ -44,7 +46,7 @@ class Lines:
             self._rest = self._rest[_LONGEST_LINE:]
 
     def end(self) -> None:
-        """Hand on an unfinished line."""
+        """Pass on an unfinished line."""
         rest, self._rest = self._rest, ""
         self._hand_on(rest)
 
@@ -59,7 +61,7 @@ def log_print(line: str, id: str, run: int, step: str) -> None:
 
 
 class _Captured:
-    """Stands before a stream: text that an action writes goes to the log, all else passes through."""
+    """Wraps a stream: text that an action writes goes to the log, all else passes through."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -103,9 +105,9 @@ class _Captured:
 
 
 def capture_output() -> Callable[[], None]:
-    """Send what actions print to the logger `narval.action`; gives a function that puts everything back.
+    """Send what actions print to the logger `narval.action`; return a function that restores everything.
 
-    Done once: when it is in place already, nothing happens.
+    If it is in place already, nothing happens.
     """
     before = sys.stdout, sys.stderr
     if isinstance(sys.stdout, _Captured):
@@ -119,7 +121,7 @@ def capture_output() -> Callable[[], None]:
 
 
 def end_prints(id: str) -> None:
-    """Log the unfinished lines of a call that is over."""
+    """Log the unfinished lines of a call that has ended."""
     if id not in _unended:
         return
     _unended.discard(id)

@@ -1,4 +1,4 @@
-"""The record of a call in the book of calls: what is called, how far it is, and who is told of it (N33)."""
+"""The record of a call in the book of calls: its target, its state, and its listener (N33)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The end of a call: its output elements, or why it failed, or that it was given up on request.
 
-    `value` is plain data: of a program its status and last lines, of a node's code its effects. One that is
-    `lost` is none: what answered the call was ended with the lease of the daemon, and recovery decides what
-    becomes of the call.
+    `value` is plain data: the status and last lines of a program, or the effects of a node's code. A `lost`
+    outcome is none: what answered the call was ended with the lease of the daemon, and recovery decides about
+    the call.
     """
 
     elements: list[OutputElement] = []
@@ -39,7 +39,7 @@ ABANDONED = Outcome(abandoned=True)
 LOST = Outcome(lost=True)
 
 Finish = Callable[[Outcome], Outcome]
-"""Makes of the outcome of a call the one that goes back to the engine."""
+"""Makes the outcome for the engine from that of the call."""
 
 State = Literal["waiting", "announced", "running", "reported", "recorded", "left"]
 
@@ -66,20 +66,20 @@ _OVER = frozenset({"reported", "recorded", "left"})
 
 
 class CallListener:
-    """The one that is told of a call. This one has nothing of it recorded: `answered` is given the outcome.
+    """The listener of a call. This one records nothing; `answered` gets the outcome.
 
-    A call of it begins without an announcement, and what a source yields is dropped.
+    Its calls begin without an announcement, and what a source yields is dropped.
     """
 
     def __init__(self, answered: Callable[[Outcome], None]) -> None:
         self._on_answer = answered
 
     def announce(self, record: CallRecord) -> None:
-        """Have it recorded that a call begins, and then call its `go`."""
+        """Record that a call begins, and then call its `go`."""
         record.go()
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
-        """Take elements that a source yields; it goes on when this returns."""
+        """Take elements that a source yields; it continues when this returns."""
 
     def answered(self, record: CallRecord, outcome: Outcome) -> None:
         """Take the outcome, once; `settle` the record when nothing more is to be done for it."""
@@ -88,14 +88,14 @@ class CallListener:
 
 
 LiveState = Callable[[Any], Any]
-"""Makes of the state of a run the one that has what a call of it has done so far; it alters nothing."""
+"""Returns the state of a run with what its call has done so far; it alters nothing."""
 
 
 class CallRecord:
     """One call, from when it is asked for until its outcome is recorded.
 
-    `listener` is told of it, `on_over` first; `asked` is the command of the journal behind it, None where
-    there is none; `finish` makes another outcome of its own. The rest is how far it is.
+    `listener` is told of it, after `on_over`; `asked` is the command of the journal behind it, or None;
+    `finish` transforms its outcome. The rest is its state.
     """
 
     __slots__ = (
@@ -125,25 +125,25 @@ class CallRecord:
         """The moment at which it was asked for."""
         self.state: State = "waiting"
         self.place: Any = None
-        """The thread, worker, task or task of a cluster that has it, as its backend says."""
+        """The thread, worker, task or cluster task that has it, set by its backend."""
         self.confined: Any = None
-        """The places that its worker may reach, where that is confined; None before they were asked for."""
+        """The places that its worker may reach, if that is confined; None until they are determined."""
         self.verdict: Outcome | None = None
-        """The outcome it is ended with, while what answers it has not ended."""
+        """The outcome with which it was ended, while the code that answers it has not ended."""
         self.timer: asyncio.TimerHandle | None = None
-        """Ends it when its time limit, or what it has to clean up, is over."""
+        """Ends it when its time limit, or its time to clean up, has passed."""
         self.live: LiveState | None = None
-        """Tells what it has done while it is under way, where it can."""
+        """Tells what it has done while it is under way, if it can."""
         self.go_on: Callable[[], None] = _nothing
-        """The work of one that is announced."""
+        """The work to do once it is announced."""
         self.report: Delivery | None = None
-        """The latest that its agent is told of it, until that is recorded."""
+        """The latest report to its agent, until that is recorded."""
         self.also: Callable[[Turn], None] | None = None
-        """More for the turn that records its outcome to do."""
+        """More work for the turn that records its outcome."""
         self.taken: asyncio.Future[None] | None = None
-        """To be done when the elements are recorded that a source has yielded."""
+        """Done when the elements that a source has yielded are recorded."""
         self.outlives = False
-        """True while its code runs on though it is over: it was given up, and could not be stopped."""
+        """True while its code runs on after its end: it was given up, and could not be stopped."""
         self.on_late_end: Callable[[CallRecord], None] = _ignore
         """Called when such code has ended."""
         self.on_recorded: Callable[[], None] = _nothing
@@ -151,18 +151,18 @@ class CallRecord:
 
     @property
     def is_once(self) -> bool:
-        """True of a call that must not be made twice, and has not begun."""
+        """True for a call that must not be made twice, and has not begun."""
         return self.asked is not None and self.asked.on_restart == "error" and not self.asked.begun
 
     @property
     def is_announced(self) -> bool:
-        """True of a call that has not begun, and whose begin is recorded first."""
+        """True for a call that has not begun, and whose beginning is recorded first."""
         asked = self.asked
         return asked is not None and (asked.on_restart == "error" or asked.undoable) and not asked.begun
 
     @property
     def has_room(self) -> bool:
-        """True from when it has room where it is answered."""
+        """True once its backend has room for it."""
         return self.state != "waiting"
 
     @property
@@ -177,14 +177,14 @@ class CallRecord:
         self.state = state
 
     def give_to(self, place: Any) -> None:
-        """Take it that this answers the call."""
+        """Set what answers the call."""
         self.place = place
 
     def begin(self, go: Callable[[], None], expire: Callable[[CallRecord], None] | None = None) -> None:
         """Call `go`, which does the work: at once, or when the call has been announced.
 
         The time limit runs from now, not from when the call was asked for; at its end `expire` is called.
-        Without `expire` somebody else keeps it.
+        Without `expire` it is enforced elsewhere.
         """
         if expire is not None and self.call.timeout is not None:
             self.call.start_clock(time.time())
@@ -197,29 +197,27 @@ class CallRecord:
             self.go()
 
     def go(self) -> None:
-        """Do the work, if it is to be done still."""
+        """Do the work, if it is still to be done."""
         if not self.is_over:
             self._move("running")
             self.go_on()
 
     def tell(self, report: Delivery | None, taken: asyncio.Future[None] | None = None) -> None:
-        """Take it that its agent is told this, and has not recorded it yet; None: it has. `taken` is to be
-        done then.
-        """
+        """Set the report that its agent has not recorded yet; None: it is recorded. `taken` is done then."""
         self.report, self.taken = report, taken
 
     def end_with(self, verdict: Outcome) -> bool:
-        """Take it that the call is ended with this outcome; False where it was with another before."""
+        """Set the outcome with which the call is ended; False if it was ended with another before."""
         is_first = self.verdict is None
         self.verdict = self.verdict or verdict
         return is_first
 
     def redirect(self, listener: CallListener) -> None:
-        """Have another listener told of it from now on."""
+        """Tell another listener from now on."""
         self.listener = listener
 
     def answer(self, outcome: Outcome) -> None:
-        """End the call with this outcome; any that comes later is dropped."""
+        """End the call with this outcome; any later one is dropped."""
         self.stop_timer()
         if not self.is_over:
             self._move("left" if outcome.lost else "reported")
@@ -227,7 +225,7 @@ class CallRecord:
             self.listener.answered(self, outcome)
 
     def outlive(self) -> None:
-        """Take it that its code runs on after its answer, which comes now."""
+        """Record that its code runs on after its answer, which follows now."""
         self.outlives = True
 
     def when_ended_late(self, act: Callable[[CallRecord], None]) -> None:
@@ -235,13 +233,13 @@ class CallRecord:
         self.on_late_end = act
 
     def end_late(self) -> None:
-        """Take it that its code, which ran on after its answer, has ended."""
+        """Record that its code, which ran on after its answer, has ended."""
         self.outlives = False
         self.stop_timer()
         self.on_late_end(self)
 
     def leave(self, stop: Callable[[CallRecord], None] | None = None) -> None:
-        """Leave the call to recovery, once `stop` has stopped it: what comes of it is dropped."""
+        """Leave the call to recovery, once `stop` has stopped it: its outcome is dropped."""
         self.listener = CallListener(_drop)
         if stop is not None:
             stop(self)
@@ -251,7 +249,7 @@ class CallRecord:
             self.on_over(self)
 
     def tell_state(self, live: LiveState | None) -> None:
-        """Let it tell what it has done so far, or no longer."""
+        """Set the function that tells what it has done so far, or None."""
         self.live = live
 
     def when_recorded(self, act: Callable[[], None], also: Callable[[Turn], None] | None = None) -> None:
@@ -259,14 +257,14 @@ class CallRecord:
         self.on_recorded, self.also = act, also
 
     def settle(self) -> None:
-        """Take it that the outcome is recorded, or that nobody wants it."""
+        """Record that the outcome is recorded, or not wanted."""
         if self.state == "reported":
             self._move("recorded")
         self.on_recorded()
 
     def after(self, seconds: float, act: Callable[[CallRecord], None]) -> None:
-        """Call `act` then, unless the call, or its code that runs on, is over by that time; in place of what
-        was to be done before.
+        """Call `act` after some seconds, unless the call, or its code that runs on, has ended by then. It
+        replaces the act set before.
         """
         self.stop_timer()
         from asyncio import get_running_loop  # a worker, which has records too, starts sooner without it
@@ -274,13 +272,13 @@ class CallRecord:
         self.timer = get_running_loop().call_later(seconds, act, self)
 
     def stop_timer(self) -> None:
-        """Let nothing end it later."""
+        """Stop the timer."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     def expired(self) -> Outcome:
-        """The outcome of a call that outlived its time limit."""
+        """The outcome of a call that exceeded its time limit."""
         message = f"{self.call.target.action} did not come back within {self.call.timeout:g} s"
         return Outcome(problem=Failure("timeout", message))
 
@@ -294,4 +292,4 @@ def _ignore(record: CallRecord) -> None:
 
 
 def _drop(outcome: Outcome) -> None:
-    """Tell nobody: the call is left to recovery."""
+    """Drop the outcome: the call is left to recovery."""

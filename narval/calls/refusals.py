@@ -1,4 +1,4 @@
-"""The refusals that an action can foresee: why memory would not take what it is about to give."""
+"""Refusals that an action can foresee: why memory would not take elements that it is about to return."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from narval.files.schemas import SHOWN, Schemas
 def refusals(elements: Iterable[str | bytes | etree._Element]) -> list[str]:
     """The reasons why elements would be refused, in their order; [] if none would be.
 
-    An element is refused that is not well formed, has a DOCTYPE, more than 16 MiB or 256 levels, or does not
-    fit the schema of its name in `etc/schemas` of the home; schemas of its agent alone are not looked at. For
+    An element is refused if it is not well formed, has a DOCTYPE, more than 16 MiB or 256 levels, or does not
+    fit the schema of its name in `etc/schemas` of the home; schemas of its agent alone are ignored. For
     actions while they run: the home is that of the call.
     """
     home = call().home

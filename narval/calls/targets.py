@@ -1,4 +1,4 @@
-"""The meaning of the names that calls name, and the elements that calls are given."""
+"""The meaning of the names in calls, and the elements that calls are given."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class LoadedModules(NamedTuple):
 
 
 class PreparedCall(NamedTuple):
-    """A call that is made in a way of its own: its target, and the fields of `CallContext` that differ.
+    """A call prepared by its kind: its target, and the fields of `CallContext` that differ.
 
-    `finish` makes of the outcome the one that goes back to the engine.
+    `finish` makes the outcome for the engine from that of the call.
     """
 
     target: Target
@@ -54,7 +54,7 @@ class PreparedCall(NamedTuple):
 class CallTargets:
     """The targets of one agent's calls, each prepared once for each library.
 
-    `stubs` take the place of actions in tests and dry runs; `home` is the folder in which modules are.
+    `stubs` replace actions in tests and dry runs; `home` is the folder with the modules.
     """
 
     def __init__(self, agent: AgentState, home: Path | None) -> None:
@@ -67,17 +67,17 @@ class CallTargets:
         self._targets_asked_last: dict[tuple[str, str], Target] = {}
 
     def use(self, library: Library, modules: LoadedModules) -> None:
-        """Take these modules for a library from now on; older ones are kept while runs need them."""
+        """Use these modules for a library from now on; older ones are kept while runs need them."""
         self._latest = self._modules[library] = modules
         self._forget()
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Let a function take the place of an action, in tests and dry runs."""
+        """Replace an action by a function, in tests and dry runs."""
         self.stubs[name] = function
         self._forget()
 
     def find(self, run: Run, call: Call) -> Target | None:
-        """The target of a call, in the version that counts for the run; None where there is none."""
+        """The target of a call, in the version that counts for the run; None if there is none."""
         library = run.library if run.library is not None else self._agent.library
         if library is not self._asked_last:
             self._asked_last, self._targets_asked_last = library, self._targets.setdefault(library, {})
@@ -93,7 +93,7 @@ class CallTargets:
         return found
 
     def outlives(self, run: Run, call: Call) -> bool:
-        """True if a call may have gone on without a daemon: on a cluster, where it is looked for (G69)."""
+        """True if a call may have continued without a daemon: on a cluster, where it is looked for (G69)."""
         target = self.find(run, call)
         return target is not None and target.where == "cluster"
 
@@ -102,7 +102,7 @@ class CallTargets:
         return self._modules_of(run, definition).functions.get(key_of(definition))
 
     def functions_for(self, run: Run) -> Mapping[str, Callable[..., Any]]:
-        """The functions and classes of modules by name, in the version that counts for what a run follows."""
+        """The functions and classes of modules by name, in the version that counts for a run's definition."""
         return self._modules_of(run, run.definition).functions
 
     def code_of(self, run: Run, definition: Definition) -> ModuleCode | None:
@@ -117,7 +117,7 @@ class CallTargets:
         return self._shown(definition.path)
 
     def inputs(self, call: Call, target: Target) -> dict[str, Element | list[Element] | None] | Failure:
-        """The elements a call is given, by input id; a Failure if one is not there any more."""
+        """The elements a call is given, by input id; a Failure if one is gone."""
         given: dict[str, Element | list[Element] | None] = {
             input: [] if input in target.lists else None for input in target.inputs
         }
@@ -128,7 +128,7 @@ class CallTargets:
                 if element is None:
                     return Failure("forgotten", f"element {eid} was forgotten", final=True)
                 elements.append(element)
-            # A step may have tightened a list to one element (N14): the function still gets a list.
+            # A step may have narrowed a list to one element (N14): the function still gets a list.
             given[slot] = elements if slot in call.listed or slot in target.lists else elements[0]
         return given
 
@@ -149,7 +149,7 @@ class CallTargets:
             function, function_name, runner = self.function_of(run, definition), definition.function, ""
             where = definition.where
             if where == "inline" and folder_of(definition.path):
-                where = "thread"  # the loop is of all agents: the home's own modules alone may keep it (G13)
+                where = "thread"  # all agents share the loop: only the home's own modules may occupy it (G13)
             if definition.tool is not None:
                 function = definition.tool
             code = self.code_of(run, definition) if where in ("worker", "cluster") else None
@@ -175,12 +175,12 @@ class CallTargets:
         )
 
     def _is_owners(self, definition: Definition) -> bool:
-        """True of code that is not confined: that in the home's own modules, and what declares no needs."""
+        """True for unconfined code: that in the home's own modules, and code that declares no needs."""
         is_declared = isinstance(definition, Action) and definition.needs is not None and not definition.pure
         return not is_declared or not (folder_of(definition.path) or is_shipped(definition.path))
 
     def _forget(self) -> None:
-        """Drop the prepared targets: names mean something else now."""
+        """Drop the prepared targets, because names have a new meaning."""
         self._targets.clear()
         self._asked_last = None
 
@@ -192,7 +192,7 @@ def _digest(parts: Iterable[tuple[str, str, bytes]]) -> str:
 
 
 def place_of_stub(function: Callable[..., Any]) -> Where:
-    """The place where a stub runs: the loop itself, in one way or another."""
+    """The place where a stub runs: in the loop, inline or as a coroutine."""
     if inspect.isasyncgenfunction(function):
         return "source"
     return "async" if inspect.iscoroutinefunction(function) else "inline"

@@ -1,8 +1,8 @@
 """Calls answered in threads (N33).
 
-The threads are daemons, so none of them keeps the program from ending. A thread cannot be stopped: one that
-outlives its time limit is given up and replaced, it is counted while it lives, and its late answer is
-dropped. All bookkeeping is done on the loop's thread, so there are no locks.
+The threads are daemons, so none keeps the program from ending. A thread cannot be stopped: one that exceeds
+its time limit is given up and replaced, is counted while it lives, and its late answer is dropped. All
+bookkeeping is done on the loop's thread, so there are no locks.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class _Thread:
             outcome = record.call.context().run(answer, record.call)
             try:
                 self._loop.call_soon_threadsafe(self._answered, record, outcome)
-            except RuntimeError:  # the loop is closed: nobody listens any more
+            except RuntimeError:  # the loop is closed: there is no listener
                 return
-            del record, outcome  # an idle thread holds on to nothing
+            del record, outcome  # an idle thread keeps nothing alive
 
 
 class Threads(QueuedBackend):
@@ -54,7 +54,7 @@ class Threads(QueuedBackend):
         return len(self._given_up)
 
     def limit(self, most: int) -> None:
-        """Keep to at most so many threads from now on; threads beyond that end with their calls."""
+        """Use at most `most` threads from now on; threads beyond that end with their calls."""
         self._limit = most
         self._hand_out()
 
@@ -100,7 +100,7 @@ class Threads(QueuedBackend):
         self._hand_out()
 
     def _stop(self, record: CallRecord, outcome: Outcome) -> None:
-        """Leave its thread to itself."""
+        """Abandon its thread."""
         thread = record.place
         self._busy.discard(record)
         if record.state == "running":

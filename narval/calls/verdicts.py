@@ -1,4 +1,4 @@
-"""Verdicts: what the rules of the home make of a call that goes outside (docs/reference/trust.md)."""
+"""Verdicts: the judgement of the home's rules on a call that goes outside (docs/reference/trust.md)."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from narval.core.trust.selection import looks_at
 from narval.files.trust_file import TRUST_FILE
 
 _READS_MORE = re.compile(r"\$from(?![\w.-])(?!/@[A-Za-z_])")
-"""An expression that reads more of `$from` than attributes of its root."""
+"""The pattern for an expression that reads more of `$from` than attributes of its root."""
 
 MOST_SOURCES = 10
-"""The elements at most from which a line tells that a part came."""
+"""The most source elements that a line names for a part."""
 
 LONGEST_PLACE = 80
-"""The most characters of a place that a question names."""
+"""The most characters of a place in a question."""
 
 
 def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
-    """The runs that decided that a call of a run came to be: the run, and those that called it."""
+    """The runs that decided on a call of a run: the run, and its callers."""
     return tuple([each.eid for each in agent.runs.with_callers(run)])
 
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
-    """A call as rules are tried on it; `action` is what it calls, None for a program. Of one that only reads
-    outside no more is judged than what is secret.
+    """The facts of a call for rules; `action` is its target, None for a program. For an action that only
+    reads outside, only secrets are judged.
     """
     memory = agent.memory
     all_parts = parts_of(memory, call, None if action is None else action.says_where, deciding(agent, run))
@@ -65,7 +65,7 @@ def shown_part(part: Part) -> str:
 
 
 def refused_by_rule(run: Run, called: str, verdict: Verdict) -> Failure:
-    """The problem of a call that a rule refuses."""
+    """The failure of a call that a rule refuses."""
     rule, part, judgement = verdict.rule, verdict.part, verdict.judgement
     if rule is None or part is None or judgement is None:
         raise InternalError(f"expected the rule that refuses {called}, got none")
@@ -83,9 +83,9 @@ def question_of(
 ) -> str:
     """A question that names what calls of one step do, and where: "mail.send to ann@example.org?".
 
-    Of several places it names the first, and how many there are besides. Those of the parts because of which
-    rules ask (`asking`) come first. An input that says where as a whole, as an outbox does, is not counted
-    unless it is one of these. The text is as it is in the elements: it may hold any character.
+    It names the first place, and the number of others. Places of the parts because of which rules ask
+    (`asking`) come first. An input that is a place as a whole, like an outbox, is not counted unless it is
+    one of these. The text is taken unchanged from the elements: it may contain any character.
     """
     first = calls[0]
     name = f"{PROGRAMS}{first.name}" if first.kind == PROGRAM else first.name
@@ -130,8 +130,8 @@ def _places(memory: Memory, calls: Iterable[Call], input: str, path: str) -> Ite
 
 
 def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
-    """Lines on each part because of which a call asks: its labels, the rule that asks, and how they came
-    there.
+    """Lines on each part because of which a call asks: its labels, the rule that asks, and the origin of the
+    labels.
     """
     asking: dict[Part, list[Judgement]] = {}
     for judgement in verdict.judgements:
@@ -150,7 +150,7 @@ def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
 
 
 def _came(agent: AgentState, part: Part, eid: int) -> str:
-    """A line on how what is in a part came there."""
+    """A line on how the content of a part came there."""
     run, element = agent.runs.get(eid), agent.memory.element(eid)
     verb = "comes from" if part.input else "was decided by"
     if run is not None:
@@ -166,14 +166,14 @@ def _came(agent: AgentState, part: Part, eid: int) -> str:
 
 
 def _is_there(part: Part, inputs: Mapping[str, Sequence[Element]]) -> bool:
-    """False for a part that no element has which is inputs: an address that is not there goes nowhere."""
+    """False for a part that no input element has: a missing address goes nowhere."""
     if not part.path or part.input not in inputs:
         return True
     return any(any(values_of(element.xml, part.path)) for element in inputs[part.input])
 
 
 class _Holding:
-    """The conditions of rules on one call that memory must tell, tried when a rule needs them."""
+    """The conditions of rules on one call that need memory, evaluated when a rule needs them."""
 
     def __init__(
         self,
@@ -187,10 +187,10 @@ class _Holding:
         self._rules, self._definition = rules, run.definition
         self._given, self._parts = inputs, parts
         self._fitting: dict[Rule, bool] = {}
-        """The rules whose `to` was tried, which says the same of each part."""
+        """The rules whose `to` was evaluated, which has the same result for each part."""
 
     def holds(self, rule: Rule, part: Part) -> bool:
-        """True if `to` and `holds` of a rule hold of a part."""
+        """True if `to` and `holds` of a rule are true of a part."""
         if rule.to is not None:
             if not self._is_about(rule, rule.to, part):
                 return False
@@ -203,8 +203,8 @@ class _Holding:
     # --- to -------------------------------------------------------------------------------------------
 
     def _is_about(self, rule: Rule, pattern: Pattern, part: Part) -> bool:
-        """False if a rule allows a part that says where, of which its pattern does not say all: who may be
-        written to says nothing of the outbox, nor of what else is in an input that is not divided.
+        """False if a rule allows a part that is a place, and its pattern does not cover all of it: permission
+        to write to a person says nothing of the outbox, nor of other content of an undivided input.
         """
         if rule.then != "allow" or not part.where:
             return True
@@ -220,13 +220,13 @@ class _Holding:
 
     @cached_property
     def _arrived(self) -> list[Element] | None:
-        """The elements by which what the call is given came in; None where that is not known."""
+        """The elements by which the call's inputs came in; None if that is not known."""
         nearest = (eid for part in self._parts if part.input for eid in part.eids)
         eids = came_in(self._memory, nearest, brings_in=self._brings_in)
         return None if eids is None else list(origins_of(self._memory, eids))
 
     def _brings_in(self, origin: Origin) -> bool:
-        """True if the call that gave an element brings something in, or it cannot be told."""
+        """True if the call that gave an element brings something in, or if that is unknown."""
         return any(True for _ in came_with(self._agent, origin))
 
     def _fits(self, rule: Rule, pattern: Pattern) -> bool:
@@ -263,7 +263,7 @@ class _Holding:
 
     @cached_property
     def _known(self) -> Mapping[str, Sequence[Element]]:
-        """The values of `[known]`, by the variables that stand for them."""
+        """The values of `[known]`, by their variables."""
         values = self._agent.lookup.known.values
         return {f"{KNOWN}{name}": values(self._memory, of) for name, of in self._rules.known.items()}
 

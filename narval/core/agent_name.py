@@ -1,4 +1,4 @@
-"""The name of an agent, and of a collection: what every home, store and message may call one.
+"""The name of an agent, and of a collection: the form that every home, store and message accepts.
 
 An agent of another home is `shop@office`: the agent `shop` of the *peer* `office`. The row of a store that
 stands for a peer has the name `@office`, which no agent can have.
@@ -17,7 +17,7 @@ CALLER = "http:"
 """The start of the name of a program that calls by HTTP, in rules of who may call what."""
 
 _ANY = "*"
-"""The sign for any agent in rules of who may what."""
+"""The sign for any agent in rules of who may do what."""
 
 
 def agent_name(value: object) -> str:
@@ -54,8 +54,8 @@ def stands_for_peer(name: str) -> bool:
 
 
 def is_meant(rule: str, address: str) -> bool:
-    """True if a rule of who may what means an agent: its name, `*` for any of this home, or `*@office` for
-    any of a peer. A program that calls by HTTP is meant by its name alone.
+    """True if a rule of who may do what covers an agent: by its name, `*` for any of this home, or `*@office`
+    for any of a peer. Only its name covers a program that calls by HTTP.
     """
     if address.startswith(CALLER):
         return rule == address

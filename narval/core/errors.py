@@ -45,7 +45,7 @@ class NarvalError(Exception):
 class Fault:
     """A fault in a file: its place, what is wrong, and what to do next. `line` and `column` count from 1.
 
-    A `warning` is about something allowed that may not be meant: the file is accepted.
+    A `warning` is about something allowed that may be unintended: the file is accepted.
     """
 
     path: str
@@ -59,7 +59,9 @@ class Fault:
 
 
 class FaultWarning(UserWarning):
-    """Files of a home that a program has opened have faults: what they hold is not loaded, or as it was."""
+    """Files of a home that a program has opened have faults: their contents are not loaded, or kept as they
+    were.
+    """
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(faults))
@@ -172,7 +174,7 @@ class HomeHeldError(OperatorError):
 
 
 class SettingsError(OperatorError):
-    """`etc/narval.toml` has faults."""
+    """`etc/narval.toml`, `etc/people.toml` or `etc/trust.toml` has faults."""
 
 
 class SurroundingsError(NarvalError):
@@ -203,7 +205,9 @@ class StoreAwayError(StoreError):
 
 
 class CutOffError(StoreAwayError):
-    """A turn of the home's own agent broke down, for it was to read in the store: the daemon starts over."""
+    """A turn of the home's own agent broke down because it had to read in the store: the daemon
+    starts over.
+    """
 
 
 class NotFetchedError(SurroundingsError):

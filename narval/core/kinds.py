@@ -1,9 +1,9 @@
-"""The table of kinds: a folder and a row for each, and nothing else of the package knows its name.
+"""The table of kinds: each has a folder and a row, and nothing else in the package knows its name.
 
 A kind in `narval/kinds/NAME/` has a `language`, which reads its definitions, and an `engine`, which runs
-them. What it alone has further out (preparers of calls, operations, commands, methods, pages) is named here
-as text, so that it is imported with its first use: no inner room sees a surface, and a kind is taken away by
-removing its folder and its row.
+them. Its own parts further out (preparers of calls, operations, commands, methods, pages) are named here as
+text, so that they are imported when first used: no inner room sees a surface, and removing its folder and its
+row removes a kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Kind(NamedTuple):
     """A kind of definitions: where it is, how its files are known, and what it has beyond the contract."""
 
     folder: str
-    """Its package; that of a kind which is not run by itself has its language alone."""
+    """Its package; a kind that is not run by itself has only its language there."""
     run: str = ""
     """The kind of its runs, the name of their element in memory; "" where it is not run by itself."""
     suffixes: tuple[str, ...] = ()
@@ -43,19 +43,19 @@ class Kind(NamedTuple):
     besides: Mapping[str, str] = {}
     """Runs of other kinds that follow the same definitions: the packages of their engines in the folder."""
     undoes: str = ""
-    """The one among them that undoes what a run of this kind has done."""
+    """The kind among them that undoes what a run of this kind has done."""
     knows_inputs: bool = False
-    """True if what a step of its runs makes says only what is in the inputs that its origin names."""
+    """True if what a step of its runs makes contains only what is in the inputs that its origin names."""
     gives: str | None = None
-    """The label of what its calls give, "" for none; None where that differs."""
+    """The label of what its calls give, "" for none; None if calls differ in it."""
     standing: str = ""
-    """The one among them of which each definition has one run, which begins by itself and never ends."""
+    """The kind among them of which each definition has one run, which begins by itself and never ends."""
     cases: str = ""
-    """The kind of run that begins with each object that is put to a definition."""
+    """The kind of run that begins with each object that a definition is given."""
     declarations: Mapping[str, str] = {}
-    """The marks by which Python modules declare something of it: the module in the folder that reads that."""
+    """The modules in the folder that read declarations of it in Python modules, by the marks of these."""
     declared: tuple[str, ...] = ()
-    """The kinds of what modules declare so: the store keeps modules whole."""
+    """The kinds of these declarations: the store keeps modules whole."""
     preparers: Mapping[str, str] = {}
     """The kinds of calls that need preparing: `module:function` in the folder that makes a preparer."""
     questions: str = ""
@@ -222,7 +222,7 @@ UNDOING = frozenset(kind.undoes for kind in KINDS.values() if kind.undoes)
 """The kinds of runs that undo others."""
 
 KNOWING_INPUTS = frozenset(kind.run for kind in KINDS.values() if kind.knows_inputs)
-"""The kinds of runs whose steps say nothing but what is in the inputs that origins name."""
+"""The kinds of runs whose steps say only what is in the inputs that origins name."""
 
 NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
 """The kinds whose nested runs are of the current version."""
@@ -240,5 +240,5 @@ DECLARATIONS: Mapping[str, str] = {
     mark: f"{kind.folder}.{module}" for kind in KINDS.values() for mark, module in kind.declarations.items()
 }
 """The names by which a module, or a value in it, shows that it declares something, and the modules that read
-that: their `declared` is given the imported module, its source and the group of what it declares.
+the declaration: their `declared` is given the imported module, its source and its group.
 """

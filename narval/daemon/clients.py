@@ -38,7 +38,7 @@ class Clients:
             yield name, *self._current(name)
 
     def take(self, client: McpClient, size: int) -> None:
-        """Count a call of so many bytes. Raises RequestError where a minute has no room for it."""
+        """Count a call of `size` bytes. Raises RequestError where the minute has no room for it."""
         excess = self._used.take(client.name, client.calls, size, client.bytes)
         if excess is None:
             return
@@ -49,7 +49,7 @@ class Clients:
         raise RequestError(f"{why}; again in {excess.seconds} s" if excess.seconds else why)
 
     def _current(self, name: str) -> tuple[McpClient | None, list[Fault]]:
-        """The client that a file has, read again where it changed; neither it nor faults without a file."""
+        """The client in a file, read again where that changed; neither client nor faults without a file."""
         if self._home is None or "/" in name or "\0" in name:
             return None, []
         read = partial(read_client, self._home, name)

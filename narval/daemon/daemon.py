@@ -57,7 +57,8 @@ log = logging.getLogger("narval.daemon")
 class Daemon:
     """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
 
-    `of` gives it as another agent sees it, who is `host` then; `fleet` is its part among others of its store.
+    `of` gives it as another agent sees it: `host` is that agent's then. `fleet` is its part among the other
+    daemons of its store.
     """
 
     def __init__(
@@ -93,8 +94,8 @@ class Daemon:
         """Open a home, or make one in memory, and resume what was under way.
 
         With `record_only`, commit requests, and leave all else to the next daemon. `as_daemon` says that it
-        will stay until it is stopped: it waits for the server of its store where that is away, and with
-        `standby` for the end of a daemon of this home on another machine. Raises NoHomeError, HomeHeldError,
+        stays until it is stopped: it waits for the server of its store where that is away. With `standby` it
+        also waits for the end of a daemon of this home on another machine. Raises NoHomeError, HomeHeldError,
         SettingsError, ElsewhereError, StoreError.
         """
         with ExitStack() as holding:
@@ -109,10 +110,10 @@ class Daemon:
 
     @classmethod
     async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
-        """Open a home for queries over a store that is only looked at: nothing is locked, nothing altered.
-        `store` is one in which the home's own agent is found by its name, if that has several.
+        """Open a home for queries over a store that is only read: nothing is locked, nothing altered. In
+        `store` the home's own agent is found by its name, if there are several agents.
 
-        What its files declare and the store does not know yet is there, for as long as one looks.
+        Declarations of its files that the store does not have yet are in memory for the time of the query.
         """
         with ExitStack() as closing:
             if store.is_shared:
@@ -124,8 +125,8 @@ class Daemon:
         return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None = None, *, goes_on: bool = False) -> None:
-        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
-        `data/memory.xml` would be; None leaves that alone. One that `goes_on` has the runs of its store.
+        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` stands for
+        `data/memory.xml`; None leaves that alone. With `goes_on` it continues the runs of its store.
         """
         _collect_output(self, self._closing)
         if goes_on:
@@ -135,7 +136,7 @@ class Daemon:
         self.agents.start(self.rounds)
 
     def follow_files(self) -> None:
-        """Let what changes in the home take effect by itself from now on (N31)."""
+        """Make changes in the home take effect by themselves from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
         from narval.daemon.watcher import FileWatcher  # here: a home opened by a program is not watched
@@ -145,9 +146,9 @@ class Daemon:
 
     @asynccontextmanager
     async def of(self, name: str, *, reads: bool = False) -> AsyncIterator[Daemon]:
-        """The daemon as an agent sees it, which is activated and stays so meanwhile.
+        """The daemon as an agent sees it; the agent is activated and stays active meanwhile.
 
-        Who only `reads` sees also one that another daemon has. Raises RequestError where there is no agent of
+        With `reads` an agent of another daemon is shown too. Raises RequestError where there is no agent of
         that name, ElsewhereError, StoreError where it cannot be restored.
         """
         seen = copy(self)
@@ -185,7 +186,7 @@ class Daemon:
 
     @property
     def follows_files(self) -> bool:
-        """True once what changes in the home takes effect by itself."""
+        """True once changes in the home take effect by themselves."""
         return self._watcher is not None
 
     @property
@@ -194,7 +195,7 @@ class Daemon:
         return self.host.loop.record_only
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Call a function instead of an action or a type of nodes, for tests and dry runs; what ships need
+        """Call a function instead of an action or a type of nodes, for tests and dry runs; shipped ones need
         not be loaded yet. Raises RequestError.
         """
         library = self.agent.library
@@ -209,7 +210,7 @@ class Daemon:
         self._ends.append(end)
 
     async def close(self) -> None:
-        """Stop at once what still runs, and let the home go."""
+        """Stop at once what still runs, and release the home."""
         if not self.record_only:
             log.info("stopped")
         with self._closing:
@@ -234,7 +235,7 @@ class Daemon:
         return self
 
     async def _resume(self, renewer: RenewerClient | None) -> None:
-        """Bring memory in line with what declares it, then resume what was under way."""
+        """Bring memory in line with its declarations, then resume what was under way."""
         host, runs = self.host, self.agent.runs.active
         _collect_output(self, self._closing)
         if (leases := self.store.leases) is not None and leases.daemon:
@@ -315,10 +316,10 @@ def assemble(
     model: Home | None = None,
     executor: Executor | None = None,
 ) -> Daemon:
-    """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
+    """Put the parts of a daemon together; what closes them goes into `closing`.
 
-    `snapshot` are the files that count at the start. `model` is a home of which they may be though it is
-    never written: nothing is remembered in it.
+    `snapshot` are the files that count at the start. `model` is the home from which they may come although it
+    is never written: nothing is remembered in it.
     """
     files, bell, settings, counts = home or model, Bell(), snapshot.settings, snapshot.own
     own = store.of().identity()._replace(name=settings.name)
@@ -388,6 +389,6 @@ def _main_loop(
 
 
 def _taken(name: str) -> SettingsError:
-    """The error that the home's own agent is to have the name of another."""
+    """The error for a home's own agent whose name another agent has."""
     wanted = "expected a name that no other agent of this home has"
     return SettingsError(f"{FILE}: name: {wanted}, found {name!r}; rename the home's own, or remove that one")

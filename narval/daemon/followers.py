@@ -31,7 +31,7 @@ _NOTHING = AgentFiles()
 """The files of a row that stands for a peer, which follows none."""
 
 PEOPLE = "people"
-"""The fact of the store that says by which directory of people an agent went last."""
+"""The fact of the store that says which directory of people an agent used last."""
 
 
 class Roaming(Protocol):
@@ -41,32 +41,32 @@ class Roaming(Protocol):
         """The settings that the store has of an agent. Raises StoreError."""
 
     def text(self, name: str) -> str:
-        """The text of the settings of an agent; "" of one that has none. Raises StoreError."""
+        """The text of an agent's settings; "" where it has none. Raises StoreError."""
 
     async def check(self, text: str) -> None:
-        """Make sure that a text can be the settings of an agent. Raises DefinitionError, RequestError,
+        """Check that a text can be the settings of an agent. Raises DefinitionError, RequestError,
         StoreError.
         """
 
     async def give(self, name: str, text: str) -> None:
-        """Let an agent have settings from now on. Raises NotFetchedError, RequestError, StoreError."""
+        """Give an agent settings from now on. Raises NotFetchedError, RequestError, StoreError."""
 
     def require(self, name: str) -> None:
-        """Make sure that all that an agent follows has been read as it is published; else it waits until that
-        is so. Raises NotFetchedError, StoreError.
+        """Check that all that an agent follows has been read as published; else the agent waits until it has.
+        Raises NotFetchedError, StoreError.
         """
 
     def hear(self, published: Iterable[tuple[str, str]]) -> None:
-        """Take note of the digests that a beat tells, and have fetched what is not here."""
+        """Record the digests that a beat tells, and fetch what is not here."""
 
     async def fetch(self) -> None:
-        """Fetch what is not here, if that can be, and have it read."""
+        """Fetch what is not here, if that is possible, and have it read."""
 
     def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
-        """The files of the home, with what agents follow of published collections."""
+        """The files of the home, with the published collections that agents follow."""
 
     async def close(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
 
 
 class Followers:
@@ -76,16 +76,16 @@ class Followers:
         self.snapshot = granted(snapshot)
         self._settings = settings
         self._hosts: dict[AgentHost, AgentFiles | None] = {}
-        """With what each follows of published collections, as it was taken over last."""
+        """The hosts, each with what it follows of published collections, as it was taken over last."""
         self.roaming: Roaming | None = None
-        """The agents that any daemon of a store may have; None where one daemon at most works on it."""
+        """The agents that any daemon of a store may have; None where at most one daemon works on it."""
 
     def use(self, snapshot: Snapshot) -> None:
-        """Let these files count from now on; what nobody has granted is withheld."""
+        """Use these files from now on; definitions that are not granted are withheld."""
         self.snapshot = granted(snapshot, self.snapshot)
 
     def roam(self, roaming: Roaming) -> None:
-        """Let agents without a folder be those that any daemon of the store may have."""
+        """Let any daemon of the store have the agents without a folder."""
         self.roaming = roaming
 
     @property
@@ -100,7 +100,7 @@ class Followers:
         return frozenset(name for name, said in given if said.get("always_active"))
 
     def of(self, name: str) -> AgentFiles:
-        """The files that count for an agent besides the home's own: without a folder those of that."""
+        """The files that count for an agent besides the home's own; without a folder those of that."""
         if stands_for_peer(name):
             return _NOTHING
         return self.followed(name) or self.snapshot.of(name)
@@ -121,14 +121,14 @@ class Followers:
         return self.snapshot.followed.get(self.settings_of(name).collections)
 
     def require(self, name: str) -> None:
-        """Make sure that all that an agent follows is here as it is published. Raises NotFetchedError, and
-        StoreError where that cannot be told.
+        """Check that all that an agent follows is here as published. Raises NotFetchedError, and StoreError
+        where that cannot be told.
         """
         if self.roaming is not None and name not in self.folders and not stands_for_peer(name):
             self.roaming.require(name)
 
     async def fetch_for(self, name: str) -> None:
-        """Have all be here that an agent follows, if that can be. Raises StoreError."""
+        """Fetch all that an agent follows, if that is possible. Raises StoreError."""
         try:
             self.require(name)
         except NotFetchedError:
@@ -136,12 +136,12 @@ class Followers:
                 await self.roaming.fetch()
 
     async def close(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
         if self.roaming is not None:
             await self.roaming.close()
 
     def follow(self, host: AgentHost) -> None:
-        """Let files count for one more agent, now and after each change."""
+        """Let files count for another agent, now and after each change."""
         self.show(host)
         self._hosts[host] = self.followed(host.name)
 
@@ -150,18 +150,18 @@ class Followers:
         use_for(host, self.of(host.name).loaded, self.snapshot)
 
     def leave(self, host: AgentHost) -> None:
-        """Let no further change count for an agent."""
+        """Stop following changes for an agent."""
         self._hosts.pop(host, None)
 
     def tell(self, changes: Changes | None = None) -> None:
-        """Have all take over at their next turn what counts now; those whom `changes` concern, if given."""
+        """Have all agents take over at their next turn what counts now; with `changes` those concerned."""
         for host, taken in self._hosts.items():
             is_concerned = changes is None or changes.concerns_all or host.name in changes.agents
             if is_concerned or taken is not self.followed(host.name):
                 host.post(Request(partial(self.take_over, host)))
 
     def take_over(self, host: AgentHost, turn: Turn) -> None:
-        """Have a turn of an agent take over what counts for it now."""
+        """Take over within a turn of an agent what counts for it now."""
         files, people = self.of(host.name), known_by(host.agent.lookup.people)
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
@@ -173,8 +173,8 @@ class Followers:
 
 
 def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
-    """Bring the memory of an agent in line with its library, its faults, and what its `memory.xml` declares,
-    and with its library the runs that follow that.
+    """Bring the memory of an agent in line with its library, its faults, and its `memory.xml`, and with the
+    library those runs that follow it.
 
     The `start-plan` elements of `again` act once more.
     """
@@ -193,9 +193,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
 
 
 def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
-    """Let definitions, and the people and rules of a snapshot, count for an agent; whoever follows it hears
-    of it.
-    """
+    """Let definitions, and the people and rules of a snapshot, count for an agent; tell its followers."""
     host.waiters.news.use_files()
     grants = snapshot.grants if loaded.is_limited else None
     host.agent.lookup.use(loaded.library, snapshot.people, snapshot.trust, grants)
@@ -204,9 +202,9 @@ def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
 
 
 def tell_of_people(turn: Turn, before: str) -> None:
-    """Tell the runs that rest on it that the directory of people is another than `before` (P18).
+    """Tell the runs that depend on the directory of people that it differs from `before` (P18).
 
-    What counts now is recorded, for the next start.
+    The present directory is recorded, for the next start.
     """
     agent = turn.agent
     now = known_by(agent.lookup.people)
@@ -221,5 +219,5 @@ def tell_of_people(turn: Turn, before: str) -> None:
 
 
 def known_by(people: Directory) -> str:
-    """The digest by which a directory is known again; "" where there is no file."""
+    """The digest that identifies a directory; "" where there is no file."""
     return "" if people.owner or not people.people else people.digest

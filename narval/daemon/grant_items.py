@@ -1,8 +1,8 @@
 """Items of work that ask for what definitions need: one for each `grant-request` of a home that has the work
-`trust.grant`. The answer of somebody who may alter the home is written into `etc/grants.toml`.
+`trust.grant`. The answer of a person who may alter the home is written into `etc/grants.toml`.
 
-An item is withdrawn as soon as its request is gone. If the daemon ends after an answer and before that is
-written, it is asked again.
+An item is withdrawn as soon as its request is gone. If the daemon ends between an answer and its writing, the
+question is asked again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger("narval.daemon")
 
 
 class RequestAnswer(NamedTuple):
-    """The answer to a request for what a definition needs, and who gave it."""
+    """The answer to a request for what a definition needs, and the person who gave it."""
 
     kind: str
     name: str
@@ -89,8 +89,8 @@ def settle_errors(turn: Turn) -> None:
 
 
 def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
-    """The answer by which an item that has ended decides a request; None of any other run, and where nobody
-    who may alter the home has given it.
+    """The answer by which an ended item decides a request; None for any other run, and for an answer of a
+    person who may not alter the home.
     """
     if not _asks(run) or run.phase != "done":
         return None
@@ -109,7 +109,7 @@ def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
 
 
 def write_answer(home: Path, files: AgentFiles, snapshot: Snapshot, answer: RequestAnswer, at: float) -> None:
-    """Write an answer into the grants of a home, unless it asks for something else by now.
+    """Write an answer into the grants of a home, unless the definition asks for something else by now.
 
     Raises RequestError where the file has faults, OSError.
     """
@@ -136,8 +136,8 @@ def _is_request(agent: AgentState, eid: int) -> bool:
 
 
 def _is_open(agent: AgentState, eid: int) -> bool:
-    """True of a request that the home has made, and that nobody has decided; agents that follow the files of
-    the home ask for nothing themselves.
+    """True of a request that the home has made, and that is not decided yet; agents that follow the files of
+    the home make no requests themselves.
     """
     memory, element = agent.memory, agent.memory.element(eid)
     if element is None or eid in memory.outdated:

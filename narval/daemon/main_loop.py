@@ -19,7 +19,7 @@ from narval.people.chat.outbox import ChatOutbox
 from narval.system.clock import SimulatedClock
 
 SLICE = 0.005
-"""Seconds for which the event loop is kept from sockets and calls that are over."""
+"""Seconds for which the event loop is kept from sockets and from calls that have ended."""
 
 STUCK = 5.0
 """Seconds from which a round counts as slow: nobody was answered meanwhile, or nothing recorded."""
@@ -29,7 +29,7 @@ YIELDS = 3
 
 
 class Later(NamedTuple):
-    """A moment (seconds since 1970) at which a run begins again or is resumed, and of which agent."""
+    """A moment (seconds since 1970) at which a run begins again or is resumed, and the agent of the run."""
 
     at: float
     agent: AgentState
@@ -52,13 +52,14 @@ class Numbers:
 
     def __init__(self) -> None:
         self.busy = 0.0
-        """The seconds in which turns were decided, recorded and performed."""
+        """The seconds spent deciding, recording and performing turns."""
         self.ended: Counter[tuple[str, str]] = Counter()
         """The runs that ended, by definition and phase."""
         self.refused: Counter[tuple[str, int]] = Counter()
-        """The calls of webhooks that were refused, by webhook and the status that was answered."""
+        """The refused calls of webhooks, by webhook and the status in the answer."""
         self.slow: tuple[float, float] | None = None
-        """The last round that took `STUCK` seconds or longer: its end (seconds since 1970), and what it took.
+        """The last round of `STUCK` seconds or longer: its end (seconds since 1970), and its duration in
+        seconds.
         """
 
     def add(self, seconds: float, now: float) -> None:
@@ -69,7 +70,7 @@ class Numbers:
 
 
 class MainLoop:
-    """The work of a daemon: it goes on only while one of `work_until`, `run`, `until_idle`, `elapse` is
+    """The work of a daemon. It proceeds only while one of `work_until`, `run`, `until_idle`, `elapse` is
     awaited; no two of them at once.
     """
 
@@ -81,14 +82,14 @@ class MainLoop:
         self.failed: Callable[[AgentState, Run], None] = lambda agent, run: None
         """Told of each run that fails."""
         self.grant_answered: Callable[[Any, Run], None] = lambda host, run: None
-        """Told of each end of an item that asks for what a definition needs, and of the host of its agent."""
+        """Told of each end of an item that asks for a grant, and of the host of its agent."""
         self.chats = ChatOutbox()
         """The outbox of the chats, which all agents of the daemon use."""
         self._bell = bell
         self._expecting: list[Callable[[], bool]] = []
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
-        """Do not count as idle while `is_expecting` says that something new may come by itself."""
+        """Do not count as idle while `is_expecting` says that something new may come without a request."""
         self._expecting.append(is_expecting)
 
     def hear_of_grants(self, answered: Callable[[Any, Run], None]) -> None:
@@ -100,11 +101,11 @@ class MainLoop:
         self.failed = failed
 
     def wake(self) -> None:
-        """Look again whether there is something to do, or whether it is over."""
+        """Check again whether there is something to do, or whether the work has ended."""
         self._bell.ring()
 
     def is_idle(self) -> bool:
-        """True if nothing can go on without something from outside."""
+        """True if nothing can proceed without an event from outside."""
         if self.rounds.is_due() or any(is_expecting() for is_expecting in self._expecting):
             return False
         if self.stop.requested:
@@ -112,7 +113,7 @@ class MainLoop:
         return not self.calls.is_busy()
 
     def is_stopped(self) -> bool:
-        """True once calls have had their time, and what came of them is recorded."""
+        """True once calls have had their time, and their outcomes are recorded."""
         return self.stop.calls_are_over and (not self.rounds.is_due() or self.stop.is_overdue)
 
     async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
@@ -127,7 +128,7 @@ class MainLoop:
         return Summary(self.is_idle(), timed_out, self._later())
 
     async def until_idle(self) -> None:
-        """Work until nothing can go on by itself, or the daemon is stopped."""
+        """Work until nothing can proceed by itself, or the daemon is stopped."""
         await self.work_until(lambda: self.is_stopped() or self.is_idle())
 
     async def elapse(self, seconds: float) -> None:
@@ -144,7 +145,7 @@ class MainLoop:
         await self.until_idle()
 
     async def wait_for(self, waiting: asyncio.Future[Any], timeout: float | None = None) -> None:
-        """Wait until a future is done, at most so many seconds; where nobody makes rounds, make them."""
+        """Wait until a future is done, at most `timeout` seconds; make rounds where nobody else does."""
         if self.is_at_work:
             await asyncio.wait([waiting], timeout=timeout)
             return
@@ -186,7 +187,7 @@ class MainLoop:
             self.is_at_work = False
 
     def _later(self) -> list[Later]:
-        """The moments that agents wait for, but those at which something is only forgotten; in order."""
+        """The moments that agents wait for, in order, except those at which something is only forgotten."""
         waiting = (
             Later(at, participant.loop.agent, key, job)
             for participant in self.rounds.participants

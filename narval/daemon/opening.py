@@ -1,4 +1,4 @@
-"""Opening: what a daemon waits for before it begins, and what it notes meanwhile for those who ask."""
+"""Opening: what a daemon waits for before it begins, and its notes meanwhile for those who ask."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ log = logging.getLogger("narval.daemon")
 T = TypeVar("T")
 
 Note = Callable[..., None]
-"""Notes what the holder of a home is by now, by fields of a `Holder`."""
+"""A function that notes the present state of the holder of a home, by fields of a `Holder`."""
 
 
 def note_nothing(**now: Any) -> None:
-    """Note nothing: a home in memory is held by nobody."""
+    """Note nothing: a home in memory has no holder."""
 
 
 def hold(home: Home | None, holding: ExitStack, *, as_daemon: bool) -> tuple[Note, Settings]:
-    """Hold a home, finish what a program that was killed had begun to alter, and read the settings.
+    """Hold a home, finish alterations that a killed program had begun, and read the settings.
 
     Raises NoHomeError, HomeHeldError, SettingsError.
     """
@@ -48,9 +48,9 @@ def hold(home: Home | None, holding: ExitStack, *, as_daemon: bool) -> tuple[Not
 
 
 async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | None, note: Note) -> T:
-    """Wait until the server of the store answers (G52), and give what `start` gives then.
+    """Wait until the server of the store answers (G52), and give the result of `start` then.
 
-    Raises StoreAwayError when `patience`, in seconds, is over.
+    Raises StoreAwayError after `patience` seconds.
     """
     from narval.store.postgresql.outage import Outage
 
@@ -75,9 +75,9 @@ async def join(
     home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, closing: ExitStack,
     note: Note, *, standby: bool, is_short: bool,
 ) -> RenewerClient | None:  # fmt: skip
-    """Be a daemon of a store that others share, until `closing` ends; what renews for it from now on, however
-    long the start takes, whose end is that of `starting`; from later on where it `is_short`. On a simulated
-    clock nothing does.
+    """Be a daemon of a store that others share, until `closing` ends; the program that renews for it from now
+    on, however long the start takes, until `starting` ends. With `is_short` that program begins later. On a
+    simulated clock there is none.
     """
     from narval.daemon.fleet.joining import join_store
 
@@ -98,8 +98,8 @@ def begin_traces(
     trace: Callable[[Traces], None],
     end_with: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
-    """Have a daemon export traces until it ends, if the settings say so; the log says why not, where that
-    cannot be.
+    """Export traces of a daemon until it ends, if the settings say so; where that is impossible, the log says
+    why.
     """
     if not settings.traces:
         return

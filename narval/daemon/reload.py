@@ -1,4 +1,4 @@
-"""Reload: what the files of a home say counts for an agent at work, now and after each change (N31)."""
+"""Reload: makes the files of a home count for an agent at work, now and after each change (N31)."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ log = logging.getLogger("narval.daemon")
 Answer = TypeVar("Answer")
 
 MOST_LOGGED = 200
-"""So many lines of the log tell of one change of the files: many thousands would keep others waiting."""
+"""The most lines of the log about one change of the files: many thousands would hold up other work."""
 
 LONG = 30.0
-"""Seconds after which it is told that reading does not end."""
+"""Seconds after which it is reported that reading does not end."""
 
 
 class FilesInForce:
-    """The definitions, schemas, settings and people that count, what is wrong with them, and their renewal.
+    """The definitions, schemas, settings and people that count, their faults, and their renewal.
 
-    They count for the agent of `host`, which is the home's own, and for all that follow them; an agent with
-    a folder has files of its own besides (G2, G4). `home` is None where there are no files. `snapshot` is
-    that of the start; what `load` adds is kept when the files are read again.
+    They count for the agent of `host`, which is the home's own, and for all that follow them; an agent with a
+    folder also has files of its own (G2, G4). `home` is None where there are no files. `snapshot` is that of
+    the start; what `load` adds is kept when the files are read again.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FilesInForce:
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
         self._unread: tuple[Fault, ...] = ()
-        """The reason why the files were not read this time."""
+        """The reasons why the files were not read this time."""
         self._on_change: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -104,9 +104,7 @@ class FilesInForce:
         return [*self.followers.snapshot.faults, *self._unread]
 
     def use(self) -> None:
-        """Let the definitions there are count from now on; import their engines before the first run needs
-        one.
-        """
+        """Use the definitions there are from now on; import their engines before the first run needs one."""
         if not self._host.loop.record_only:
             for found in self.followers.snapshot.libraries:
                 import_engines(found.library)
@@ -117,9 +115,9 @@ class FilesInForce:
         self._on_change.append(on_change)
 
     def keep(self, definitions: Iterable[Definition], name: str = "") -> None:
-        """Have those modules that ship which runs under way name, though no file may name them now (N31).
+        """Keep the shipped modules that runs under way name, even if no file names them any more (N31).
 
-        The runs are those of an agent, without a `name` of the home's own.
+        The runs are those of an agent, without a `name` those of the home's own.
         """
         references = (reference for definition in definitions for reference in definition.references)
         groups = shipped_modules().named(references)
@@ -128,7 +126,7 @@ class FilesInForce:
 
     def sync_declared(self, turn: Turn, declared: list[bytes] | None) -> None:
         """Bring memory in line with the library, its faults, and these declared elements; with None the
-        latter stay as they are.
+        declared elements stay unchanged.
         """
         sync(turn, msgspec.structs.replace(self.own, declared=declared))
 
@@ -139,7 +137,7 @@ class FilesInForce:
         await self._add(loaded)
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
-        """Add what was made of a text to the library; the definitions. Raises DefinitionError."""
+        """Add the parsed definitions of a text to the library; the definitions. Raises DefinitionError."""
         await self._add(self.loaded.with_parsed(source, parsed))
         return parsed.definitions
 
@@ -150,7 +148,7 @@ class FilesInForce:
         await self._host.submit(lambda turn: self.sync_declared(turn, None))
 
     def _replace(self, old: Loaded, new: Loaded) -> None:
-        """Let a library be another for all who follow it."""
+        """Replace a library for all agents that follow it."""
         if new is not old:
             now = self.followers.snapshot
             self.followers.use(now.with_libraries(lambda loaded: new if loaded is old else loaded))
@@ -160,8 +158,8 @@ class FilesInForce:
     ) -> bool:
         """Read the home again, and take over in one turn what has changed; True if anything had.
 
-        What was read is dropped unless `is_settled` says, once all is read, that it counts. `first` is done
-        before, in the thread that reads, and while nobody else does.
+        What was read is dropped unless `is_settled` says, once all is read, that it counts. `first` runs
+        before that, in the thread that reads, while nothing else does.
         """
         if self._home is None:
             return False
@@ -177,8 +175,8 @@ class FilesInForce:
             return True
 
     async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
-        """The files of the home, read in a thread that the end of the daemon does not wait for: what a module
-        does when it is imported may never end. Where reading fails, or does not end, that is a fault.
+        """The files of the home, read in a thread that the end of the daemon does not wait for: a module that
+        is imported may never end. Where reading fails, or does not end, that is a fault.
         """
         reading = LoneThread(partial(self._read, home, before, first), "narval-files")
         timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
@@ -194,7 +192,7 @@ class FilesInForce:
         return files
 
     def _note_hanging(self, home: Home, reading: LoneThread[Snapshot]) -> None:
-        """Note that reading does not end, and the place in a file of the home at which that is."""
+        """Note that reading does not end, and at which place in a file of the home."""
         stack = reversed(reading.stack())
         frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
         path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
@@ -215,7 +213,7 @@ class FilesInForce:
         return files if roaming is None else roaming.read(files, reading, before)
 
     def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:
-        """Let what was read count from now on."""
+        """Make what was read count from now on."""
         people, kept = (
             known_by(self.people),
             {loaded.follows: loaded.kept for loaded in self.followers.snapshot.libraries},
@@ -244,7 +242,7 @@ class FilesInForce:
 
 
 async def altered(home: Home, files: FilesInForce, alter: Callable[[], Answer]) -> Answer:
-    """Alter files of a home in a thread, while nobody else does, and let that take effect; the answer.
+    """Alter files of a home in a thread, alone, and let that take effect; the answer.
 
     Raises what `alter` raises.
     """
@@ -259,8 +257,8 @@ async def altered(home: Home, files: FilesInForce, alter: Callable[[], Answer]) 
 
 
 class GrantAnswers:
-    """Writes the answers to items that asked for what definitions need, and lets them count. Where one cannot
-    be written, an error element says so.
+    """Writes the answers to items that asked for what definitions need, and makes them count. Where writing
+    fails, an error element says so.
     """
 
     def __init__(self, home: Home | None, files: FilesInForce) -> None:
@@ -268,7 +266,7 @@ class GrantAnswers:
         self._writing: set[asyncio.Task[None]] = set()
 
     def is_busy(self) -> bool:
-        """True while an answer is written, or does not count yet."""
+        """True while an answer is being written, or does not count yet."""
         return bool(self._writing)
 
     async def written(self) -> None:
@@ -277,14 +275,14 @@ class GrantAnswers:
             await asyncio.wait({*self._writing})
 
     def take(self, host: AgentHost, run: Run) -> None:
-        """Take the answer of a run that has ended, if it is an item that asked."""
+        """Take the answer of an ended run, if it is an item that asked."""
         answer = answer_of(host.agent, run)
         if answer is not None and self._home is not None:
             work = self._write(self._home, host, answer, run.ended or 0.0)
             self._writing.add(asyncio.get_running_loop().create_task(work, name="narval-grants"))
 
     async def close(self) -> None:
-        """Wait for no answer any more: one that is not written is asked for again."""
+        """Stop waiting for answers: one that is not written is asked for again."""
         for task in self._writing:
             task.cancel()
         if self._writing:
@@ -303,7 +301,7 @@ class GrantAnswers:
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
-    """Have the log say what a daemon starts on, with so many runs under way, and what it has read."""
+    """Log what a daemon starts on, with the number of runs under way, and what it has read."""
     place = home.path if home is not None else "memory"
     log.info("started on %s, with %s under way", place, counted(runs, "run"))
     _log(logging.INFO, "%s", differences([], files.followers.snapshot.libraries))
@@ -311,7 +309,7 @@ def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
 
 
 def _log(level: int, message: str, news: Iterable[object]) -> None:
-    """Have the log say what is new about files, a line for each of the first."""
+    """Log what is new about files, one line for each of the first entries."""
     lines = list(news)
     for line in lines[:MOST_LOGGED]:
         log.log(level, message, line)

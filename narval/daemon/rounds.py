@@ -1,9 +1,9 @@
 """Rounds: agents with work decide a turn each; all of it is recorded in one commit, then performed (G11).
 
-A round ends when no agent is ready any more, or its time for deciding is over: then the next begins with
-those that are left. An agent is ready when something was posted for it, when its last turn left something,
-or when a moment has come that it waits for; nothing looks through the others. How long a turn may take where
-several are ready, `shares` decides (G12).
+A round ends when no agent is ready any more, or its time for deciding has passed; the next begins with those
+that are left. An agent is ready when something was posted for it, when its last turn left something, or when
+a moment has come that it waits for; the others are not searched. Where several are ready, `shares` decides
+how long a turn may take (G12).
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ class Participant(Protocol):
         """Perform a turn that is recorded, and answer those who waited for it."""
 
     def give_up(self, error: NarvalError) -> None:
-        """Make no more turns, and answer all who wait for one with `error`."""
+        """Stop making turns, and answer all who wait for one with `error`."""
 
     def broke_down(self, error: Exception) -> bool:
-        """Hear that its turn broke down; True if that costs nobody else, and it has left the rounds."""
+        """Handle the breakdown of its turn; True if no other agent is affected, and it left the rounds."""
 
 
 class WorkGate(Protocol):
-    """Open while a daemon is sure of what it holds, where others work on the same store (G48)."""
+    """Open while a daemon is sure of what it holds, where other daemons use the same store (G48)."""
 
     def is_open(self) -> bool:
-        """True if turns may be begun, and what is recorded performed."""
+        """True if turns may begin, and recorded ones be performed."""
 
 
 class Alarm(NamedTuple):
-    """Something that is to happen at a moment within a round; `ring` is given the present moment,
-    `clock_was_set` the seconds by which the clock was set, before what is due by now rings.
+    """An action for a moment within a round. `ring` is given the present moment. `clock_was_set` is given the
+    seconds by which the clock was set, before alarms due by now ring.
     """
 
     ring: Callable[[float], None]
@@ -87,7 +87,7 @@ Turns: TypeAlias = list[tuple[Participant, Turn]]
 
 
 UNNOTICED = 0.25
-"""Seconds the clock may have gone on since it was last asked whether it was set: no jump is that short."""
+"""Seconds after a check in which the clock is not checked again for a jump: none is that short."""
 
 
 class ClockWatch:
@@ -100,7 +100,7 @@ class ClockWatch:
         self._looked = float("-inf")
 
     def jump(self, now: float) -> Jump | None:
-        """The jump since it was last looked for; None if the clock has gone on by itself."""
+        """The jump since the last check; None if the clock has not been set."""
         if 0.0 <= now - self._looked < UNNOTICED:
             return None
         self._looked = now
@@ -114,7 +114,7 @@ class ClockWatch:
 class Rounds:
     """The agents at work in a daemon, and those of them that are to have a turn.
 
-    `bell` is rung when there is something to do; `stop` has agents perform nothing more.
+    `bell` is rung when there is something to do; after `stop` agents perform nothing more.
     """
 
     def __init__(self, clock: Clock, committer: Committer, stop: Stop, bell: Bell) -> None:
@@ -123,13 +123,13 @@ class Rounds:
         self.turns = 0
         """The turns that were recorded and performed since the start."""
         self.gone: NarvalError | None = None
-        """The reason why there will be no more rounds."""
+        """The reason why there will be no more rounds; None if there will be."""
         self._clock_watch, self._committer, self._stop, self._bell = ClockWatch(clock), committer, stop, bell
         self._shares, self._deadlines = Shares[Participant](), Deadlines[Participant | Alarm]()
         self._gate: WorkGate | None = None
         self._traces: Traces | None = None
         self._held_back: Turns = []
-        """The turns that are recorded, and are performed when the gate opens."""
+        """The recorded turns that are performed when the gate opens."""
         stop.announce_to(self._perform_no_more)
 
     @property
@@ -147,13 +147,13 @@ class Rounds:
         self.has_work(participant)
 
     def trace(self, traces: Traces) -> None:
-        """Let traces be made of all turns that are recorded from now on."""
+        """Make traces of all turns that are recorded from now on."""
         self._traces, now = traces, self.clock.now()
         for one in self.participants:
             traces.begin(one.loop.agent, one.dispatcher.identity, now)
 
     def remove(self, participant: Participant) -> None:
-        """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
+        """Remove an agent; a turn of it that is being recorded is not performed."""
         self.participants.pop(participant, None)
         if self._traces is not None:
             self._traces.end(participant.loop.agent, participant.dispatcher.identity)
@@ -161,13 +161,13 @@ class Rounds:
         self._deadlines.put(participant, None)
 
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
-        """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
+        """Ring an alarm in the round of a moment (seconds since 1970), instead of its earlier moment."""
         if moment != self._deadlines.at(alarm):
             self._deadlines.put(alarm, moment)
             self._bell.ring()
 
     def keep_to(self, gate: WorkGate) -> None:
-        """Begin and perform nothing from now on while a gate is closed; the bell is rung when it opens."""
+        """Begin and perform nothing while a gate is closed; the bell is rung when it opens."""
         self._gate = gate
 
     def has_work(self, participant: Participant) -> None:
@@ -194,20 +194,20 @@ class Rounds:
         return None if self._gate is not None and not self._gate.is_open() else self._deadlines.next()
 
     async def recorded(self) -> None:
-        """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""
+        """Wait until the state of memory is recorded. Raises the StoreError of a commit that failed."""
         await self._committer.finished()
         if isinstance(self.gone, StoreError):
             raise self.gone
 
     def give_up(self, error: NarvalError) -> None:
-        """Make no more rounds, and answer all who wait for one with `error`."""
+        """Stop making rounds, and answer all who wait for one with `error`."""
         if self.gone is None:
             self.gone = error
         for participant in self.participants:
             participant.give_up(error)
 
     async def round(self) -> None:
-        """Make one round; when it breaks down there is none after it: memory may be ahead of the store."""
+        """Make one round; when it breaks down it is the last one: memory may be ahead of the store."""
         try:
             made, self._held_back = self._held_back, []
             if not made:
@@ -259,7 +259,7 @@ class Rounds:
     # --- inside ---------------------------------------------------------------------------------------
 
     def _decide(self) -> Turns:
-        """A turn each of those that are ready, while there is time."""
+        """Make a turn for each of the ready agents, while there is time."""
         now = self._clock_watch.clock.now()
         if (jump := self._clock_watch.jump(now)) is not None:
             self._reckon(jump)
@@ -279,7 +279,7 @@ class Rounds:
         return made
 
     def _recorded_of(self, made: Turns, refused: Mapping[int, StoreError]) -> Turns:
-        """The turns that are recorded; those of agents that were refused have broken down (G17)."""
+        """The recorded turns; those of agents that were refused have broken down (G17)."""
         for participant, turn in made:
             refusal = refused.get(turn.transaction.batch.agent)
             if refusal is not None and not participant.broke_down(refusal):
@@ -289,7 +289,7 @@ class Rounds:
         ]
 
     def _reckon(self, jump: Jump) -> None:
-        """Have all agents reckon with a clock that was set."""
+        """Adjust all agents to a clock that was set."""
         for participant in self.participants:
             participant.loop.clock_jumped(jump)
             if participant.loop.has_work():
@@ -298,13 +298,13 @@ class Rounds:
             alarm.clock_was_set(jump.by)
 
     def _await_moment(self, participant: Participant) -> None:
-        """Note when an agent that has come to rest is due by itself."""
+        """Note the moment at which an agent that has come to rest is next due."""
         at = participant.loop.next_moment()
         if at != self._deadlines.at(participant):
             self._deadlines.put(participant, at)
 
     def _break_down(self, error: NarvalError) -> None:
-        """Perform nothing of the round, and answer all that wait with `error`."""
+        """Perform nothing of the round, and answer all waiting requests with `error`."""
         log.critical("%s", error)
         self.give_up(error)
 
@@ -314,7 +314,7 @@ class Rounds:
 
 
 def _ring(due: Alarm, now: float) -> None:
-    """Ring an alarm. Raises CutOffError where something was to be read in the store for it."""
+    """Ring an alarm. Raises CutOffError where it was to read in the store."""
     try:
         due.ring(now)
     except StoreAwayError as error:
@@ -322,8 +322,8 @@ def _ring(due: Alarm, now: float) -> None:
 
 
 def _cost_it_alone(participant: Participant, error: Exception) -> None:
-    """Have a turn that broke down cost its agent alone. Raises the error where it is the home's own,
-    CutOffError where that could not read in the store.
+    """Limit the breakdown of a turn to its agent. Raises the error where that is the home's own, CutOffError
+    where it could not read in the store.
     """
     if participant.broke_down(error):
         return
@@ -349,7 +349,7 @@ class Bell:
         self._timer = wall_timer(asyncio.get_running_loop(), self.ring)
 
     def ring(self) -> None:
-        """End the sleep that is under way, or the next one if none is."""
+        """End the present sleep, or the next one if none is under way."""
         self._rung.set()
 
     async def wait(self, moment: float | None, deadline: float | None) -> None:
@@ -368,21 +368,21 @@ class Bell:
 
 
 WORTH_A_THREAD = 0.001
-"""Seconds of a commit from which it is handed to a thread: that alone costs half of it, and a lone run waits
-for both.
+"""Seconds of a commit from which it is handed to a thread: the handover alone costs half of that, and a lone
+run waits for both.
 """
 
 COMMITS_REMEMBERED = 8
-"""About so many of the last commits count for the duration of one."""
+"""The approximate number of recent commits that count for the duration of one."""
 
 
 class Committer:
-    """Commits what a round of turns decided, in the loop or beside it.
+    """Commits the decisions of a round of turns, in the loop or beside it.
 
-    With `syncs` a writer thread does it while the disk is slow (`power`), and always where daemons share the
-    store: a commit may wait for the server for long. What the store refuses of one agent is refused alone:
-    the batches are committed one by one then. So is what is decided for an agent that another daemon has
-    meanwhile.
+    With `syncs` a writer thread commits while the disk is slow (`power`), and always where daemons share the
+    store: a commit may wait long for the server. Where the store refuses rows of one agent, the batches are
+    committed one by one, so that only those are refused. The same holds for an agent that another daemon has
+    by now.
     """
 
     __slots__ = ("_is_busy", "_seconds", "_store", "_under_way", "_writer", "refused")
@@ -395,13 +395,13 @@ class Committer:
         self._writer = ThreadPoolExecutor(1, "narval-writer") if has_writer else None
         self._is_busy = False
         self._seconds = 2 * WORTH_A_THREAD
-        """The duration of a commit of late."""
+        """The recent duration of a commit."""
         self._under_way: asyncio.Future[None] | None = None
 
     def commit(self, batches: Sequence[Batch]) -> Awaitable[None] | None:
-        """Record batches, all or nothing but for what is `refused`: now, or once the answer is awaited.
+        """Record batches, all or nothing except for those `refused`: now, or once the answer is awaited.
 
-        Raises StoreError, and where rows of the home's own agent are refused: then nothing is recorded.
+        Raises StoreError, also where rows of the home's own agent are refused: then nothing is recorded.
         """
         if self.refused:
             self.refused = {}
@@ -424,12 +424,12 @@ class Committer:
             self._under_way = None
 
     async def finished(self) -> None:
-        """Wait until no commit is under way, made or failed."""
+        """Wait until no commit is under way; it may have failed."""
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
 
     def give_up(self) -> None:
-        """Wait no longer for a server that does not answer: closing the store ends the commit."""
+        """Stop waiting for a server that does not answer: closing the store ends the commit."""
         if self._is_busy and self._store.leases is not None:
             self._store.close()
 
@@ -460,7 +460,7 @@ class Committer:
                 return
 
     def _without_lost(self, batches: Sequence[Batch], fenced: FencedError) -> list[Batch]:
-        """The batches of agents that this daemon still has, unless it has lost the home's own."""
+        """The batches of agents that this daemon still has. Raises `fenced` where it lost the home's own."""
         left = [batch for batch in batches if batch.agent not in fenced.agents]
         if self._store.own in fenced.agents or len(left) == len(batches):
             raise fenced
@@ -468,7 +468,7 @@ class Committer:
         return left
 
     def _commit_one_by_one(self, batches: Sequence[Batch]) -> None:
-        """Record all that the store takes, unless it refuses the home's own agent."""
+        """Record all that the store takes. Raises the error where it refuses the home's own agent."""
         own = self._store.own
         for batch in sorted(batches, key=lambda batch: batch.agent != own):
             try:

@@ -1,4 +1,4 @@
-"""Settings in force: what `etc/narval.toml` says counts for a daemon at work, now and after each change."""
+"""Settings in force: makes `etc/narval.toml` count for a daemon at work, now and after each change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("narval.daemon")
 
 
 class SettingsInForce(CurrentSettings):
-    """The settings that count now, of which some are taken over at a start alone."""
+    """The settings that count now; some are taken over only at a start."""
 
     def __init__(self, settings: Settings, calls: CallBook, stop: Stop, logbook: Logbook) -> None:
         super().__init__(settings)
@@ -29,7 +29,7 @@ class SettingsInForce(CurrentSettings):
             workers.renew()
 
     def use(self, settings: Settings) -> None:
-        """Take over other settings, as far as that is possible before the next start."""
+        """Take over other settings, as far as possible before the next start."""
         kept = {name: getattr(self.now, name) for name in taken_at_start(Settings)}
         later = [name for name in kept if getattr(settings, name) != kept[name]]
         now, before = msgspec.structs.replace(settings, **kept), self.now

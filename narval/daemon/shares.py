@@ -1,8 +1,8 @@
 """Shares: agents that have work get turns one after another, each for its share of processor time (G12).
 
-It is deficit round robin: each time that it is an agent's turn it is given time by its weight, and pays with
-it what its turns took beyond that. One whose time that does not pay for is passed over. Where only one has
-work nobody counts.
+The method is deficit round robin. Each time it is an agent's turn, it is given time by its weight, and pays
+with it what its turns took beyond that. An agent that cannot pay is passed over. Where only one agent has
+work, time is not counted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ SLICE = 0.005
 """Seconds for which agents decide before what they decided is recorded; one turn at least."""
 
 MOST_DIVIDED = 100
-"""The weights among which a round is divided: if there are more, it is over before all agents had a turn,
-for a share is worth a commit only if it is longer than what a few events take.
+"""The most weights among which a round is divided. If there are more, it ends before all agents have had a
+turn, for a share is worth a commit only if it is longer than a few events take.
 """
 
 
@@ -34,22 +34,22 @@ Agent = TypeVar("Agent", bound=Weighted)
 
 
 class Shares(Generic[Agent]):
-    """The agents that are to have a turn, and what the others' time costs them."""
+    """The agents that are to have a turn, and their debts of time."""
 
     def __init__(self) -> None:
         self.ready: dict[Agent, None] = {}
         """The agents that are to have a turn, in order."""
         self._debts: dict[Agent, float] = {}
-        """The seconds that an agent took beyond its share; below zero where it left some, which it loses."""
+        """The seconds that an agent took beyond its share; below zero where it left some, which is lost."""
 
     def remove(self, agent: Agent) -> None:
-        """Let an agent have none."""
+        """Remove an agent: it has no turn."""
         self.ready.pop(agent, None)
         self._debts.pop(agent, None)
 
     def turns(self) -> Iterator[tuple[Agent, float | None]]:
-        """The agents that have a turn in this round, with the seconds that it may take; they are charged for
-        the time until the next one is asked for. They stay among those that are ready, until `rests`.
+        """The agents that have a turn in this round, with the seconds that each may take. An agent is charged
+        for the time until the next one is asked for, and stays ready until `rests`.
         """
         waiting, self.ready = deque(self.ready), {}
         unit, until, is_over = SLICE / _divided(waiting), 0.0, False
@@ -72,7 +72,7 @@ class Shares(Generic[Agent]):
         self.ready = dict.fromkeys((*waiting, *there, *self.ready))
 
     def alone(self) -> Agent | None:
-        """The agent that has a turn though nobody else waits, as long as it likes; None if others do."""
+        """The agent that has a turn without limit because no other waits; None if others do."""
         if len(self.ready) != 1:
             return None
         if self._debts:
@@ -80,17 +80,17 @@ class Shares(Generic[Agent]):
         return self.ready.popitem()[0]
 
     def rests(self, agent: Agent) -> None:
-        """Let an agent that had its turn have no other."""
+        """Record that an agent had its turn and needs no other."""
         self.ready.pop(agent, None)
 
     def charge(self, agent: Agent, seconds: float) -> None:
-        """Charge an agent for time that its turn took, where others wait."""
+        """Charge an agent for the time of its turn, where others wait."""
         if agent in self._debts:
             self._debts[agent] += seconds
 
 
 def _divided(agents: Iterable[Weighted]) -> int:
-    """The sum of the weights, as far as the time of a round is divided among so many."""
+    """The sum of the weights, at most that among which a round is divided."""
     total = 0
     for agent in agents:
         total += agent.weight

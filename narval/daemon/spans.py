@@ -1,7 +1,7 @@
 """Spans: what the journal says of runs, steps and calls, as spans of traces.
 
-They are derived from turns that are recorded, in whatever thread; nothing is asked of the agents. What an
-element says is in no span: they have names, numbers and the types of errors.
+They are derived from recorded turns, in any thread; the agents are not asked. No span has the content of an
+element: spans have names, numbers and the types of errors.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ Attributes = Mapping[str, str | int]
 
 
 class Span(NamedTuple):
-    """A run, a step or a call that is over. Moments are seconds since 1970, ids hexadecimal digits."""
+    """A run, a step or a call that has ended. Moments are seconds since 1970, ids hexadecimal digits."""
 
     name: str
-    """The definition, the step, or what is called."""
+    """The definition, the step, or the target of the call."""
     trace: str
     """The id of its trace."""
     id: str
     """Its own id."""
     parent: str
-    """The id of the span that it is within; "" for none."""
+    """The id of the enclosing span; "" for none."""
     start: float
     """The moment at which it began."""
     end: float
-    """The moment at which it was over."""
+    """The moment at which it ended."""
     attributes: Attributes
     """The facts about it, by name."""
     role: str = ""
-    """The part that it has between two agents: "client" if it calls another, "server" if one called it."""
+    """Its part between two agents: "client" if it calls another, "server" if another called it."""
     error: str = ""
-    """The type of the error; "" where all went well."""
+    """The type of the error; "" on success."""
 
 
 class Beginning(NamedTuple):
-    """An agent as it comes to work: what was under way when that began."""
+    """An agent as it begins to be traced, with what is under way then."""
 
     agent: int
     """Its number in the store."""
@@ -58,13 +58,13 @@ class Beginning(NamedTuple):
     at: float
     runs: tuple[RunRow, ...] = ()
     traces: Mapping[int, str] = {}
-    """The traces of those among them that other agents have called, by eid."""
+    """The traces of those runs that other agents have called, by eid."""
     calls: Mapping[int, tuple[Call, ...]] = {}
-    """The calls that they have in force, by eid."""
+    """The calls that the runs have in force, by eid."""
 
 
 class Recorded(NamedTuple):
-    """The part of a turn that was recorded of which spans are made."""
+    """The part of a recorded turn from which spans are made."""
 
     agent: int
     runs: Sequence[RunRow]
@@ -72,14 +72,14 @@ class Recorded(NamedTuple):
 
 
 class _Step(msgspec.Struct):
-    """A step that has calls under way, or one that failed and may be tried again."""
+    """A step with calls under way, or a failed one that may be tried again."""
 
     id: str
     start: float
     end: float
     calls: int = 0
     failed: dict[str, str] = {}
-    """The types of the errors of its calls, by call; without those that came back when tried again."""
+    """The types of the errors of its calls, by call; without those that a retry has cleared."""
 
 
 class _OpenCall(NamedTuple):
@@ -98,7 +98,7 @@ class _Run(msgspec.Struct):
 
 
 class _Agent(msgspec.Struct):
-    """An agent whose batches come."""
+    """An agent whose batches are followed."""
 
     id: str
     name: str
@@ -112,7 +112,7 @@ class SpanMaker:
         self._agents: dict[int, _Agent] = {}
 
     def begin(self, beginning: Beginning) -> None:
-        """Know of an agent, and of what it has under way."""
+        """Record an agent, and what it has under way."""
         agent = self._agents[beginning.agent] = _Agent(beginning.id, beginning.name)
         for row in sorted(beginning.runs):
             run = self._begun(agent, row, beginning.traces.get(row.eid, ""))
@@ -124,7 +124,7 @@ class SpanMaker:
         self._agents.pop(agent, None)
 
     def spans(self, recorded: Recorded) -> Iterator[Span]:
-        """The spans of all that has ended by a turn."""
+        """The spans of all that a turn has ended."""
         agent = self._agents.get(recorded.agent)
         if agent is None:
             return
@@ -148,7 +148,7 @@ class SpanMaker:
     def _begun(self, agent: _Agent, row: RunRow, asked_in: str) -> _Run:
         trace, parent = asked_in or trace_id(agent.id, row.eid), ""
         caller = agent.runs.get(row.parent_run) if row.parent_run else None
-        if caller is not None and is_standing(caller.row.kind):  # which hardly ends
+        if caller is not None and is_standing(caller.row.kind):  # whose span would hardly end
             caller = None
         if row.parent_run == 0:
             parent = span_id("call", row.parent_call) if asked_in else ""
@@ -161,7 +161,7 @@ class SpanMaker:
         return run
 
     def _finished(self, agent: _Agent, run: _Run, end: Finish, at: float) -> Iterator[Span]:
-        """A run that has ended, with what it had under way."""
+        """The spans of a run that has ended, and of all under way in it."""
         for call in tuple(run.calls):
             yield from _ended(agent, run, call, at, ABANDONED)
         for name, step in run.steps.items():
@@ -177,7 +177,7 @@ class SpanMaker:
 
 
 def _error_of(event: Returned) -> str:
-    """The type of the error that a call came back with; "" if it did its work."""
+    """The type of the error with which a call came back; "" on success."""
     if event.abandoned:
         return ABANDONED
     if event.problem is not None:
@@ -189,7 +189,7 @@ def _error_of(event: Returned) -> str:
 
 
 def _called(agent: _Agent, run: _Run, call: Call, event: int, at: float) -> Iterator[Span]:
-    """Note a call, or another try of it; the step before it is over, if it was another try of nothing."""
+    """Note a call, or a retry of it; a first attempt ends a former step of its name without open calls."""
     step = run.steps.get(call.step)
     if step is not None and not step.calls and call.attempt == 1:
         yield _of_step(agent, run, call.step, step)
@@ -202,7 +202,7 @@ def _called(agent: _Agent, run: _Run, call: Call, event: int, at: float) -> Iter
 
 
 def _ended(agent: _Agent, run: _Run, id: str, at: float, error: str) -> Iterator[Span]:
-    """The span of a call that has come back, and that of its step if that is over."""
+    """The span of a call that has come back, and that of its step if the step has ended."""
     call, start = run.calls.pop(id)
     step = run.steps.get(call.step)
     parent = step.id if step is not None else span_id("run", run_name(agent.id, run.row.eid))

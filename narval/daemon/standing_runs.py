@@ -1,5 +1,5 @@
-"""Runs that follow the newest version of their definition: standing runs, of which there is one for each
-definition of some kinds that is loaded, and runs that have taken nothing yet (N31).
+"""Runs that follow the newest version of their definition: standing runs, one for each loaded definition of
+some kinds, and runs that have taken nothing yet (N31).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from narval.core.engines.events import Plain, Redefined, Signalled
 from narval.core.engines.registry import standing_kinds
 
 RELOAD = "reload"
-"""The signal by which a standing run is told that its definition is another, or with `gone` none."""
+"""The signal that tells a standing run that its definition changed, or with `gone` that it was removed."""
 
 
 def keep_standing(turn: Turn) -> None:
-    """Have a standing run begin for each definition that has none, and tell those whose definition is another
-    now, has been removed, or has come back (K41, K70).
+    """Begin a standing run for each definition that has none, and tell those whose definition has changed,
+    has been removed, or has come back (K41, K70).
     """
     agent = turn.agent
     library, signals = agent.library, agent.signals
@@ -30,7 +30,7 @@ def keep_standing(turn: Turn) -> None:
         for name, definition in definitions.items():
             run = agent.runs.active.get(signals.standing.get(name, 0))
             if is_withheld(definition):
-                continue  # one that has begun goes on with its version
+                continue  # a run that has begun continues with its version
             if run is None:
                 begin_service_run(turn.transaction, definition, run_kind)
             elif run.digest != definition.digest or name in signals.gone:
@@ -52,8 +52,8 @@ def keep_standing(turn: Turn) -> None:
 
 
 def follow_newest(turn: Turn) -> None:
-    """Have each run that nobody called, and that has taken nothing yet, go on with what is loaded now: with
-    the version of its definition, and with those of what that calls.
+    """Have each run that was not called, and that has taken nothing yet, continue with what is loaded now:
+    the newest versions of its definition and of what that calls.
     """
     library = turn.agent.library
     for run in list(turn.agent.runs.active.values()):
@@ -79,6 +79,6 @@ def has_taken_nothing(agent: AgentState, run: Run) -> bool:
 
 
 def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:
-    """Tell a standing run of its definition; the sender is the run, for nobody else can say so."""
+    """Tell a standing run of its definition; the sender is the run, so that nothing else can send this."""
     told = Signalled(0, 0.0, "", RELOAD, arguments={**arguments, "from": run.eid}, sender=run.eid)
     turn.agent.queue.append((0, run.eid, told))

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from narval.calls.book import CallBook
 
 LAST_TURNS = 1.0
-"""Seconds for recording what came of the calls that a stop has waited for."""
+"""Seconds for recording the outcomes of the calls that a stop has waited for."""
 
 
 class Stop:
-    """The stop of a daemon: calls under way have `grace` seconds, then recovery has them (N34).
+    """The stop of a daemon: calls under way have `grace` seconds, then they are left to recovery (N34).
 
-    Sources are let go at once, and no further call is begun. `ring` is called when the calls are over.
+    Sources are released at once, and no further call begins. `ring` is called when the calls have ended.
     """
 
     __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "grace")
@@ -23,14 +23,14 @@ class Stop:
     def __init__(self, calls: CallBook, grace: float, ring: Callable[[], None]) -> None:
         self._calls, self._ring = calls, ring
         self.grace = grace
-        """Seconds that calls have when a stop is requested from now on."""
+        """Seconds that calls have after a stop is requested from now on."""
         self._listeners: list[Callable[[], None]] = []
         self._give_up: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._latest = 0.0
 
     def set_grace(self, seconds: float) -> None:
-        """Give calls so long when a stop is requested from now on."""
+        """Give calls that many seconds when a stop is requested from now on."""
         self.grace = seconds
 
     def announce_to(self, listener: Callable[[], None]) -> None:
@@ -38,7 +38,7 @@ class Stop:
         self._listeners.append(listener)
 
     def give_up_by(self, give_up: Callable[[], None]) -> None:
-        """Call `give_up` once what came of the calls has had its time, whatever is still waited for."""
+        """Call `give_up` once the time to record outcomes of the calls has passed, whatever is awaited."""
         self._give_up = give_up
 
     def request(self) -> None:
@@ -53,7 +53,7 @@ class Stop:
                 asyncio.get_running_loop().call_later(self.grace + LAST_TURNS, self._give_up)
 
     def cancel(self) -> None:
-        """Wait no longer for calls under way."""
+        """Stop waiting for calls under way."""
         if self._task is not None:
             self._task.cancel()
 
@@ -64,10 +64,10 @@ class Stop:
 
     @property
     def calls_are_over(self) -> bool:
-        """True once no call is under way any more."""
+        """True once no call is under way."""
         return self._task is not None and self._task.done()
 
     @property
     def is_overdue(self) -> bool:
-        """True once what came of the calls has had its time to be recorded."""
+        """True once outcomes of the calls have had time to be recorded."""
         return time.monotonic() >= self._latest

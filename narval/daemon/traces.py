@@ -1,8 +1,8 @@
-"""Traces: what is recorded goes as spans to a collector of OpenTelemetry, by a thread of its own.
+"""Traces: recorded turns go as spans to a collector of OpenTelemetry, through a thread of their own.
 
 A turn costs the loop one entry of a queue. The thread makes spans of it and hands them to the SDK. While the
-daemon has work it takes a small share of the time, and what does not fit is dropped and counted: traces may
-have gaps, the work never waits for them.
+daemon has work, the thread takes a small share of the time, and turns beyond that are dropped and counted:
+traces may have gaps, but the work never waits for them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MOST_WAITING = 200_000
 GATHER = 0.2
 """Seconds for which turns are gathered."""
 SHARE = 0.02
-"""The share of the time that goes into spans while the daemon itself has work."""
+"""The share of the time that spans may take while the daemon itself has work."""
 SLICE, LONG_SLICE = 0.005, 0.05
-"""Seconds of work after which the thread looks if the daemon is busy: while it is, and while it is not."""
+"""Seconds of work after which the thread checks if the daemon is busy: while it is, and while it is not."""
 BUSY = 0.3
-"""The share of a core from which it is."""
+"""The share of a core from which the daemon counts as busy."""
 TOGETHER = 256
 """The spans that are exported at once."""
 PATIENCE = 3.0
@@ -52,13 +52,13 @@ class Traces:
     def __init__(self, exporter: Any = None) -> None:
         self._sdk = _Sdk(exporter)
         self._waiting: deque[Beginning | Recorded | int] = deque()
-        """Turns that are recorded, and agents that come and go: those that go by their numbers."""
+        """Recorded turns, and agents that come and go; an agent that goes is its number."""
         self._noted = self._taken = 0
-        """The advances that were put there, by the loop alone, and taken from there, by the thread alone."""
+        """The advances put there, counted by the loop, and those taken from there, counted by the thread."""
         self._lost = 0
-        """The advances that found no room since it was last told."""
+        """The advances that found no room since this was last reported."""
         self._is_broken = False
-        """True once the thread has lost what it knew of runs under way."""
+        """True once the thread has lost its knowledge of runs under way."""
         self._agents: dict[int, tuple[AgentState, AgentRow]] = {}
         self._wake, self._closed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="narval-traces", daemon=True)
@@ -77,13 +77,13 @@ class Traces:
         self._waiting.append(Beginning(row.agent, row.id, row.name, now, rows, traces, calls))
 
     def end(self, agent: AgentState, row: AgentRow) -> None:
-        """Let go of an agent that is here no more."""
+        """Stop tracing an agent that has left."""
         if self._agents.get(row.agent, (None,))[0] is agent:
             del self._agents[row.agent]
             self._waiting.append(row.agent)
 
     def note(self, batch: Batch) -> None:
-        """Take note of a turn that is recorded."""
+        """Take a recorded turn."""
         if not batch.journal:
             return
         if self._noted - self._taken > MOST_WAITING:
@@ -97,7 +97,7 @@ class Traces:
             self._wake.set()
 
     def _begin_anew(self, now: float) -> None:
-        """Go on behind a gap: what is under way is known again, and what ended meanwhile has no span."""
+        """Continue after a gap: what is under way is registered again; what ended meanwhile has no span."""
         if self._lost:
             log.warning("%d advances have no spans: more is done than traces may cost", self._lost)
         self._lost, self._is_broken = 0, False
@@ -105,7 +105,7 @@ class Traces:
             self.begin(agent, row, now)
 
     async def close(self) -> None:
-        """Export what waits, and end."""
+        """Export the waiting spans, and end."""
         self._closed.set()
         self._wake.set()
         await asyncio.to_thread(self._end)
@@ -154,7 +154,7 @@ class Traces:
                     began = time.thread_time()
 
     def _pause(self, seconds: float) -> bool:
-        """Do nothing for so long, but for the end; True if the daemon was busy meanwhile."""
+        """Do nothing for `seconds` seconds, or until the end; True if the daemon was busy meanwhile."""
         at, cpu = time.monotonic(), time.process_time()
         self._closed.wait(seconds)
         return time.process_time() - cpu > BUSY * (time.monotonic() - at)
@@ -162,7 +162,7 @@ class Traces:
 
 class _Sdk:
     """The SDK of OpenTelemetry: its provider, whose resource and sampler are those of the environment, and
-    the processor that exports. Only here it is imported.
+    the processor that exports. Only this class imports it.
     """
 
     def __init__(self, exporter: Any) -> None:
@@ -185,7 +185,7 @@ class _Sdk:
         self._roles = {"client": trace.SpanKind.CLIENT, "server": trace.SpanKind.SERVER}
 
     def samples(self, id: str) -> bool:
-        """True of a trace that is exported, by the sampler."""
+        """True if the sampler has a trace exported."""
         decision: Any = self._provider.sampler.should_sample(None, int(id, 16), "").decision
         return bool(decision.is_sampled())
 
@@ -210,11 +210,11 @@ class _Sdk:
         )
 
     def flush(self) -> None:
-        """Have exported what was handed over."""
+        """Export what was handed over."""
         self._processor.force_flush()
 
     def close(self) -> None:
-        """Export the last, and end."""
+        """Export the rest, and end."""
         processor: Any = self._processor
         processor.shutdown()
 

@@ -15,23 +15,23 @@ from narval.store.batch import Advance, Batch
 
 
 class Waiters:
-    """The futures of all that wait for the end of a run, for its answer to a signal, or for the next turn;
-    `news` is for those who follow what turns change.
+    """The futures of those who wait for the end of a run, for its answer to a signal, or for the next turn;
+    `news` is for those who follow the changes of turns.
     """
 
     __slots__ = ("_over", "_turned", "asked", "news")
 
     def __init__(self) -> None:
         self.asked: dict[str, asyncio.Future[Answer]] = {}
-        """The answers that are waited for, by signal."""
+        """The awaited answers, by signal."""
         self._over: dict[int, set[asyncio.Future[None]]] = {}
         self._turned: asyncio.Event | None = None
-        """None until somebody waits for a turn."""
+        """An event for the next turn; None until it is first waited for."""
         self.news = News()
 
     @contextmanager
     def end_of(self, run: int) -> Iterator[asyncio.Future[None]]:
-        """A future that is done when the run is over, for as long as somebody waits for it."""
+        """A future that is done when the run has ended; it exists as long as somebody waits for it."""
         made = future()
         waiters = self._over.setdefault(run, set())
         waiters.add(made)
@@ -49,32 +49,32 @@ class Waiters:
         return made
 
     def answered(self, journal: Iterable[Advance]) -> None:
-        """Hand out the answers among the commands of a turn that is recorded."""
+        """Hand out the answers among the commands of a recorded turn."""
         for command in chain.from_iterable(advance.commands for advance in journal):
             if type(command) is Answer and (waiting := self.asked.get(command.signal)) is not None:
                 settle(waiting, command)
 
     async def turn(self, wait: float) -> None:
-        """Wait for the next turn, so many seconds at most."""
+        """Wait for the next turn, at most `wait` seconds."""
         self._turned = self._turned or asyncio.Event()
         self._turned.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._turned.wait(), wait)
 
     def over(self, run: int) -> None:
-        """Answer all that wait for the end of a run."""
+        """Answer those who wait for the end of a run."""
         for waiting in self._over.pop(run, ()):
             settle(waiting)
 
     def turned(self, batch: Batch, at: float) -> None:
-        """Answer all that wait for a turn, now that it is recorded."""
+        """Answer those who wait for a turn, now that it is recorded."""
         if self._turned is not None:
             self._turned.set()
         if self.news.is_kept:
             self.news.note(batch, at)
 
     def give_up(self, error: NarvalError) -> None:
-        """Answer all with `error`: there will be no more turns."""
+        """Answer all waiters with `error`: there will be no more turns."""
         everybody: Iterable[Iterable[asyncio.Future[Any]]] = (*self._over.values(), [*self.asked.values()])
         for futures in everybody:
             for waiting in futures:
@@ -86,7 +86,7 @@ class Waiters:
 
 
 def future() -> asyncio.Future[Any]:
-    """Make a future whose error need not be retrieved: what waited for it may be gone."""
+    """Make a future whose error need not be retrieved: its waiter may be gone."""
     made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     made.add_done_callback(lambda done: done.cancelled() or done.exception())
     return made

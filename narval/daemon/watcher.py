@@ -1,9 +1,9 @@
-"""Watcher: what is put into a home, changed or removed takes effect while the daemon runs (N31).
+"""Watcher: files added to a home, changed or removed take effect while the daemon runs (N31).
 
     file event -> 200 ms of quiet -> read and check, in a thread -> swap, in one turn
 
-What is read is a whole: the library, the schemas, the settings, and all that is wrong with them, as they are
-at one moment. Nothing happens when the contents are what they were.
+The files are read as a whole: the library, the schemas, the settings, and all their faults, as of one moment.
+Nothing happens when the contents are unchanged.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SETTLE = 0.2
 """Seconds of quiet before files are read: most programs write in several strokes."""
 
 MOST = 5.0
-"""Seconds after which they are read although they never rest."""
+"""Seconds after which they are read even if they never rest."""
 
 RESCAN = 30.0
-"""Seconds between two looks where the system has no room to watch."""
+"""Seconds between two scans where the system has no room to watch."""
 
 PARTS = {
     "recipes": True,
@@ -46,11 +46,11 @@ PARTS = {
     FOLDER: True,
     WORK_FOLDER: True,
 }
-"""The folders that are watched; True: with all that is below them."""
+"""The folders that are watched; True: with all folders below them."""
 
 
 class FileWatcher:
-    """Watches the files of a home, and has them read when they have been left alone for a moment.
+    """Watches the files of a home, and has them read when they have rested for a moment.
 
     `host` is woken when nothing is left to read.
     """
@@ -68,11 +68,11 @@ class FileWatcher:
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-files")
 
     def is_busy(self) -> bool:
-        """True if something has changed, or may have, that has not been read or added yet."""
+        """True if a change, or a possible one, has not been read or added yet."""
         return self._unread or self._inboxes.is_busy or self._work.is_busy
 
     async def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._task.cancel()
         await asyncio.wait([self._task])
         await self._inboxes.close()
@@ -96,8 +96,8 @@ class FileWatcher:
             self._unread = True
 
     async def _look(self, at_rest: bool) -> None:
-        """Watch first, then read: so nothing that changes in between is missed. What was read while files
-        changed may be half of something: it counts only where they never rest.
+        """Watch first, then read, so that no change in between is missed. Files read while they changed may
+        be incomplete: they count only where the files never rest.
         """
         try:
             await asyncio.to_thread(self._events.arm)

@@ -1,8 +1,9 @@
-"""Alterations: how the files of a home differ from what ships, and what ships taken into a home.
+"""Alterations: the differences between the files of a home and those that ship, and copying shipped files
+into a home.
 
-Compared are settings, schemas, recipes, scenarios and modules. A module of the home takes the place of the
-one that ships whole, so it is compared whole; of one that the home has not, what ships counts. An example is
-a recipe, with what has its name, and is taken as one; a home need not have any.
+Settings, schemas, recipes, scenarios and modules are compared. A module of the home replaces the shipped one
+as a whole, so it is compared as a whole; where the home has no such module, the shipped one counts. An
+example is a recipe with the other files of its name, and is taken as a whole; a home need not have any.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from narval.files.shipped import EXAMPLES, shipped
 from narval.system.regular_file import read_regular
 
 HOUSEHOLD = f"{EXAMPLES}/household"
-"""The example that is taken as one, though it is of several agents."""
+"""The example with several agents that is taken as a whole nevertheless."""
 
 _OF_THE_HOUSEHOLD = tuple(f"{AGENTS}/{name}/" for name in ("mail", "calendar", "purchases"))
 
 PARTS = ("etc", RECIPES, MODULES, SCENARIOS, AGENTS)
-"""The folders that are compared; `data` is the user's alone, but in the folders of agents."""
+"""The folders that are compared; `data` belongs to the user, except in the folders of agents."""
 
 State = Literal["same", "altered", "own", "not there"]
 
@@ -45,10 +46,10 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 
 
 class ComparedFile(msgspec.Struct, frozen=True):
-    """A file, or a module that the home has not, as it is against what ships.
+    """A file, or a module that the home does not have, compared with what ships.
 
-    `diff` is how to come from what ships to it, "" where that is no alteration: a file of the home's own is
-    one only within a module that takes the place of another.
+    `diff` leads from the shipped version to the home's; it is "" where there is no alteration. A file of the
+    home's own is an alteration only within a module that replaces another.
     """
 
     path: str
@@ -57,8 +58,8 @@ class ComparedFile(msgspec.Struct, frozen=True):
 
 
 def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
-    """All files that are compared, by path, but for examples that the home has not; those of a path, a
-    folder, a module or an example, if a name is given.
+    """All compared files, by path, except examples that the home does not have; with a name, those of a path,
+    a folder, a module or an example.
 
     Raises RequestError where nothing has that name, SurroundingsError where a file cannot be read.
     """
@@ -80,15 +81,15 @@ def example_files() -> dict[str, list[str]]:
 
 
 def takable() -> set[str]:
-    """The names of all that ships and may be copied into a home: paths, modules by group, and examples."""
+    """The names of shipped files that may be copied into a home: paths, modules by group, and examples."""
     return _names(map(_unit, _files(shipped())))
 
 
 def take(home: Home, name: str, *, force: bool = False) -> list[str]:
-    """Copy a module, a file or an example that ships into the home, each file whole or not at all; the paths
-    of the copies. With a recipe goes what it names of the other recipes that ship, and the home has not.
+    """Copy a shipped module, file or example into the home, each file whole or not at all; the paths of the
+    copies. A recipe is copied with the shipped recipes that it names and the home does not have.
 
-    With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
+    With `force` it replaces what is there. Raises RequestError, SurroundingsError.
     """
     known = sorted({_unit(path) for path in _files(shipped())})
     wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
@@ -116,27 +117,27 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
 
 
 def is_of_server(path: str) -> bool:
-    """True of the file that keeps the tools of an MCP server."""
+    """True of a file of accepted tools of an MCP server."""
     return path.endswith(".tools")
 
 
 def tools_to_take(home: Home, paths: Iterable[str]) -> dict[str, str]:
-    """The files of tools among those of an example, by the path where a home keeps them: of a server whose
-    tools it keeps already none is taken, for these were accepted.
+    """The files of tools among those of an example, by the path where a home keeps them. None is taken for a
+    server whose tools the home keeps already, for these were accepted.
     """
     places = {path_of(Path(path).stem): path for path in paths if is_of_server(path)}
     return {place: path for place, path in places.items() if not (home.path / place).exists()}
 
 
 def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:
-    """The files of transforms, among those known, that files of recipes which ship name as a target."""
+    """The files of transforms, among those known, that shipped files of recipes name as a target."""
     texts = [(shipped() / path).read_text("utf-8") for path in paths if path.endswith(".xml")]
     transforms = {path for path in known if path.endswith(".xsl")}
     return {path for path in transforms if any(f'target="{Path(path).stem}"' in text for text in texts)}
 
 
 def needed_by(paths: Iterable[str]) -> set[str]:
-    """The files of recipes that ship, no examples, which have what files that ship name in quotes."""
+    """The shipped files of recipes, without examples, that define what these shipped files name in quotes."""
     paths = [path for path in paths if path.startswith((RECIPES, SCENARIOS))]
     texts = "".join((shipped() / path).read_text("utf-8") for path in paths)
     others = (each for each in shipped_library() if each.path.startswith(f"{RECIPES}/"))
@@ -145,7 +146,7 @@ def needed_by(paths: Iterable[str]) -> set[str]:
 
 
 def shipped_library() -> Library:
-    """The definitions that ship, read once in a program."""
+    """The shipped definitions, read once in a program."""
     return _library_of(shipped())
 
 
@@ -166,18 +167,18 @@ def _files(root: Path) -> Mapping[str, Path]:
 
 
 def _unit(path: str) -> str:
-    """The file or the folder that is taken as one: of a file in the folder of a module, that folder."""
+    """The file or the folder that is taken as a whole: for a file in the folder of a module, that folder."""
     part, name, *inner = path.split("/")
     return f"{part}/{name}" if part == MODULES and inner else path
 
 
 def _group(path: str) -> str:
-    """The group of the module that a file is part of; "" of any other."""
+    """The group of the module that a file belongs to; "" for any other file."""
     return Path(_unit(path)).stem if path.startswith(f"{MODULES}/") else ""
 
 
 def _example(path: str) -> str:
-    """The name of the example that a file is part of, such as `examples/invoice`; "" of any other."""
+    """The name of the example that a file belongs to, such as `examples/invoice`; "" for any other file."""
     if path.startswith(_OF_THE_HOUSEHOLD):
         return HOUSEHOLD
     _, _, name = path.partition("/")
@@ -185,7 +186,7 @@ def _example(path: str) -> str:
 
 
 def _rivals(path: str) -> list[str]:
-    """The paths of which only one may be there."""
+    """The paths of which only one may exist."""
     group = _group(path)
     return [f"{MODULES}/{group}", f"{MODULES}/{group}.py"] if group else [path]
 
@@ -220,7 +221,7 @@ def _lines(file: Path | None) -> list[str]:
 
 
 def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> str:
-    """The unified diff, in the form that the program `patch` takes; it looks for the file by either name."""
+    """The unified diff, in the form for the program `patch`, which looks for the file by either name."""
     old = f"{SHIPPED}/{their}" if after else our
     lines = difflib.unified_diff(before, after, old if their else "/dev/null", our if after else "/dev/null")
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
@@ -237,12 +238,12 @@ def _named(name: str, found: list[ComparedFile]) -> set[str]:
 
 
 def _names(paths: Iterable[str]) -> set[str]:
-    """The names by which files, modules and examples may be asked for."""
+    """The names by which files, modules and examples may be requested."""
     return {name for path in paths for name in (path, _group(path), _example(path)) if name}
 
 
 def put_copy(source: Path, target: Path, former: list[Path]) -> None:
-    """Put a copy of a file or a folder where others were."""
+    """Put a copy of a file or a folder in the place of others."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".narval-take-", dir=target.parent) as scratch:
         copy = Path(scratch) / target.name

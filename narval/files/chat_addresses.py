@@ -1,4 +1,4 @@
-"""Addresses at chats in `etc/people.toml`: one is added to a person, or taken away, and all else stays."""
+"""Addresses at chats in `etc/people.toml`: adds or removes one of a person, and leaves all else unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_address(text: str, person: str, address: str) -> str:
 
 
 def without_addresses(text: str, person: str, address: str = "") -> tuple[str, list[str]]:
-    """The text of the file without an address of a person, or without any; and what was taken away.
+    """The text of the file without an address of a person, or without any; and the addresses removed.
 
     Raises RequestError, DefinitionError.
     """
@@ -59,7 +59,7 @@ def write_people_text(home: Path, text: str) -> None:
 
 
 def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) -> str:
-    """The text with other addresses of a person, as a file that can be read."""
+    """The text with other addresses of a person, as a readable file."""
     toml = TomlText(Source(PEOPLE_FILE, text.encode()))
     tables = toml.table.get("people", {})
     table = tables.get(person) if isinstance(tables, dict) else None
@@ -91,7 +91,7 @@ def _offset(text: str, place: tuple[int, int]) -> int:
 
 
 def _end_of_list(text: str, at: int) -> int:
-    """The offset behind a list of texts that begins at an offset: no text or comment is taken for its end."""
+    """The offset after a list of texts from an offset on; brackets in texts and comments do not end it."""
     quote = ""
     while at < len(text):
         letter = text[at]

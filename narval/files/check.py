@@ -1,4 +1,4 @@
-"""Check of a home: all that is wrong with it, found without running anything (`narval check`, N13)."""
+"""Check of a home: finds all faults without running anything (`narval check`, N13)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from narval.system.unexpected import unexpected
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
-    """The faults of definitions, modules, schemas, memory, people and settings, those that follow from others
-    last; of some paths, if given.
+    """The faults of definitions, modules, schemas, memory, people and settings; faults caused by others come
+    last. With `paths`, only those of these paths.
 
     A file outside the home is checked as if it were added to it.
     """
@@ -102,12 +102,12 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
 
 
 def _causes_first(fault: Fault) -> tuple[bool, Fault]:
-    """The place of a fault in a list: behind all others if a file with faults is its cause."""
+    """The place of a fault in a list: after all others if a file with faults is its cause."""
     return SET_FIRST in fault.message, fault
 
 
 def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
-    """The fault of a store that cannot be opened whatever its server says: nothing is asked of that."""
+    """The fault of a store that cannot be opened, whatever its server says: the server is not asked."""
     if settings.store is None:
         return
     try:
@@ -118,7 +118,7 @@ def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
 
 
 def _traces_without_sdk(home: Home, settings: Settings) -> Iterator[Fault]:
-    """The warning that traces are asked for and what exports them is not installed."""
+    """The warning that the settings ask for traces without the packages that export them."""
     packages = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
     if settings.traces and (missing := next((name for name in packages if not is_installed(name)), "")):
         place = TomlText(read_source(home.path / FILE, FILE)).value("traces")
@@ -138,7 +138,7 @@ def _settings_without_effect(home: Home, settings: Settings) -> list[Fault]:
 
 
 def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
-    """Warnings about language models, where there is no work by which somebody is asked after an answer."""
+    """Warnings about language models, where no work asks a person after one has answered."""
     for name in models:
         place = TomlText(read_source(home.path / FILE, FILE)).key("models", name)
         why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
@@ -147,7 +147,7 @@ def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
 
 
 def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
-    """Warnings about actions that run on a cluster, where the settings name none."""
+    """Warnings about actions that run on a cluster, where the settings name no cluster."""
     for found in library:
         if isinstance(found, Action) and found.where == "cluster" and not settings.cluster.address:
             waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
@@ -166,14 +166,14 @@ def _without_who_agrees(library: Library) -> Iterator[Fault]:
 
 
 def faults_of_files(loaded: Loaded, paths: Iterable[Path], people: Directory | None) -> list[Fault]:
-    """The faults of files outside a home, as if they were added to what is loaded."""
+    """The faults of files outside a home, as if they were added to the loaded ones."""
     return sorted(set(_faults_outside(loaded, list(paths), people, alone=False)))
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:
-    """The faults of files of no home, each known to the others, as far as they can be told.
+    """The faults of files outside any home, checked together, as far as they can be told.
 
-    A name that none of them has, and nothing that ships, may be another file's: it is a warning.
+    A name that is in none of them, and does not ship, may be another file's: it is a warning.
     """
     with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
         loaded = load(Path(folder))
@@ -188,8 +188,8 @@ def _faults_outside(
     *,
     alone: bool,
 ) -> list[Fault]:
-    """The faults of files outside a home, as if they were added to it together; where they are `alone`, names
-    that nothing has are warnings.
+    """The faults of files outside a home, as if they were added to it together; with `alone`, unknown names
+    are warnings.
     """
     faults, files = list[Fault](), [file for path in paths for file in _to_check(path)]
     added = {str(file) for file in files}
@@ -225,7 +225,7 @@ _SPECIAL = ("memory.xml", "narval.toml")
 
 
 def _to_check(path: Path) -> list[Path]:
-    """The file at a path; of a folder those that hold definitions, declarations or settings."""
+    """The file at a path; for a folder, its files with definitions, declarations or settings."""
     endings = (*suffixes(), ".py", *_SPECIAL)
     found = files_of(path)
     return [file for file in found if file == path or file.is_dir() or file.name.endswith(endings)]
@@ -249,7 +249,7 @@ def _ways_served(settings: Settings) -> tuple[str, ...]:
 
 
 def _is_well_written(text: Source) -> bool:
-    """True if a text has no faults of its own: what is wrong is with the names of others."""
+    """True if a text has no faults of its own: any faults concern the names of others."""
     try:
         return not parse_file(text).faults
     except DefinitionError:
@@ -259,7 +259,7 @@ def _is_well_written(text: Source) -> bool:
 def _warnings(
     definitions: Iterable[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
-    """Warnings about definitions of a library; a definition over which narval fails costs itself alone."""
+    """Warnings about definitions of a library; a definition over which narval fails affects no other."""
     definitions = list(definitions)
     try:
         return _doubtful(definitions, library, people, by)
@@ -273,8 +273,8 @@ def _doubtful(
     definitions: list[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
     """Warnings about definitions of a library: their own, those of their kind, about dates (N25), about
-    limits that cannot be kept on this system (A19), about calls at other agents without a time limit (G35),
-    and about the people whom they ask, whom a home can write to `by` some ways.
+    limits that cannot be kept on this system (A19), about calls to other agents without a time limit (G35),
+    and about the people they ask, to whom a home can write `by` some ways.
     """
     now = time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -302,7 +302,7 @@ def _doubtful(
 
 
 def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:
-    """Warnings about agents that definitions name and the home does not have yet (G27)."""
+    """Warnings about agents named by definitions that the home does not have yet (G27)."""
     named = [
         (found.path, part)
         for found in definitions
@@ -336,4 +336,4 @@ def _agents(home: Home) -> set[str]:
 
 
 _UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"
-"""The doubt about a call at another agent without a time limit (G35)."""
+"""The doubt about a call to another agent without a time limit (G35)."""

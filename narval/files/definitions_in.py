@@ -1,4 +1,4 @@
-"""Definitions of files as far as they can be read, whatever may be wrong with what they name."""
+"""Definitions of files as far as they can be read, whatever the faults of what they name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from narval.system.regular_file import read_file
 
 
 class FoundDefinitions(NamedTuple):
-    """The definitions of some files, in the order of these; the library that they are part of; the faults of
-    what could not be read.
+    """The definitions of some files, in their order; the library that they belong to; the faults of what
+    could not be read.
     """
 
     definitions: list[Definition]
@@ -29,7 +29,7 @@ class FoundDefinitions(NamedTuple):
 
 
 def definitions_in(paths: Iterable[Path], home: Home | None) -> FoundDefinitions:
-    """The definitions of files and folders, as if they were added to a home, or to what ships alone."""
+    """The definitions of files and folders, as if they were added to a home, or to the shipped ones alone."""
     files = [file for path in paths for file in files_of(path) if file == path or _holds_definitions(file)]
     if home is not None:
         return _added(load(home.path), files)

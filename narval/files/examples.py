@@ -1,4 +1,4 @@
-"""Examples that ship: what there are, and one made into files of one's own under another group."""
+"""Examples that ship: the list of them, and making one into the user's own files under another group."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SUBJECTS = (
     "mail", "calendar", "prices and pages", "household", "family and health", "purchases and money", "house",
     "computers", "office",
 )  # fmt: skip
-"""The subjects of examples, in their order. The last line of an example says its subject."""
+"""The subjects of examples, in order. The last line of an example names its subject."""
 
 OTHERS = "other"
-"""The subject of an example that says none."""
+"""The subject of an example that names none."""
 
 
 class Example(msgspec.Struct, frozen=True):
-    """An example: its name, its subject, and what it does, in one sentence."""
+    """An example: its name, its subject, and its purpose, in one sentence."""
 
     name: str
     subject: str
@@ -49,7 +49,8 @@ class Example(msgspec.Struct, frozen=True):
 
 
 def examples(about: str = "") -> list[Example]:
-    """All examples that ship, by subject; those of a subject, or with some words in what is said of them.
+    """All examples that ship, by subject; with `about` those of a subject, or with some words in their
+    descriptions.
 
     Raises RequestError where there is none.
     """
@@ -64,8 +65,8 @@ def examples(about: str = "") -> list[Example]:
 
 
 def _example(name: str, paths: list[str]) -> Example:
-    """An example, by its own file: its subject, and the first sentence about it, which is that of its
-    scenario's description for one of several agents.
+    """An example, from its own file: its subject, and the first sentence of its description. For one of
+    several agents the description is its scenario's.
     """
     stem = name.removeprefix(f"{EXAMPLES}/")
     own = sorted(path for path in paths if path.startswith(RECIPES) and PurePath(path).stem == stem)
@@ -79,7 +80,7 @@ def _example(name: str, paths: list[str]) -> Example:
 
 
 def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[str]:
-    """Make an example into recipes and scenarios of one's own, of which all names are in a group; the paths.
+    """Make an example into the user's own recipes and scenarios, with all names in a group; the paths.
 
     Raises RequestError, SurroundingsError.
     """
@@ -116,8 +117,8 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
 class _Renamed:
     """The names of an example in another group: those of its definitions, and those of its files.
 
-    The group of most is written in them; that of tasks, dataflows and transforms is the first part of the
-    name of their file, which becomes GROUP, or GROUP-PART where two would be called the same.
+    Most definitions have their group in the text. That of tasks, dataflows and transforms is the first part
+    of the file name; it becomes GROUP, or GROUP-PART where two would have the same name.
     """
 
     def __init__(self, paths: list[str], group: str) -> None:
@@ -144,14 +145,14 @@ class _Renamed:
         return f"{folder}/{self._group}/{file}"
 
     def text(self, text: str) -> str:
-        """A file of the example with the names of now."""
+        """The text of a file of the example, with the new names."""
         text = text.replace(f'group="{EXAMPLES}"', f'group="{self._group}"')
         text = _replaced(_replaced(text, self._paths), self._names)
         return re.sub(rf"\b{EXAMPLES}/(?=[\w.-]+ -->)", f"{self._group}/", text)
 
 
 def _replaced(text: str, names: Mapping[str, str]) -> str:
-    """A text with some names in place of others, each where it stands alone."""
+    """A text with names replaced, each where it is a whole word."""
     if not names:
         return text
     either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))

@@ -23,19 +23,19 @@ from narval.system.regular_file import read_source
 from narval.trials.explore.findings import examine, is_explorable
 
 SECONDS = 10.0
-"""The time for one definition, unless another is given."""
+"""The usual seconds for one definition."""
 
 PAUSE = 0.5
 """Seconds between two reports of progress."""
 
 Progress = Callable[[str, int], None]
-"""Called now and then with the name of a definition and the number of states found so far."""
+"""A function called now and then with the name of a definition and the number of states found so far."""
 
 
 class ExplorationReport(msgspec.Struct, frozen=True):
     """The findings about one definition; `complete` if nothing was left out.
 
-    `walked` is False if only its graph was looked at, not what its runs may come to.
+    `walked` is False if only its graph was examined, and not its possible runs.
     """
 
     name: str
@@ -84,7 +84,7 @@ def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bo
 
 
 def _chosen(home: Home, libraries: list[Loaded], paths: list[Path]) -> Iterator[tuple[Library, Definition]]:
-    """The definitions to explore, each with the first library in which it is."""
+    """The definitions to explore, each with the first library that has it."""
     root = home.path.resolve()
     inside = [path for path in paths if path.is_relative_to(root)]
     seen = set[int]()
@@ -107,7 +107,7 @@ def _explorable(library: Library) -> Iterator[Definition]:
 
 
 def _placed(found: Iterable[Finding], path: Path) -> Iterator[Finding]:
-    """The findings with the columns at which their parts stand in the file."""
+    """The findings with the columns of their parts in the file."""
     try:
         root = read_xml(read_source(path, str(path)))
     except (OSError, DefinitionError):

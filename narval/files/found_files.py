@@ -19,10 +19,10 @@ RECIPES, MODULES = "recipes", "modules"
 BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".tmp")
 
 MOST_OF_CODE = 1024 * 1024
-"""The most bytes of a Python file: while Python compiles one, nothing else goes on in the program."""
+"""The most bytes of a Python file: while Python compiles one, the program does nothing else."""
 
 Reader = Callable[[Path, str], Source | Fault]
-"""Reads a file that is shown to people under a name."""
+"""A function that reads a file, with the name under which people see it."""
 
 
 class FoundFiles(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class FoundFiles(msgspec.Struct, frozen=True):
 
 
 def find_files(home: Path, within: str = "") -> FoundFiles:
-    """The files of a home; with `within`, the path of a folder in it that ends with a slash, its own."""
+    """The files of a home; with `within`, the path of a folder in it with a slash at its end, its own."""
     inside, folder, endings = home.resolve(), home / within / RECIPES, tuple(suffixes())
 
     def read(path: Path, shown: str) -> Source | Fault:
@@ -63,7 +63,7 @@ def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
 
 
 def is_module(path: Path) -> bool:
-    """True of what is called as a Python file, and of a folder that holds any."""
+    """True of a path named like a Python file, and of a folder that holds one."""
     return path.suffix == ".py" or ("." not in path.name and path.is_dir() and bool(_files_in(path)))
 
 
@@ -71,7 +71,7 @@ _read_code = partial(read_file, most=MOST_OF_CODE)
 
 
 def read_module(path: Path, shown: str, read: Reader = _read_code) -> ModuleText:
-    """The module that a file or a folder is, with the faults of what cannot be read."""
+    """The module in a file or a folder, with the faults of what cannot be read."""
     if path.suffix == ".py":
         found = {"": read(path, shown)}
     else:
@@ -90,7 +90,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files in a folder, sorted, a folder that is a module as such; a file stands for itself."""
+    """The files in a folder, sorted, folders of modules as one; for a file, the file itself."""
     if not path.is_dir() or (path / FIRST).is_file():
         return [path]
     found = sorted(file for file in path.rglob("*") if not file.is_dir())
@@ -112,7 +112,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _walk(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
-    """All that is called as what is wanted; a folder that is has nothing else in it to be looked for."""
+    """All entries whose name is wanted; a folder with such a name is not searched."""
     for at, folders, names in os.walk(folder):
         yield from (Path(at, name) for name in (*folders, *names) if is_wanted(name))
         folders[:] = [name for name in folders if is_ours(name) and not is_wanted(name)]

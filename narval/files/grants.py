@@ -1,4 +1,4 @@
-"""`etc/grants.toml`: what was granted to which definition, and what of a home may begin by that."""
+"""`etc/grants.toml`: what was granted to each definition, and which definitions may therefore begin."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from narval.system.whole_file import write_whole
 GRANTS = "etc/grants.toml"
 
 ASK = "ask"
-"""The word of the setting `grants` by which a home asks."""
+"""The value of the setting `grants` by which a home asks."""
 
 WAITING = ("asked", "rejected")
 """The standings of definitions that may not begin."""
@@ -52,7 +52,7 @@ _HEAD = "# What was granted to which definition: narval grants, narval grant, na
 
 
 def read_grants(home: Path) -> tuple[Mapping[str, Grant] | None, list[Fault]]:
-    """The grants of a home, by the names of their tables, or all that is wrong with the file."""
+    """The grants of a home, by the names of their tables, or all the faults of the file."""
 
     def grants(file: TomlFile) -> Mapping[str, Grant]:
         return {name: Grant(**{"by": "", "at": "", **file.read(_READERS, name)}) for name in file.table}
@@ -106,7 +106,7 @@ _READERS: Mapping[str, Reader] = {
 
 
 def moment_of(at: float) -> str:
-    """A moment (seconds since 1970) as grants have it."""
+    """A moment (seconds since 1970) in the form of grants."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -119,7 +119,7 @@ def table_of(definition: Definition) -> str:
 
 
 class Standing(NamedTuple):
-    """A definition of a library, what it needs, and if it may begin."""
+    """A definition of a library, its needs, and whether it may begin."""
 
     definition: RunDefinition
     needs: list[Need]
@@ -131,7 +131,7 @@ class Standing(NamedTuple):
         return table_of(self.definition)
 
     def grant(self, library: Library, by: str, at: float, *, rejected: bool = False) -> Grant:
-        """The grant of what it needs now, or with `rejected` the refusal of that, at a moment (seconds since
+        """The grant of its present needs, or with `rejected` their refusal, at a moment (seconds since
         1970).
         """
         needs = tuple(need.text for need in self.needs if need.is_outside)
@@ -140,8 +140,8 @@ class Standing(NamedTuple):
 
 
 def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
-    """The same in which definitions whose needs nobody has granted are withheld, where the home asks; where
-    it asks no more, what it withheld `before` is so no longer.
+    """The same snapshot with definitions withheld whose needs are not granted, where the home asks; where it
+    asks no more, definitions withheld `before` are released.
     """
     was_asked = before is not None and any(loaded.is_limited for loaded in before.libraries)
     if snapshot.settings.grants != ASK and not was_asked:
@@ -151,7 +151,7 @@ def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
 
 
 def standings(files: AgentFiles, snapshot: Snapshot, name: str | None = None) -> Iterator[Standing]:
-    """The definitions that can be run of an agent's files, or the one of a name, and if each may begin."""
+    """The runnable definitions of an agent's files, or the one of a name, and whether each may begin."""
     places, library = named_places(files, snapshot.settings), files.loaded.library
     for definition in library:
         if isinstance(definition, RunDefinition) and name in (None, definition.full_name):
@@ -174,7 +174,7 @@ def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loade
 
 
 def limits_of_earlier(definition: Definition, grants: Mapping[str, Grant]) -> tuple[str, ...] | None:
-    """The needs that the calls of a run are held against whose definition counts no more, or in another
+    """The needs to which calls of a run are limited if its definition no longer counts, or has another
     version; None where they may reach anything.
     """
     ships = (definition.kind, definition.full_name) in shipped_definitions()
@@ -200,9 +200,9 @@ def _decided(
 
 
 def _are_as_shipped(definitions: Iterable[Definition], loaded: Loaded) -> bool:
-    """True if these come from modules that ship, or from files that are as they ship.
+    """True if these come from shipped modules, or from unchanged shipped files.
 
-    Most are: what ships, a hundred files, is parsed only for others.
+    Most do: the hundred shipped files are parsed only for others.
     """
     digests = {file.path: file.digest for file in loaded.files if file.error is None}
     return all(
@@ -213,14 +213,14 @@ def _are_as_shipped(definitions: Iterable[Definition], loaded: Loaded) -> bool:
 
 @cache
 def _digest_as_shipped(path: str) -> str:
-    """The digest of the file with definitions that ships at a path of a home; "" where there is none."""
+    """The digest of the shipped file of definitions at a path of a home; "" where there is none."""
     is_there = path.startswith(("recipes/", f"{MODULES}/", f"{AGENTS}/"))
     source = read_file(shipped() / path, path) if is_there else None
     return source.digest if isinstance(source, Source) else ""
 
 
 def _needs_as_shipped(definition: RunDefinition, library: Library, places: NamedPlaces) -> list[str] | None:
-    """The needs of the definition that ships under a name; None where none does."""
+    """The needs of the shipped definition of a name; None where there is none."""
     original = shipped_definitions().get((definition.kind, definition.full_name))
     if original is None:
         return None
@@ -231,7 +231,7 @@ def _needs_as_shipped(definition: RunDefinition, library: Library, places: Named
 
 @cache
 def shipped_definitions() -> Mapping[tuple[str, str], Definition]:
-    """The definitions that ship as files, those of examples too, by kind and name."""
+    """The definitions that ship as files, examples included, by kind and name."""
     definitions: dict[tuple[str, str], Definition] = {}
     folders = (shipped() / "recipes", *(shipped() / AGENTS).glob("*/recipes"))
     for path in sorted(path for folder in folders for path in folder.rglob("*")):

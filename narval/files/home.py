@@ -1,7 +1,7 @@
 """Home: the folder of a daemon (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
 
-People write to the first four; what is dropped into `inbox/` becomes elements. `var/` is for the daemon's
-user alone: store, socket, log, and the lock that says which program holds the home. This module is light, as
+People write to the first four; files dropped into `inbox/` become elements. `var/` is for the daemon's user
+alone: store, socket, log, and the lock that says which program holds the home. This module imports little, as
 every command needs it.
 """
 
@@ -23,22 +23,22 @@ from narval.core.errors import HomeHeldError, NoHomeError, OperatorError, Surrou
 from narval.system.regular_file import read_regular
 
 PARTS = ("etc", "recipes", "modules", "data")
-"""The folders that make a folder a home; each may be missing, not all."""
+"""The folders that mark a folder as a home; some may be missing, but not all."""
 
 SCENARIOS = "scenarios"
-"""The folder of scenarios, to be simulated; a home need not have it."""
+"""The folder of scenarios for simulation; it is optional."""
 
 _LONGEST_SOCKET = 107
-"""Bytes in the path of a Unix socket, as Linux has it."""
+"""The most bytes in the path of a Unix socket, on Linux."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known.
+    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where that is unknown.
 
-    A daemon holds it until it is stopped; any other program until what it was asked to do is done. A daemon
-    that is a standby waits for the end of another one of this home, on another machine; one that starts while
-    the server of its store is `away`, for that: the text says why it does not answer.
+    A daemon holds it until it is stopped, any other program until its task is done. A standby daemon waits
+    for the end of another daemon of this home, on another machine. A daemon that starts while the server of
+    its store is `away` waits for that: the text says why it does not answer.
     """
 
     pid: int = 0
@@ -49,7 +49,7 @@ class Holder:
 
     @property
     def waits(self) -> bool:
-        """True of a daemon that has not begun, and listens at nothing."""
+        """True of a daemon that has not begun, and does not listen yet."""
         return self.is_standby or bool(self.away)
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Home:
 
     @property
     def quoted(self) -> str:
-        """The path as one gives it to a shell."""
+        """The path quoted for a shell."""
         return shlex.quote(str(self.path))
 
     def exists(self) -> bool:
@@ -103,7 +103,7 @@ class Home:
         return any((self.path / part).is_dir() for part in PARTS)
 
     def zone_name(self) -> str:
-        """The zone that the settings name; "" where they name none, and it is that of the machine."""
+        """The zone in the settings; "" where they name none, and the machine's zone counts."""
         with suppress(OSError, ValueError):
             data = read_regular(self.settings)
             if any(b"timezone" in line for line in data.splitlines() if not line.lstrip().startswith(b"#")):
@@ -132,10 +132,11 @@ class Home:
 
     @contextmanager
     def lock(self, *, as_daemon: bool = False) -> Iterator[Callable[..., None]]:
-        """Hold the home while inside: a function that notes what this is by now, by fields of a `Holder`.
-        Raises HomeHeldError, which says who holds it.
+        """Hold the home within the block: gives a function that notes its present state, by fields of a
+        `Holder`.
 
-        The operating system lets go of the lock when its holder dies, however it dies.
+        Raises HomeHeldError, which names the holder. The operating system releases the lock when its holder
+        dies, however it dies.
         """
         self.prepare()
         try:
@@ -143,7 +144,7 @@ class Home:
         except OSError as error:
             raise OperatorError(f"expected a lock one may write in {self.var}: {error}") from error
         try:
-            # A program that only looks holds it for a moment: see `holder`.
+            # A program that only checks holds it for a moment: see `holder`.
             if not _lock(handle, fcntl.LOCK_EX, attempts=5):
                 raise self.held_by(_read_holder(handle))
             holder = Holder(os.getpid(), time.time(), as_daemon)
@@ -156,7 +157,7 @@ class Home:
             os.close(handle)
 
     def held_by(self, holder: Holder) -> HomeHeldError:
-        """The error for those who find the home held."""
+        """The error for a program that finds the home held."""
         return HomeHeldError(
             f"{self.path} is held by {holder}; ask it (narval status), or end it (narval stop)"
         )
@@ -173,9 +174,10 @@ class Home:
             os.close(handle)
 
     def known_holder(self) -> Holder | None:
-        """The program that noted itself as the holder, and holds the home; None also where it has not yet.
+        """The program that noted itself as the holder, and holds the home; None also where it has not noted
+        itself yet.
 
-        Nothing is locked to find out but where a killed holder's number is another program's by now.
+        The lock is tried only where the number of a killed holder is another program's by now.
         """
         try:
             handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -196,9 +198,9 @@ class Home:
     def socket(self, environ: Mapping[str, str] = os.environ) -> Path:
         """The path of the control socket: `var/control.sock`, or a short one when that is too long.
 
-        The short one is in a folder of its own, the owner's alone, under XDG_RUNTIME_DIR or the system's
-        folder for temporary files; `var/socket` says where, so that every program of this home finds it, and
-        of which folder `var` that is: a copy of a home has a socket of its own.
+        The short one is in a private folder of its own under XDG_RUNTIME_DIR or the system's folder for
+        temporary files. `var/socket` has its path, so that every program of this home finds it, and the
+        identity of the folder `var`: a copy of a home has its own socket.
         """
         known = self.known_socket()
         if known is not None:
@@ -262,7 +264,7 @@ def _write(handle: int, data: bytes) -> None:
 
 
 def _note(path: Path, text: str) -> None:
-    """Write a small file that is there whole or not at all."""
+    """Write a small file whole or not at all."""
     scratch = path.with_name(path.name + ".new")
     scratch.write_bytes(os.fsencode(text))
     scratch.replace(path)
@@ -275,13 +277,13 @@ def _identity(folder: Path) -> str:
 
 
 def _is_private(folder: Path) -> bool:
-    """True if it is a folder, not a link to one, that only this user may enter."""
+    """True for a folder, not a link to one, that only this user may enter."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _private_folder(environ: Mapping[str, str]) -> Path:
-    """Make a folder with a short path and a name that cannot be guessed, for this user alone."""
+    """Make a folder with a short path and an unguessable name, for this user alone."""
     import tempfile  # few homes need it, and it imports much
 
     for base in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108

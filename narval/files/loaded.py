@@ -26,7 +26,7 @@ from narval.system.regular_file import read_file
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """A file of the home: its digest, since when what is loaded of it is (None: nothing is), its fault."""
+    """A file of the home: its digest, since when its definitions are loaded (None: none are), its fault."""
 
     path: str
     digest: str
@@ -35,7 +35,7 @@ class FileState(msgspec.Struct, frozen=True):
 
 
 class GoodVersion(msgspec.Struct, frozen=True):
-    """A version of a file without faults: its definitions, when it was loaded, and of a module its digest."""
+    """A version of a file without faults: its definitions, when it was loaded, and a module's digest."""
 
     definitions: tuple[Definition, ...]
     loaded: float
@@ -43,7 +43,7 @@ class GoodVersion(msgspec.Struct, frozen=True):
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """Equal for equal versions."""
+        """The digests of the version; equal for equal versions."""
         return self.digest, *(definition.digest for definition in self.definitions)
 
 
@@ -67,19 +67,20 @@ class Loaded(msgspec.Struct, frozen=True):
     leases: frozenset[Lease] = frozenset()
     """The leases that keep the modules importable."""
     broken: Mapping[tuple[str, str], str] = {}
-    """The files that did not load, by the kind and name of what they are meant to have, or by kind and group
-    where no name is known."""
+    """The files that did not load, by the kind and name that they should define, or by kind and group where
+    no name is known.
+    """
     collections: tuple[Collection, ...] = ()
-    """The collections of which it was made."""
+    """The collections from which it was made."""
     good: Mapping[str, GoodVersion] = {}
     """The last good versions of files and modules, by path."""
     is_limited: bool = False
-    """True if what some definitions may reach was looked at: these are withheld, or held against a grant."""
+    """True if the reach of definitions was checked: some are withheld, or limited by a grant."""
     kept: frozenset[str] = frozenset()
-    """The groups of modules that ship which runs name, whatever the files name (N31)."""
+    """The groups of shipped modules that runs name, whatever the files name (N31)."""
 
     def fault_behind(self, name: str) -> Fault | None:
-        """The first fault of the file that is meant to have a definition; None where no such file has any."""
+        """The first fault of the file that should define a name; None where no such file has faults."""
         group = name.partition(".")[0]
         for wanted in (name, group):
             paths = {path for (_, meant), path in self.broken.items() if meant == wanted}
@@ -92,7 +93,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
     @property
     def follows(self) -> tuple[str, ...]:
-        """The collections of which it was made, by their paths in the home."""
+        """The collections from which it was made, by their paths in the home."""
         return tuple(collection.within for collection in self.collections)
 
     @property
@@ -101,7 +102,7 @@ class Loaded(msgspec.Struct, frozen=True):
         return {text.path: text.data for text in self.texts.values()}
 
     def with_definitions(self, text: str | Path) -> Loaded:
-        """The same with the definitions of a file, of a folder that is a module, or of a text, added.
+        """The same with added definitions: those of a file, of a folder that is a module, or of a text.
 
         Raises DefinitionError.
         """
@@ -111,7 +112,7 @@ class Loaded(msgspec.Struct, frozen=True):
             source = replace(source, path=f"text{suffix_of(read_xml(source).tag)}")
             return self.with_parsed(source, parse_file(source))
         if path.suffix == ".py" or path.is_dir():
-            path = path.absolute()  # its functions may be asked for again from another folder
+            path = path.absolute()  # its functions may be requested again from another folder
             return self._with_module(path.parent if path.name == FIRST else path)
         read = read_file(path, str(path))
         if isinstance(read, Fault):
@@ -119,12 +120,12 @@ class Loaded(msgspec.Struct, frozen=True):
         return self.with_parsed(read, parse_file(read))
 
     def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
-        """The same with what was made of a text added. Raises DefinitionError."""
+        """The same with the definitions of a parsed text added. Raises DefinitionError."""
         return self._with_all_parsed([(source, parsed)])
 
     def with_fitting(self, sources: Iterable[Source]) -> tuple[Loaded, dict[str, DefinitionError]]:
-        """The same with those of some texts added that have no fault, which may name one another; the faults
-        of the others, by path.
+        """The same with the faultless ones of some texts added, which may name one another; the faults of the
+        others, by path.
         """
         left, faulty = dict[str, tuple[Source, Parsed]](), dict[str, DefinitionError]()
         for source in sources:
@@ -155,25 +156,25 @@ class Loaded(msgspec.Struct, frozen=True):
         return here._with(definitions, [source for source, _ in parsed])
 
     def with_shipped(self, references: Iterable[Reference]) -> Loaded:
-        """The same with those modules that ship which references name, where there are none of their names.
+        """The same with the shipped modules that references name, where there are none of their names.
 
         Raises DefinitionError.
         """
         return self._with_imported(self._shipped(shipped_modules().named(references)))
 
     def _shipped(self, groups: frozenset[str]) -> Iterable[Module]:
-        """The modules of some groups that ship, of whose names there are none. Raises DefinitionError."""
+        """The shipped modules of some groups for which there are none. Raises DefinitionError."""
         imported = shipped_modules().load(groups - self.texts.keys())
         if imported.faults:
             raise DefinitionError([fault for found in imported.faults.values() for fault in found])
         return imported.modules.values()
 
     def keeping(self, groups: frozenset[str]) -> Loaded:
-        """The same with modules that ship, whatever the files of any later time name (N31)."""
+        """The same with shipped modules, whatever the files name at any later time (N31)."""
         if groups <= self.kept:
             return self
         kept = msgspec.structs.replace(self, kept=self.kept | groups)
-        with suppress(DefinitionError):  # a call of what does not load says so
+        with suppress(DefinitionError):  # a call of a module that does not load says so
             return kept._with_imported(kept._shipped(groups))
         return kept
 
@@ -199,7 +200,7 @@ class Loaded(msgspec.Struct, frozen=True):
         return self._with_imported([*lent, imported.modules[text.group]])
 
     def _with_imported(self, modules: Iterable[Module]) -> Loaded:
-        """The same with modules in place of those of their groups, and their definitions."""
+        """The same with modules in place of those of their groups, and with their definitions."""
         here = self
         for module in modules:
             former = here.texts.get(module.text.group)
@@ -223,7 +224,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def _path_of(text: str | Path) -> Path | None:
-    """The path that a path, or the name of one, stands for; None of a text, which begins as XML does."""
+    """The path that a value stands for, itself or by name; None for a text, which begins as XML does."""
     if isinstance(text, str) and text.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
     return Path(text)

@@ -1,6 +1,6 @@
-"""Clients of MCP: the files `etc/mcp/NAME.toml`, each what one assistant elsewhere may do here.
+"""Clients of MCP: the files `etc/mcp/NAME.toml`, each with the rights of one assistant elsewhere.
 
-What is not named is refused. A file counts as it is at the client's next call.
+Anything not named is refused. Changes of a file count from the client's next call on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOOLS = (
 """The tools that a client may be given: operations of these names."""
 
 TOOL_CALL = "tool-call"
-"""The element by which somebody is asked if a recipe may be started for a client; no client can add it."""
+"""The element that asks a person whether a recipe may be started for a client; no client can add it."""
 
 CLIENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
@@ -75,14 +75,14 @@ def _recipe(text: str) -> str:
 
 
 class McpClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A client of MCP, and all that it may do; an empty list allows nothing."""
+    """A client of MCP, and all its rights; an empty list allows nothing."""
 
     name: str
-    """Its name, which its file has."""
+    """Its name, which is that of its file."""
     sha256: Annotated[str, partial(read_digest, made=", as `narval mcp client add` writes it")] = ""
-    """The SHA-256 of its token, in hex; without one it has no way in over HTTP."""
+    """The SHA-256 of its token, in hex; without one it has no access over HTTP."""
     agents: Annotated[tuple[str, ...], listed(_agent, "names of agents")] = ()
-    """The agents that it may ask; where it names none, the first."""
+    """The agents that it may ask; if it names none, the first is asked."""
     tools: Annotated[tuple[str, ...], listed(_tool, "names of tools")] = ()
     """The tools that it may use."""
     add: Annotated[tuple[str, ...], listed(_element, "names of elements")] = ()
@@ -92,13 +92,13 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     recipes: Annotated[tuple[str, ...], listed(_recipe, "names of definitions")] = ()
     """The definitions that it may start; those with a `tool` are tools of their own."""
     calls: Annotated[int, count(6_000)] = 60
-    """The calls that are taken in a minute."""
+    """The most calls in a minute."""
     bytes: Annotated[int, size_up_to("64M")] = 1024 * 1024
-    """The bytes that are taken in a minute."""
+    """The most bytes in a minute."""
 
     @property
     def person(self) -> str:
-        """The name under which what it does is recorded, which is the label of what it gives too."""
+        """The name under which its acts are recorded, also the label of its data."""
         return f"{SERVER}{self.name}"
 
 
@@ -107,7 +107,7 @@ CLIENT_READERS = readers_of(McpClient)
 
 
 def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
-    """A client by the name of its file, or all that is wrong with that. Raises FileNotFoundError."""
+    """A client by the name of its file, or all the faults of that. Raises FileNotFoundError."""
     place = f"{CLIENTS}/{name}.toml"
     if not (home / place).exists():
         raise FileNotFoundError(place)
@@ -126,7 +126,7 @@ def client_names(home: Path) -> list[str]:
 
 
 def faults_of_clients(home: Path) -> list[Fault]:
-    """All that is wrong with the files of clients."""
+    """All the faults of the files of clients."""
     return [fault for name in client_names(home) for fault in read_client(home, name)[1]]
 
 
@@ -137,9 +137,9 @@ def clients_of(home: Path) -> tuple[McpClient, ...]:
 
 
 def make_client(home: Path, name: str, agent: str) -> str:
-    """Make the file of a client that may do nothing yet; its token, which is kept nowhere.
+    """Make the file of a client without rights; its token, which is not stored.
 
-    Raises OperatorError where there is such a file, or the name is none, and OSError.
+    Raises OperatorError where there is such a file, or the name is invalid, and OSError.
     """
     if not CLIENT_NAME.fullmatch(name):
         raise OperatorError(f"expected {_NAMED}, got {name!r:.80}")

@@ -27,7 +27,7 @@ from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
 
 DEFAULTS = AgentSettings()
-"""The limits that count where no file says others."""
+"""The limits that count where no file sets others."""
 
 SHOWN = "data/memory.xml"
 """The name of the file of declarations in faults."""
@@ -43,12 +43,12 @@ def read_memory(
     starts: bool = True,
     shown: str = SHOWN,
 ) -> tuple[list[bytes] | None, list[Fault]]:
-    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
+    """The elements that a `memory.xml` declares, or None and its faults: then its former declarations stay.
 
-    With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
-    definition that is not there, and a warning tells of an attribute that nothing reads, unless `starts` is
-    False. The elements must be within the `limits` of the agent (G16). `broken` are the files that did not
-    load, by the kind and name of what they are meant to have. `shown` is the path of the file for people.
+    With a library, attributes must hold what the inputs of its actions say. Unless `starts` is False,
+    starting an unknown definition is then a fault, and an attribute that nothing reads gets a warning. The
+    elements must be within the `limits` of the agent (G16). `broken` are the files that did not load, by the
+    kind and name that they should define. `shown` is the path of the file for people.
     """
     try:
         source = read_source(path, shown)
@@ -71,7 +71,7 @@ def read_memory(
 
 
 def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
-    """The faults of declarations: the root is to be `memory`, and all must fit their schemas (N7)."""
+    """The faults of declarations: the root must be `memory`, and all must fit their schemas (N7)."""
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
         return
@@ -85,7 +85,7 @@ def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
 
 
 def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterator[Fault]:
-    """Faults of declarations for which the memory of their agent has no room, had it nothing else (G16)."""
+    """Faults of declarations that exceed the memory of their agent, even if it were empty otherwise (G16)."""
     sizes = [len(child.xml()) for child in root.children]
     for child, size in zip(root.children, sizes, strict=True):
         if size > limits.element_bytes:
@@ -101,7 +101,7 @@ def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterato
 
 
 def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
-    """Faults at both places of elements that have one root name, and one `key` or `name` (N4)."""
+    """Faults, at both places, of elements with the same root name and the same `key` or `name` (N4)."""
     known: dict[tuple[str, str], list[XmlNode]] = {}
     for child in root.children:
         named = identity(Element(0, child.xml()))
@@ -115,7 +115,7 @@ def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
 
 
 def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
-    """Faults of attributes that do not hold what an action that is given such elements says of them."""
+    """Faults of attributes that do not hold what an action with such inputs requires."""
     inputs = [
         slot
         for definition in library
@@ -142,7 +142,7 @@ _READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
 
 
 def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str, int] | None:
-    """The reason why a value is not what is to be held, and where in it; None if it is.
+    """The reason why a value is not one of the required kind, and where in it; None if it is.
 
     An element that is named must be declared beside it, under the same `root`.
     """
@@ -173,7 +173,7 @@ def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str,
 def _dangling(
     root: XmlNode, source: Source, library: Library, broken: Mapping[tuple[str, str], str]
 ) -> Iterator[Fault]:
-    """Faults of elements that would start a definition which is not there, with what may be meant."""
+    """Faults of elements that would start an unknown definition, with likely names."""
     for child in root.children:
         if child.tag in START_PLANS and runnable(library, child.attributes.get(TARGET, "")) is None:
             known = [found.full_name for found in library if is_runnable(found.kind)]
@@ -194,7 +194,7 @@ def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
 def _unknown(
     child: XmlNode, attribute: str, what: str, known: list[str], broken: Mapping[tuple[str, str], str]
 ) -> tuple[str, int, int]:
-    """The message and the place of a fault: the attribute names nothing that is known, or is not there."""
+    """The message and the place of a fault: the attribute names nothing known, or is missing."""
     name = child.attributes.get(attribute)
     if name is not None:
         path = next((path for (_, meant), path in broken.items() if meant == name), "")

@@ -15,7 +15,7 @@ from narval.core.errors import Fault
 from narval.core.source.text import Source
 
 FIRST = "__init__.py"
-"""The file of a folder that is read first; it need not be there."""
+"""The file of a folder that is read first; it is optional."""
 
 _files = msgspec.msgpack.Decoder(dict[str, bytes])
 _RELATIVE = re.compile(
@@ -28,8 +28,8 @@ _COMMENT = re.compile(r"#[^\n]*")
 class ModuleText:
     """A module as text: its path, and its files by their names within it, "" where it is one file.
 
-    `path` is as faults show it: `modules/mail.py`, or `modules/mail` of a folder. `faults` are those of files
-    that could not be read.
+    `path` is the one shown in faults: `modules/mail.py`, or `modules/mail` for a folder. `faults` are those
+    of files that could not be read.
     """
 
     path: str
@@ -38,7 +38,7 @@ class ModuleText:
 
     @classmethod
     def of(cls, path: str, data: bytes) -> ModuleText:
-        """The module that was kept as these bytes. Raises ValueError if they are none."""
+        """The module stored as these bytes. Raises ValueError for other bytes."""
         if path.endswith(".py"):
             return cls(path, {"": Source(path, data)})
         files = _files.decode(data)
@@ -46,7 +46,7 @@ class ModuleText:
 
     @property
     def is_folder(self) -> bool:
-        """True if it is made of several files."""
+        """True if it consists of several files."""
         return not self.path.endswith(".py")
 
     @cached_property
@@ -57,14 +57,14 @@ class ModuleText:
 
     @cached_property
     def data(self) -> bytes:
-        """The bytes by which it is kept: of one file, its own."""
+        """The bytes to store; for one file, its own."""
         if not self.is_folder:
             return self._only.data
         return msgspec.msgpack.encode({name: self.files[name].data for name in sorted(self.files)})
 
     @property
     def _only(self) -> Source:
-        """The file of a module that is one; an empty text where it could not be read, which is a fault."""
+        """The only file of a module; an empty text where it could not be read, which is a fault."""
         return self.files.get("", Source(self.path, b""))
 
     @cached_property
@@ -74,9 +74,9 @@ class ModuleText:
 
     @cached_property
     def parts(self) -> Mapping[str, Source]:
-        """Its files by the names under which they are imported, the whole first: `mail`, `mail.reading`.
+        """Its files by the names under which they are imported, the package first: `mail`, `mail.reading`.
 
-        A folder is a package whether it has a first file or not, and so are folders in it.
+        A folder is a package with or without a first file, and so are folders in it.
         """
         if not self.is_folder:
             return {self.group: self._only}
@@ -96,14 +96,14 @@ class ModuleText:
 
     @cached_property
     def siblings(self) -> frozenset[str]:
-        """The groups of the modules beside it that it may import, in functions too; some may not be there."""
+        """The groups of the modules beside it that it may import, in functions too; some may not exist."""
         return frozenset(self._siblings())
 
     def _siblings(self) -> Iterator[str]:
         for part, source in self.parts.items():
             if b"from" not in source.data or b"." not in source.data:
                 continue
-            # beside `mail.py` is one dot away; beside the folder `mail`, from any file right in it, two
+            # beside `mail.py` is one dot away; beside the folder `mail`, two dots from a file directly in it
             dots = part.count(".") + (2 if is_package(source) else 1)
             for found in _RELATIVE.finditer(source.data.decode("utf-8", "replace")):
                 if len(found[1]) == dots:

@@ -1,9 +1,10 @@
-"""Modules: Python files imported from their text, under private names, each at its own risk (N30).
+"""Modules: Python files imported from their text, under private names, so that a faulty one affects no other
+(N30).
 
 The modules of a home are one package, whose name is private and new each time, so that `from .mail import
 send` finds a sibling and two versions of a module live side by side. Nothing is put on `sys.path`; nothing is
-written. A module is good as a whole, the files of a folder together. One that does not import, or whose
-actions have faults, costs itself alone, and its last good version takes its place.
+written. A module is good as a whole, the files of a folder together. A module that does not import, or whose
+actions have faults, is replaced by its last good version, and no other is affected.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _numbers = itertools.count(1)
 
 
 class Lease:
-    """Keeps the modules of one package importable by each other for as long as it is referred to."""
+    """Keeps the modules of one package importable by each other for as long as it is referenced."""
 
     __slots__ = ("__weakref__",)
 
@@ -44,10 +45,10 @@ class Lease:
 
 
 class Module(msgspec.Struct, frozen=True):
-    """A module as it was imported; `text` is the version that was, `found` the definitions in it.
+    """A module as imported; `text` is the imported version, `found` the definitions in it.
 
-    `functions` are the Python functions and classes of these, by `key_of` them. `lease` is kept as well by
-    all that may yet call them.
+    `functions` are their Python functions and classes, by `key_of` the definition. `lease` is also held by
+    all that may still call them.
     """
 
     text: ModuleText
@@ -58,7 +59,7 @@ class Module(msgspec.Struct, frozen=True):
 
 
 def key_of(definition: Definition) -> str:
-    """The name of a definition's function among those of modules; "" for one that is in none."""
+    """The name of a definition's function among those of modules; "" for one without."""
     return getattr(definition, "key", "")
 
 
@@ -69,25 +70,25 @@ class Imported(msgspec.Struct, frozen=True):
     faults: Mapping[str, tuple[Fault, ...]] = {}
 
     def joined(self, other: Imported) -> Imported:
-        """Both; where both have a group, that of `other`."""
+        """Both together; where both have a group, the module of `other`."""
         return Imported({**self.modules, **other.modules}, {**self.faults, **other.faults})
 
 
 ModuleVersions = Callable[[str], Iterator[ModuleText] | None]
-"""The versions of the module of a group, the one to try first in front; None when there is no such module."""
+"""A function that gives the versions of a group's module, the one to try first in front; None without one."""
 
 Lender = Callable[[str], Module | None]
-"""Gives the module of a group from elsewhere, where the package has none that is good."""
+"""A function that gives the module of a group from elsewhere, where the package has no good one."""
 
 
 def _nothing(group: str) -> None:
-    """The versions of any module, once a package is complete; and who lends nothing."""
+    """Give nothing: no versions, once a package is complete, and no module to lend."""
 
 
 class ModulePackage:
     """Modules that import each other as siblings.
 
-    `folder` is put before the path of a file to make its file name, which tracebacks show.
+    `folder` is put before the path of a file to form its file name, shown in tracebacks.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class ModulePackage:
         self._versions = versions
 
     def load(self, groups: Iterable[str]) -> Imported:
-        """Import modules by group, with those that they import; what was imported before stays."""
+        """Import modules by group, with those that they import; earlier imports stay."""
         with self._finder.importable(self._versions):
             for group in groups:
                 self._finder.attempt(group)
@@ -114,7 +115,7 @@ class ModulePackage:
 def without_doubles(
     modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
 ) -> Mapping[str, Module]:
-    """Leave a key that several modules give to the first of them: some code is known by its bare name."""
+    """Give a key used by several modules only to the first of them: some code is known by its bare name."""
     first: dict[str, ModuleDefinition] = {}
     kept = {}
     for group in sorted(modules):
@@ -143,7 +144,7 @@ class _NotGoodError(ImportError):
 
 
 class _Trial:
-    """One version of a module being imported: what its files declare, and what is wrong with them."""
+    """One version of a module being imported: the declarations of its files, and their faults."""
 
     def __init__(self, text: ModuleText, module: ModuleType) -> None:
         self.text, self.module = text, module
@@ -151,7 +152,7 @@ class _Trial:
         self._found: dict[str, tuple[ModuleDefinition, Any]] = {}
 
     def take(self, module: ModuleType, source: Source) -> None:
-        """Take what an imported file declares."""
+        """Collect the declarations of an imported file."""
         found, faults = parse_module(module, source, self.text.group)
         self.faults += faults
         for definition in found:
@@ -161,7 +162,7 @@ class _Trial:
             self._found[key_of(definition)] = definition, getattr(module, definition.function, None)
 
     def declared(self) -> tuple[tuple[ModuleDefinition, ...], dict[str, Any]]:
-        """The definitions found, and their functions. Those of a folder have its digest within theirs."""
+        """The definitions found, and their functions. Those of a folder include its digest in theirs."""
         found = [definition for definition, _ in self._found.values()]
         if self.text.is_folder:
             found = [msgspec.structs.replace(one, digest=_together(self.text, one)) for one in found]
@@ -185,8 +186,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     @contextlib.contextmanager
     def importable(self, versions: ModuleVersions) -> Iterator[None]:
-        """For as long as this lasts, modules of the package are found; what was imported stays importable
-        for as long as its lease.
+        """Let modules of the package be found within the block; imported ones stay importable as long as
+        their lease.
         """
         package = ModuleType(self._name, "Modules of narval.")
         package.__path__ = []
@@ -195,7 +196,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         refuse_exits_of(_Finder)
         self._versions = versions
         try:
-            # what a module prints while it is imported must not end up in what a command prints
+            # the prints of a module during import must not get into the output of a command
             with contextlib.redirect_stdout(sys.stderr):
                 yield
         finally:
@@ -212,7 +213,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, path: object, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module, or the file of a folder, if it is one of the package's."""
+        """The module, or the file of a folder, if it belongs to the package."""
         group, _, inner = self._parted(fullname)
         if not group:
             return None
@@ -273,7 +274,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return False
 
     def _run(self, module: ModuleType, inner: str, trial: _Trial) -> bool:
-        """Run a file of a module and take what it declares; False if it could not be run."""
+        """Run a file of a module and collect its declarations; False if it could not be run."""
         source = trial.text.parts[f"{trial.text.group}.{inner}" if inner else trial.text.group]
         file, known = self._folder + source.path, len(trial.faults)
         try:
@@ -292,7 +293,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def _code(source: Source, file: str) -> CodeType:
-    """The code of a file, which is compiled once while its text stays the same."""
+    """The code of a file, compiled once while its text stays the same."""
     return _named(_compiled(source.text, source.path), file)
 
 
@@ -302,13 +303,13 @@ def _compiled(text: str, path: str) -> CodeType:
 
 
 def _named(code: CodeType, file: str) -> CodeType:
-    """The same code with another file name, which tracebacks show."""
+    """The same code with another file name, shown in tracebacks."""
     within = (_named(each, file) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=file, co_consts=tuple(within))
 
 
 def _prepare(module: ModuleType, source: Source, file: str) -> None:
-    """Make a module empty, as it has to be before its file is run; another version may have been."""
+    """Empty a module before its file is run; another version may have been run in it."""
     spec: Any = module.__spec__
     spec.submodule_search_locations = [] if is_package(source) else None
     path: dict[str, Any] = {"__path__": []} if is_package(source) else {}
@@ -332,7 +333,7 @@ def _drop(package: str, *, itself: bool = True) -> None:
 
 
 def _fault(error: BaseException, file: str, source: Source) -> Fault:
-    """The fault of a file that could not be imported, at the place in it."""
+    """The fault of a file that could not be imported, at its place in the file."""
     if isinstance(error, SyntaxError) and error.filename in (file, source.path):
         line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
         return source.fault(f"not Python: {error.msg}", line, column)
@@ -350,6 +351,6 @@ def _fault(error: BaseException, file: str, source: Source) -> Fault:
 
 
 def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:
-    """The line and column of the file that an error came through last."""
+    """The last line and column of the file through which an error passed."""
     own = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
     return (own[-1].lineno or 1, (own[-1].colno or 0) + 1) if own else (1, 1)

@@ -59,14 +59,14 @@ _address = fitting(_ADDRESS.fullmatch, "an address, such as ann@example.org")
 
 
 def _chat(address: str) -> str:
-    """Read an address at a kind of chat that there is."""
+    """Read an address at a known kind of chat."""
     if _CHAT.fullmatch(address) is None or address.partition(":")[0] not in CHAT_KINDS:
         raise ValueError("an address with its kind, such as xmpp:ann@example.org")
     return address
 
 
 def _hours(value: object) -> str:
-    """Read hours that end at another time than they begin."""
+    """Read hours whose end differs from their beginning."""
     first, _, last = str(value).partition("-")
     if not isinstance(value, str) or _QUIET.fullmatch(value) is None or first == last:
         raise ValueError('hours, such as "22:00-07:00"')
@@ -110,26 +110,26 @@ def load_people(home: Path | None) -> Directory:
 
 
 def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
-    """The directory of a home, or all that is wrong with its file."""
+    """The directory of a home, or all the faults of its file."""
     if home is None or not (home / PEOPLE_FILE).exists():
         return Directory.of_owner(_owner(home)), []
     return outcome(TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE), _directory)
 
 
 class PeopleNow(CurrentFile[Directory | None]):
-    """The directory of a home as its file says now."""
+    """The directory of a home, as its file has it now."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home / PEOPLE_FILE, lambda: read_people(home)[0])
 
     def by_chat(self, address: str) -> Person | None:
-        """The person who writes from an address at a chat service; None while the file has faults."""
+        """The person with an address at a chat service; None while the file has faults."""
         directory = self.get()
         return directory.by_chat(address) if directory is not None else None
 
 
 def parse_people(source: Source) -> tuple[Directory | None, list[Fault]]:
-    """The directory that a text of TOML holds, or all that is wrong with it."""
+    """The directory in a text of TOML, or all its faults."""
     return outcome(TomlFile(source), _directory)
 
 
@@ -139,14 +139,14 @@ def place_of_rule(home: Path, position: int) -> tuple[int, int]:
 
 
 def _owner(home: Path | None) -> str:
-    """The login of the user whose home it is."""
+    """The login of the home's user."""
     from os import getuid
 
     return login(home.stat().st_uid if home is not None else getuid())
 
 
 def _directory(file: TomlFile) -> Directory:
-    """The directory that a file describes; what is wrong is noted there."""
+    """The directory in a file; faults are noted there."""
     top = file.read(PEOPLE_READERS[""])
     people = [
         _person(file, name, values)
@@ -205,7 +205,7 @@ def _check_people(file: TomlFile, people: list[Person], names: Collection[str]) 
     taken: dict[tuple[str, str], str] = {}
 
     def once(key: str, value: str, person: str, *path: str | int) -> None:
-        """Note a fault unless one person alone has a login or an address."""
+        """Note a fault unless only one person has a login or an address."""
         other = taken.setdefault((key, value), person)
         if other != person:
             message = f"{value} is that of {other} already; two people cannot share it"
@@ -232,7 +232,7 @@ def _check_circle(file: TomlFile, after: Mapping[str, Iterable[str]], table: str
 
 
 def _circles(after: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """A shortest way from each name that leads back to itself."""
+    """A shortest cycle from each name that leads back to itself."""
     for name in after:
         reached, came_from = [name], {name: ""}
         for current in reached:

@@ -1,4 +1,4 @@
-"""Reach of a home: which labels can come to which calls, by all that its files say."""
+"""Reach of a home: which labels can get to which calls, according to its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from narval.files.trust_file import read_trust
 
 
 class ReachSources(NamedTuple):
-    """All that says which labels can come where in a home, as far as it has no faults."""
+    """All the files of a home that determine its reach of labels, as far as they have no faults."""
 
     libraries: tuple[Library, ...] = ()
     settings: Settings = Settings()
@@ -36,7 +36,7 @@ class ReachSources(NamedTuple):
 
     @property
     def given(self) -> set[str]:
-        """The labels that webhooks, callers, language models, actions and clients of MCP give."""
+        """The labels given by webhooks, callers, language models, actions and clients of MCP."""
         actions = (action for library in self.libraries for action in library.of(Action.kind).values())
         return {
             *self.settings.labels,
@@ -46,7 +46,7 @@ class ReachSources(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """All labels that there can be, in the order of the alphabet."""
+        """All possible labels, in alphabetical order."""
         secrets = self.rules.secrets if self.rules is not None else ()
         return sorted({*FIXED, *self.given, *(f"{SECRET}{name}" for name, _ in secrets)})
 
@@ -97,7 +97,7 @@ def read_sources(home: Home | None) -> ReachSources:
 
 
 def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator[str]:
-    """The names of the elements that are made of the arguments of recipes which a client may start."""
+    """The names of the elements made from the arguments of recipes that a client may start."""
     for library in libraries:
         for definition in library:
             tool = definition.tool if isinstance(definition, RunDefinition) else None
@@ -106,7 +106,7 @@ def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator
 
 
 def refusals(sources: ReachSources) -> Iterator[Fault]:
-    """Warnings about calls that the rules refuse as soon as a label comes to them that can."""
+    """Warnings about calls that the rules refuse once a possible label gets to them."""
     rules = sources.rules
     if rules is None or not any(rule.then == "refuse" for rule in rules.rules):
         return

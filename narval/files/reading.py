@@ -1,4 +1,4 @@
-"""Reading: the files of a home as they are now, from which a snapshot is made (N13, N30, N31)."""
+"""Reading: the present files of a home, from which a snapshot is made (N13, N30, N31)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from narval.files.settle import settle
 from narval.files.snapshot import AgentFiles, Snapshot
 
 HOME_ALONE = ("",)
-"""The collections of an agent that follows the home and nothing else, by their paths in the home."""
+"""The collections of an agent that follows only the home, by their paths in the home."""
 
 
 class Reading:
-    """One reading of a home: each collection is read once, and settled against what `before` has of it.
+    """One reading of a home: each collection is read once, and settled against that in `before`.
 
-    `stored` has the versions of a time before that. With `starts` it is a fault to start what is not there.
+    `stored` has earlier versions. With `starts`, starting an unknown definition is a fault.
     """
 
     def __init__(
@@ -75,8 +75,9 @@ class Reading:
         return self._libraries[follows]
 
     def followed(self, follows: tuple[str, ...], beneath: Schemas, limits: AgentSettings) -> AgentFiles:
-        """The files that count by some collections, given by their paths in the home; of two schemas for
-        elements of one name that of the first collection, and those `beneath` for all others.
+        """The files that count for followers of some collections, given by their paths in the home. Where two
+        collections have schemas for elements of one name, that of the first counts; `beneath` are those for
+        all other elements.
         """
         loaded, schemas, faults = self.library(follows), beneath, set[Fault]()
         folders = [within for within in follows if within.startswith(f"{COLLECTIONS}/")]
@@ -95,7 +96,7 @@ class Reading:
         trust: Rules | None = None,
         faults: Iterable[Fault] = (),
     ) -> Snapshot:
-        """All files of the home, with settings, people and rules read before, and the faults of those."""
+        """All files of the home, with settings, people and rules read before, and the faults of these."""
         limits, wrong = settings.own, {*faults}
         loaded = self.library(paths_of(self._home, limits))
         schemas = self._schemas_over(Schemas(None), "", wrong)
@@ -118,8 +119,8 @@ class Reading:
         )
 
     def libraries(self, snapshot: Snapshot) -> Iterator[Loaded]:
-        """All that the definitions of a home are in: what its own agent follows, its agents, and each
-        collection that nobody follows, beside the home's own, but that in the place of the home's by itself.
+        """All libraries of the definitions of a home: of its own agent, of its agents, and of each collection
+        without followers.
         """
         yield from snapshot.libraries
         for follows in self.unfollowed(snapshot):
@@ -127,8 +128,9 @@ class Reading:
                 yield self.library(follows)
 
     def unfollowed(self, snapshot: Snapshot) -> Iterator[tuple[str, ...]]:
-        """The collections in `collections/` that no agent with a folder follows, each as it would be: beside
-        the home's own, and one in the place of that by itself. Those that are published were checked before.
+        """The collections in `collections/` that no agent with a folder follows, each as it would be
+        followed: together with the home's own, or alone if it replaces that. Published ones were checked
+        before.
         """
         followed = {path for files in snapshot.agents.values() for path in files.loaded.follows}
         for name in names_in(self._home / COLLECTIONS):
@@ -144,7 +146,7 @@ class Reading:
         return self._collections[within]
 
     def _schemas_over(self, beneath: Schemas, within: str, faults: set[Fault]) -> Schemas:
-        """The schemas of a folder, over those that count for elements of which it has none."""
+        """The schemas of a folder, over those that count for elements for which it has none."""
         if not (folder := self._home / within / SCHEMAS).is_dir():
             return beneath
         if within not in self._schemas:
@@ -182,7 +184,7 @@ class Reading:
         shown, known = f"{within}{AGENT_FILE}", CollectionsOf(self._home)
         given, faults = read_agent_file(self._home / shown, shown, known, callers)
         if given is None and before is not None:
-            given = before.given or None  # a file that said nothing, or was not there, is none to go on with
+            given = before.given or None  # a file that was empty or missing gives nothing to continue with
         settings = AgentSettings().with_given(given or {})
         followed = self.followed(paths_of(self._home, settings, name), schemas, settings)
         loaded, wrong = followed.loaded, {*faults, *followed.faults}
@@ -195,5 +197,5 @@ class Reading:
 
 
 def load(home: Path) -> Loaded:
-    """The library of a home, for those who follow it and nothing else."""
+    """The library of a home, for agents that follow only that."""
     return Reading(home).library()

@@ -2,8 +2,8 @@
 
     python -m narval.files.schema_trial
 
-A schema of forty lines can take gigabytes and minutes, and libxml2 keeps the interpreter meanwhile. One child
-tries all the schemas of a folder; the outcome is remembered by their digest.
+A schema of forty lines can take gigabytes and minutes, and libxml2 blocks the interpreter meanwhile. One
+child tries all the schemas of a folder; the outcomes are remembered by digest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from narval.core.errors import ElementError
 from narval.system.memory_limit import bounded, peak_memory
 
 SECONDS, MEGABYTES = 1.0, 128
-"""The processor time and the memory that one schema may take: a daemon does nothing else meanwhile."""
+"""The most processor time and memory for one schema: a daemon does nothing else meanwhile."""
 
 _ROOM = 4 * MEGABYTES * 2**20
 """The growth at which the child gets no more memory. It is above the bound, because libxml2 conceals that an
@@ -44,13 +44,13 @@ SchemaText = tuple[str, bytes]
 
 
 class SchemaTrials:
-    """The outcomes of trials by digest: why a schema is not to be compiled, or an empty text."""
+    """The outcomes of trials by digest: the reason why a schema must not be compiled, or an empty text."""
 
     def __init__(self) -> None:
         self._outcomes: OrderedDict[str, str] = OrderedDict()
 
     def excess(self, schema: SchemaText, others: Iterable[SchemaText]) -> str:
-        """Why a schema is not to be compiled, or an empty text; `others` are tried by the same child."""
+        """The reason not to compile a schema, or an empty text; `others` are tried by the same child."""
         wanted = _digest(schema)
         if wanted not in self._outcomes:
             untried = {_digest(each): each for each in (schema, *others)}
@@ -100,7 +100,7 @@ def tried_by_child(schemas: Sequence[SchemaText]) -> tuple[bytes, int]:
 
 
 def compiled(suffix: str, text: bytes) -> Any:
-    """The schema of a text, which tells if a root fits it. Raises ElementError."""
+    """The compiled schema of a text, which tells if a root fits it. Raises ElementError."""
     return _relax_ng(text) if suffix == ".rng" else _dtd(text)
 
 
@@ -135,13 +135,13 @@ def _dtd(data: bytes) -> etree.DTD:
 
 
 def main() -> None:
-    """Compile the schemas that come, each within its bounds; the system ends what takes too much time."""
+    """Compile the given schemas, each within its bounds; the system ends one that takes too much time."""
     for suffix, text in msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[SchemaText]):
         before = peak_memory()
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         with bounded(_ROOM), suppress(ElementError, MemoryError):
             schema = compiled(suffix, text)
-            if suffix == ".dtd":  # libxml2 compiles what an element may have when it meets the first
+            if suffix == ".dtd":  # libxml2 compiles a content model when it meets the first element
                 for declared in schema.iterelements():
                     schema.validate(etree.Element(declared.name))
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,8 +1,8 @@
 """Schemas: `etc/schemas/NAME.rng` or `NAME.dtd` describes the elements of a name (N7).
 
-The files are read at once, and compiled when they are first needed, after a bounded child has tried to. Of
-one that cannot be used the last good version stays at work; where there is none, elements of its name are
-refused, and the reason names the file.
+The files are read at once, and compiled when they are first needed, after a trial in a bounded child. Where a
+file cannot be used, its last good version stays in use; without one, elements of its name are refused, and
+the reason names the file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TRIALS = SchemaTrials()
 
 
 class Schemas:
-    """The schemas of a folder, by the local name of the elements they are for; None: there are none.
+    """The schemas of a folder, by the local name of their elements; None: there are none.
 
-    `before` are those that were read the last time: they have the last good version of every file. `shown`
-    is the folder's path for people.
+    `before` are those of the previous reading: they have the last good version of every file. `shown` is the
+    folder's path for people.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Schemas:
     ) -> None:
         self._shown = shown
         self._beneath: Schemas | None = None
-        """The schemas that count for elements of which the folder has none."""
+        """The schemas for elements for which the folder has none."""
         self._names = dict(_files(folder)) if folder is not None else {}
         self._texts = {name: _text(path, f"{shown}/{path.name}") for name, path in self._names.items()}
         self._good = before._last_good() if before is not None else {}
@@ -55,19 +55,19 @@ class Schemas:
         self._faults: dict[str, Fault] = {}
 
     def over(self, beneath: Schemas) -> Schemas:
-        """The same, for which others count for elements of which it has none."""
+        """The same, with others for elements for which it has none."""
         made = copy(self)
         made._beneath = beneath
         return made
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the elements for which there is a schema."""
+        """The names of the elements with a schema."""
         return frozenset(self._names) | (self._beneath.names if self._beneath is not None else frozenset())
 
     @property
     def digest(self) -> str:
-        """Equal for equal schemas."""
+        """A digest of all schemas."""
         digest = hashlib.sha256(self._beneath.digest.encode() if self._beneath is not None else b"")
         for name, text in sorted(self._texts.items()):
             content = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
@@ -76,14 +76,14 @@ class Schemas:
         return digest.hexdigest()
 
     def refusal(self, xml: bytes) -> str | None:
-        """The reason for which an element is refused, for people; None when it is not."""
+        """The reason for refusing an element, for people; None if it is accepted."""
         if not self._names:
             return self._beneath.refusal(xml) if self._beneath is not None else None
         fault = self._fault(parse(xml), xml)
         return None if fault is None else f"line {fault.line}, column {fault.column}: {fault.message}"
 
     def refusal_in(self, document: bytes, position: int) -> Fault | None:
-        """The reason for which the element of that position in a document is refused, and its place there."""
+        """The reason for refusing the element of that position in a document, with its place there."""
         return self._fault(roots_of(parse_untrusted(document))[position], document)
 
     def _fault(self, root: etree._Element, text: bytes) -> Fault | None:
@@ -103,7 +103,7 @@ class Schemas:
         return [self._faults[name] for name in sorted(self._faults)]
 
     def _last_good(self) -> dict[str, tuple[Path, bytes]]:
-        """The versions to fall back on, by name: those at work."""
+        """The versions to fall back on, by name: those in use."""
         self.faults()
         good = {name: self._good[name] for name in self._names if name in self._good}
         for name, text in self._texts.items():
@@ -112,7 +112,7 @@ class Schemas:
         return good
 
     def _reason(self, schema: Any, name: str, text: bytes) -> Fault:
-        """The first error of a log; the place of a tag is looked for, as libxml2 knows no columns here."""
+        """The first error of a log; the place of its tag is searched for, as libxml2 has no columns here."""
         reason = f"<{name}> is not valid by {self._shown}/{self._names[name].name}"
         for entry in schema.error_log:
             return Fault("", *_place(text, max(entry.line, 1)), f"{reason}: {entry.message}")
@@ -167,11 +167,11 @@ def _text(path: Path, shown: str) -> bytes | Fault:
 
 _TAG = re.compile(rb"""<[^\s<>!?/](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")
 _NEAR = 16_384
-"""Bytes before a line in which the tag is sought that reaches it."""
+"""Bytes before a line within which a tag that reaches it is searched for."""
 
 
 def _place(text: bytes, line: int) -> tuple[int, int]:
-    """The line and column of the tag in which a line is: libxml2 knows the lines where tags end alone."""
+    """The line and column of the tag that covers a line: libxml2 only has the lines where tags end."""
     begin = 0
     for _ in range(line - 1):
         begin = text.find(b"\n", begin) + 1

@@ -66,7 +66,7 @@ AGENT = "agent"
 """The table with the settings of the home's own agent."""
 
 MAIL = "mail"
-"""The table with the server by which people are written to."""
+"""The table with the server for mails to people."""
 
 PROPOSE = "propose"
 """The table with the model that drafts definitions."""
@@ -100,7 +100,7 @@ def _is_url(text: str) -> bool:
 
 
 def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
-    """The attributes by root name; those of elements that are not named are as shipped."""
+    """The attributes by root name; for elements that are not named, the shipped ones."""
     if not isinstance(value, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in value.values()
     ):
@@ -109,20 +109,20 @@ def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
 
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of calls that go on at once, and the times, memory and places they have."""
+    """The limits of concurrent calls, their times, their memory, and the places that they may use."""
 
     threads: Annotated[int, count(1_000_000)] = min(32, 4 + (os.cpu_count() or 1))
     """The most calls at once in threads, and in programs of their own."""
     workers: Annotated[int, count(1_000_000)] = max(2, os.cpu_count() or 1)
     """The most workers: programs that answer calls of actions which run apart."""
     worker_memory: Annotated[int | None, or_none(size)] = None
-    """The bytes that a worker may take beyond what it has when it starts; None: all there are."""
+    """The bytes by which a worker may grow after its start; None: no limit."""
     xslt_folders: Annotated[tuple[str, ...], listed(text, "folders")] = ()
     """The folders that transforms may read."""
     fetch_allow: Annotated[tuple[str, ...], places] = ()
     """The places of this machine and its networks that actions may fetch."""
     services: tuple[AnyService, ...] = ()
-    """The places outside that actions may ask by name, of all tables of services."""
+    """The places outside that actions may ask by name, from all tables of services."""
     mcp: tuple[McpServer, ...] = ()
     """The MCP servers whose tools are actions."""
     cluster: ClusterSettings = ClusterSettings()
@@ -130,7 +130,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     worker_start: float = 60.0
     """The seconds that a worker has to start."""
     worker_idle: float = 120.0
-    """The seconds after which a worker that nobody needed ends."""
+    """The seconds after which an unused worker ends."""
     patience: float = 1.0
     """The seconds that a cancelled coroutine has to end before it is given up."""
     transform_memory: int = 1024 * 1024 * 1024
@@ -166,7 +166,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     fleet_weight: Annotated[int, count(100), AT_START] = 10
     """Its part of the agents that any daemon of one database may have, compared with the other daemons."""
     call_timeout: Annotated[float, duration] = 300.0
-    """The time that a call may take which says nothing of its own."""
+    """The time that a call without a time limit of its own may take."""
     stop_grace: Annotated[float, duration] = 10.0
     """The time that calls have when the daemon stops."""
     idle_after: Annotated[float, duration] = 60.0
@@ -174,31 +174,31 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     active_memory: Annotated[int | None, or_none(size)] = None
     """The bytes that all active agents may take; None: half of the machine's."""
     forget_after: Annotated[float | None, or_none(duration), AT_START] = None
-    """The time for which an element that nobody used, or a run that is over, is kept; None: for ever."""
+    """The time for which an element that was not used, or a run that has ended, is kept; None: for ever."""
     work_kept: Annotated[float, duration, AT_START] = 365 * 86400.0
-    """The least time for which an item of work that is over is kept."""
+    """The least time for which an ended item of work is kept."""
     turn_limit: Annotated[int, count(1_000_000)] = 1000
     """The most events of a turn."""
     history_entries: Annotated[int, count(1_000_000)] = 10_000
-    """The entries that a run which goes on for long keeps of its history."""
+    """The most entries of its history that a long run keeps."""
     run_depth: Annotated[int, count(1_000_000)] = 100
     """The depth to which runs may call one another."""
     run_family: Annotated[int, count(1_000_000)] = 10_000
     """The most runs under way that one outermost run has called, directly or not."""
     run_chain: Annotated[int, count(1_000_000)] = 100
-    """The runs of a definition that may follow one another, each because of the one before alone, before they
-    begin later and later.
+    """The most runs of a definition that may follow one another, each caused only by the one before, until
+    they begin later and later.
     """
     traces: Annotated[bool, flag, AT_START] = False
     """True if traces are exported by OpenTelemetry, as the variables OTEL_* of the environment say."""
     log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
-    """The least grave of what the log holds."""
+    """The lowest level that the log has."""
     grants: Annotated[Literal["ask", "trust"], one_of("ask", "trust")] = "trust"
-    """The word for whether somebody is asked before a definition reaches outside of the home."""
+    """The word that says whether a definition needs a grant to reach outside the home."""
     columns: Annotated[Mapping[str, tuple[str, ...]], _columns] = COLUMNS
     """The attributes that tables show of elements, by root name."""
     mail: Mapping[str, str] | None = None
-    """The server and the address by which people are written to; None: they are not."""
+    """The server and the address for mails to people; None: no mails."""
     dataflows: FlowLimits = FlowLimits()
     """The limits of the sessions of dataflows."""
     sources: Mapping[str, FlowSource] = MappingProxyType({})
@@ -212,15 +212,15 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     web: WebSettings = WebSettings()
     """The settings of what `narval web` serves beside the pages."""
     link: LinkSettings = LinkSettings()
-    """The settings of the place where peers ask this home."""
+    """The settings for peers that ask this home."""
     propose: ProposeSettings = ProposeSettings()
-    """The settings of what drafts definitions."""
+    """The settings of the model that drafts definitions."""
     agent: Given = MappingProxyType({})
-    """The settings of the home's own agent alone."""
+    """The settings of only the home's own agent."""
 
     @classmethod
     def load(cls, home: Path) -> Settings:
-        """The settings of a home; all have defaults, so there need be no file.
+        """The settings of a home; all have defaults, so the file is optional.
 
         Raises SettingsError with all the faults of the file.
         """
@@ -228,7 +228,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def usual(self) -> AgentSettings:
-        """The settings of an agent that says nothing of its own."""
+        """The settings of an agent without settings of its own."""
         return AgentSettings(
             timezone=self.timezone, forget_after=self.forget_after, idle_after=self.idle_after
         )
@@ -240,7 +240,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of what webhooks, callers, language models and MCP servers that it names give."""
+        """The labels of data from webhooks, callers, language models and MCP servers in the settings."""
         models = (f"{MODEL}{model.name}" for model in services_of(self.services, LanguageModel))
         servers = (f"{SERVER}{server.name}" for server in self.mcp)
         callers = (caller.person for caller in self.callers.values())
@@ -248,12 +248,12 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def trusted_models(self) -> list[str]:
-        """The language models after whose answers nothing is asked before it goes outside."""
+        """The language models whose answers may lead outside without asking a person."""
         return [model.name for model in services_of(self.services, LanguageModel) if not model.asks]
 
     @property
     def approved_tools(self) -> list[str]:
-        """The tools that destroy, by the names of their actions, of which nobody is asked first."""
+        """The destructive tools, by the names of their actions, that are called without asking first."""
         return [f"{server.name}.{action_name(tool)}" for server in self.mcp for tool in server.approved]
 
     @property
@@ -263,24 +263,24 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class CurrentSettings:
-    """The settings of a home as they are `now`: whatever they concern reads them there when it needs them."""
+    """The settings of a home as they are `now`: their users read them there when needed."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.now = settings or Settings()
 
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
-    """The settings of a home, or all that is wrong with them."""
+    """The settings of a home, or all their faults."""
     return outcome(TomlFile.of(home / FILE, FILE), partial(_settings, home))
 
 
 def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None, list[Fault]]:
-    """The settings that a text of TOML holds, or all that is wrong. Folders are relative to the home."""
+    """The settings in a text of TOML, or all its faults. Folders are relative to the home."""
     return outcome(TomlFile(source), partial(_settings, home))
 
 
 def _settings(home: Path, file: TomlFile) -> Settings:
-    """The settings of a file; what is wrong is noted there."""
+    """The settings of a file; faults are noted there."""
     values = file.read(READERS)
     callers = read_callers(file) if CALLERS in values else {}
     own = file.read(readers_among(CollectionsOf(home), callers), AGENT) if AGENT in values else {}
@@ -321,7 +321,7 @@ def _settings(home: Path, file: TomlFile) -> Settings:
 
 
 def _mail(file: TomlFile) -> Mapping[str, str]:
-    """The account of `[mail]`: the values of an outbox, and from whom its mails are."""
+    """The account of `[mail]`: the values of an outbox, and the sender of its mails."""
     values = file.read(MAIL_READERS, MAIL)
     if not file.faults and not ("from" in values and ("host" in values) != ("path" in values)):
         needed = 'from = "narval@example.org", and host = "smtp.example.org" or the path of a Maildir'
@@ -362,11 +362,11 @@ MAIL_READERS: Mapping[str, Reader] = {
     "secret": text,
     "path": text,
 }
-"""The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
+"""The readers of `[mail]`, by the names of the attributes of an `outbox` (docs/reference/modules/mail.md)."""
 
 
 TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, MCP, CHATS, *SERVICE_TABLES)
-"""The tables of the file, which are read apart."""
+"""The tables of the file, which are read separately."""
 
 READERS: Mapping[str, Reader] = {
     **readers_of(Settings),

@@ -1,8 +1,9 @@
-"""Settle: which version of each file of some collections is active, for one file may make another bad (N13).
+"""Settle: decides which version of each file is active in some collections, for one file may make another bad
+(N13).
 
-A file is good as a whole or not at all, and so is a module that is a folder. One with faults leaves its last
-good version active: that of before, else the one that the store kept, else, of a module, the one that ships.
-All faults are found at once, those within files first, then those of references between them.
+A file is good as a whole or not at all, and so is a module that is a folder. For a file with faults the last
+good version stays active: the former one, else the one in the store, else, for a module, the shipped one. All
+faults are found at once, those within files first, then those of references between them.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from narval.files.shipped import is_shipped, shipped_modules, unloaded
 from narval.system.unexpected import unexpected
 
 LastGood = Callable[[str], tuple[Definition, ...]]
-"""Gives the definitions of the last good version of a file."""
+"""A function that gives the definitions of the last good version of a file."""
 
 
 def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = nothing_stored) -> Loaded:
     """The library that some collections make together, with the active version of each of their files; `old`
     itself where none of them has changed.
 
-    `old` is what they made before, `stored` has versions of before that; both decide for files with faults.
+    `old` is the former library, `stored` has still earlier versions; both decide for files with faults.
     """
     if old.collections and all(map(is_, old.collections, new)):
         return old
@@ -68,7 +69,7 @@ def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = 
 
 
 def _parsed(path: str, kept: Iterable[bytes]) -> tuple[Definition, ...]:
-    """The definitions of a file as the store kept them, without those that cannot be read any more."""
+    """The definitions of a file in the store, without those that cannot be read any more."""
     definitions = list[Definition]()
     for data in kept:
         with suppress(DefinitionError):
@@ -79,8 +80,8 @@ def _parsed(path: str, kept: Iterable[bytes]) -> tuple[Definition, ...]:
 def _settle(
     old: Loaded, read: Mapping[str, Parsed], imported: Imported, last_good: LastGood
 ) -> tuple[_Settlement, Imported]:
-    """Settle what is good, with the modules that ship which something names, and of which the home has no
-    version that is good.
+    """Settle what is good, with the shipped modules that something names, and of which the home has no good
+    version.
     """
     ships, tried = shipped_modules(), frozenset(imported.modules)
     names = old.kept | ships.named(found for parsed in read.values() for found in parsed.references)
@@ -151,7 +152,7 @@ class _Settlement:
         return _reuse(library, self._before)
 
     def _composed(self) -> tuple[Library, list[Fault]]:
-        """The library with definitions made whole of others; a file over which that fails is left out."""
+        """The library with definitions composed of others; a file over which that fails is left out."""
         while True:
             try:
                 return compose(self._incomplete())
@@ -162,7 +163,7 @@ class _Settlement:
                 self.faults[path] = [unexpected(path, error)]
 
     def _first_failing(self) -> str | None:
-        """The first of the files with which those before it cannot be composed any more."""
+        """The first file with which those up to it can no longer be composed."""
         without = [path for path in self._read if path not in self.faults]
         while without:
             path = without.pop(0)
@@ -173,7 +174,7 @@ class _Settlement:
         return None
 
     def _incomplete(self, without: Container[str] = ()) -> Library:
-        """All that is left, but for some files, as it is written."""
+        """All that is left, except some files, as written."""
         definitions: list[Definition] = list(self._code)
         for path, parsed in self._read.items():
             if path not in without:
@@ -181,18 +182,18 @@ class _Settlement:
         return Library(definitions)
 
     def broken_files(self) -> dict[tuple[str, str], str]:
-        """The files that did not load, by what they are meant to have: names, or a group if none is known."""
+        """The files that did not load, by what they should define: names, or a group if no name is known."""
         broken = {("action", stem): faults[0].path for stem, faults in self._module_faults.items()}
         for path in self.faults:
-            group = Path(path).stem.partition(".")[0]  # which such a file was probably meant to have
+            group = Path(path).stem.partition(".")[0]  # the group that such a file should probably have
             named = self._read[path].names or {(kind, group) for kind in KINDS if KINDS[kind].suffixes}
             broken.update((name, path) for name in named)
         return broken
 
     def _refuse_doubles(self) -> None:
-        """Leave a name that two files give to definitions of one kind to the first of them.
+        """Give a name that two files use for definitions of one kind only to the first of them.
 
-        Where they are of two collections, both are told of it.
+        Where they are in two collections, both get a fault.
         """
         first: dict[tuple[str, str], Definition] = {}
         for path, parsed in self._read.items():
@@ -208,7 +209,7 @@ class _Settlement:
 def _checked(
     path: str, references: Iterable[Reference], library: Library, broken: Mapping[tuple[str, str], str]
 ) -> list[Fault]:
-    """The faults of what a file names."""
+    """The faults in references of a file."""
     try:
         return check_targets(references, library, broken, unloaded)
     except Exception as error:
@@ -222,7 +223,7 @@ def _again(definition: Definition, other: Definition) -> Fault:
 
 
 def _reuse(library: Library, before: Library) -> Library:
-    """The same, with the definitions of before where they would be composed of the same again."""
+    """The same, with the former definitions where composing would give the same again."""
     same = [
         known
         for definition in library
@@ -235,7 +236,7 @@ def _reuse(library: Library, before: Library) -> Library:
 
 
 def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tuple[str, str, str]]:
-    """The paths and digests of the files that count, with the path of the whole of which each is part."""
+    """The paths and digests of the files that count, each with the path of the whole that it belongs to."""
     for collection in collections:
         yield from ((source.path, source.path, source.digest) for source in collection.files.sources)
         yield from ((fault.path, fault.path, "") for fault in collection.files.faults)
@@ -248,7 +249,7 @@ def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tu
 def _good(
     imported: Imported, read: Mapping[str, Parsed], settlement: _Settlement, now: float
 ) -> Iterator[tuple[str, GoodVersion]]:
-    """The good versions there are now; what they import does not change when it is to be kept."""
+    """The present good versions; what they import is fixed before they are kept."""
     for path, parsed in read.items():
         if path not in settlement.faults:
             pinned = tuple(_pinned(found, settlement.library) for found in parsed.definitions)
@@ -258,6 +259,6 @@ def _good(
 
 
 def _pinned(definition: Definition, library: Library) -> Definition:
-    """A definition as the library has composed it, whatever becomes of what it imports."""
+    """A definition as the library has composed it, independent of later changes of what it imports."""
     found = library.get(definition.kind, definition.full_name)
     return definition if found is None or found.draft is None else found.pinned()

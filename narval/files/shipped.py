@@ -1,8 +1,8 @@
 """Shipped: the sample home, and the modules that count in any home that names them.
 
 A module that ships is read from the package, and shown as `<narval>/modules/mail`. It counts where something
-names its group, and the home has no module of that name: what a home does not name is not even imported.
-Modules that ship import each other, whatever the home has of their names.
+names its group, and the home has no module of that name; modules that a home does not name are not even
+imported. Modules that ship import each other, even if the home has modules of their names.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from narval.files.module_text import ModuleText
 from narval.files.modules import Imported, Module, ModulePackage
 
 OF_THE_EXAMPLES = ("orders",)
-"""Modules of use only to a definition that ships beside them: a new home has them, if it has that."""
+"""Modules used only by a definition that ships beside them: a new home has them if it has that."""
 
 EXAMPLES = "examples"
-"""The folder of recipes, and of their scenarios, that a new home has not: each is taken at will."""
+"""The folder of recipes, and their scenarios, that a new home does not have: each is copied on request."""
 
 _ACTION = re.compile(r"^@action\b.*?^(?:async )?def (\w+)", re.MULTILINE | re.DOTALL)
 
@@ -58,14 +58,14 @@ class ShippedModules:
         )
 
     def text(self, group: str) -> ModuleText:
-        """The text of a module that ships."""
+        """The text of a shipped module."""
         if group not in self._texts:
             path = self.names[group]
             self._texts[group] = read_module(path, f"{SHIPPED}/{MODULES}/{path.name}")
         return self._texts[group]
 
     def named(self, references: Iterable[Reference]) -> frozenset[str]:
-        """The groups of modules that ship among those that references name."""
+        """The groups of shipped modules that references name."""
         groups = {found.target.partition(".")[0] for found in references if found.kind in ("", "action")}
         return frozenset(groups & self.names.keys()) if groups else frozenset()
 
@@ -88,7 +88,7 @@ class ShippedModules:
 
 
 def is_shipped(path: str) -> bool:
-    """True if a path is of something that ships, as it is shown."""
+    """True if a shown path is that of a shipped file."""
     return path.startswith(f"{SHIPPED}/")
 
 
@@ -109,7 +109,8 @@ def shipped_modules() -> ShippedModules:
 def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[str, Source]]:
     """All files that the module of a group may import, its own first, by the names that they have then.
 
-    What ships has names within one that no module of a home can have: modules that ship import each other.
+    Shipped files have names within a shipped module that no module of a home can have: modules that ship
+    import each other.
     """
     wanted, seen = [texts.get(group)], set[str]()
     while wanted:

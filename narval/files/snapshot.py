@@ -1,4 +1,4 @@
-"""Snapshot: the files of a home as they are at one moment, and which of them count for whom."""
+"""Snapshot: the files of a home as of one moment, and for which agents each counts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from narval.files.settings import Settings
 
 
 class AgentFiles(msgspec.Struct, frozen=True, eq=False):
-    """The files that count for an agent, or for all who follow some collections.
+    """The files that count for an agent, or for all followers of some collections.
 
-    `given` is what the settings of the agent say (None: its file never was without faults); `declared` what
-    is to be in memory (None: memory stays as it is, N4). `faults` are those of its own files and of what it
-    follows.
+    `given` is what the settings of the agent say (None: its file never was without faults). `declared` are
+    the elements to be in memory (None: memory stays unchanged, N4). `faults` are those of its own files and
+    of what it follows.
     """
 
     loaded: Loaded = Loaded()
@@ -45,7 +45,7 @@ class AgentFiles(msgspec.Struct, frozen=True, eq=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False):
-    """All that takes effect while a home is at work; of settings and people the last ones without faults."""
+    """All files that take effect while a home is at work; settings and people are the last faultless ones."""
 
     own: AgentFiles = AgentFiles()
     """The files that count for the home's own agent, and for those that follow nothing else; the faults of
@@ -59,11 +59,11 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     followed: Mapping[tuple[str, ...], AgentFiles] = {}
     """The files of published collections that agents without a folder follow, by their names."""
     published: Mapping[str, str] = {}
-    """The digests of published collections as they stand in their folders, by name."""
+    """The digests of published collections in their folders, by name."""
     schemas: Mapping[str, Schemas] = {}
     """The schemas of the home, of collections and of agents, by their paths in the home."""
     trust: Rules | None = None
-    """The rules of what may go where; None of a home without."""
+    """The rules of what may go where; None for a home without rules."""
     grants: Mapping[str, Grant] = {}
     """The grants, by the names of the tables of `etc/grants.toml`."""
     peers: Peers = NO_PEERS
@@ -71,7 +71,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def all(self) -> Iterator[AgentFiles]:
-        """The files that count for anybody, those of the home's own agent first."""
+        """The files that count for any agent, those of the home's own agent first."""
         yield from (self.own, *self.agents.values(), *self.followed.values())
 
     @property
@@ -122,8 +122,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """The differences of two snapshots: if they concern all, else which `agents`; the code of modules,
-    the settings; for people, a line for each file, and the faults that came and the files that lost theirs.
+    """The differences of two snapshots: whether they concern all agents, else which `agents`; the code of
+    modules; the settings; for people, a line for each file; the new faults, and the files without faults now.
     """
 
     concerns_all: bool
@@ -136,7 +136,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def changes(old: Snapshot, new: Snapshot) -> Changes:
-    """The changes between two snapshots, and for whom they count."""
+    """The changes between two snapshots, and the agents for which they count."""
     names = old.agents.keys() | new.agents.keys()
     before, now = old.faults, new.faults
     return Changes(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from narval.core.patterns.pattern import Pattern
 
 Reader = Callable[[object], Any]
-"""Reads a value; raises ValueError with what was expected, InnerError with where in the value that was, and
-MisfitsError with several of these.
+"""A function that reads a value; it raises ValueError with what was expected, InnerError with the place
+within the value, and MisfitsError with several of these.
 """
 
 Value = TypeVar("Value")
@@ -51,7 +51,7 @@ def _marks(settings: type[msgspec.Struct]) -> Mapping[str, tuple[Any, ...]]:
 
 
 class InnerError(ValueError):
-    """A fault within a value: `at` leads from the value to where it is."""
+    """A fault within a value: `at` leads from the value to its place."""
 
     def __init__(self, expected: str, *at: str | int) -> None:
         super().__init__(expected)
@@ -95,7 +95,7 @@ class TomlFile:
             return file
 
     def read(self, readers: Mapping[str, Reader], *within: str | int) -> dict[str, Any]:
-        """The values of a table, the outermost unless told; faults of keys and values are noted."""
+        """The values of a table, by default the outermost; faults of keys and values are noted."""
         table = _within(self.table, within)
         if not isinstance(table, dict):
             what = f"{_shown(within)}: expected a table, [{_shown(within)}], found {table!r:.80}"
@@ -119,9 +119,10 @@ class TomlFile:
     def named(
         self, table: str, readers: Mapping[str, Reader], example: str, name_of: Callable[[str], object] = str
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The names and values of the tables `[TABLE.NAME]` in which nothing is wrong; faults are noted.
+        """The names and values of the tables `[TABLE.NAME]` without faults; faults are noted.
 
-        `example` is a name that one could have, and `name_of` reads a name."""
+        `example` is an example of a name, and `name_of` reads a name.
+        """
         tables = self.table.get(table, {})
         if not isinstance(tables, dict):
             self.note((table,), f"expected tables, such as [{table}.{example}]", of_value=True)
@@ -146,7 +147,7 @@ class TomlFile:
             yield number, self.read(readers, table, number)
 
     def line(self, *path: str | int) -> int:
-        """The line of a key; 1 in a text that cannot be read."""
+        """The line of a key; 1 in an unreadable text."""
         return 1 if self._text is None else self._text.key(*path)[0]
 
     def note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
@@ -157,7 +158,7 @@ class TomlFile:
 
 
 def outcome(file: TomlFile, make: Callable[[TomlFile], Value]) -> tuple[Value | None, list[Fault]]:
-    """The value that is made of a text, or all that is wrong with that."""
+    """The value made from a text, or all the faults found."""
     try:
         value = make(file)
     except Exception as error:
@@ -166,7 +167,7 @@ def outcome(file: TomlFile, make: Callable[[TomlFile], Value]) -> tuple[Value | 
 
 
 def required(made: tuple[Value | None, list[Fault]]) -> Value:
-    """The value of an outcome. Raises SettingsError with all that is wrong."""
+    """The value of an outcome. Raises SettingsError with all its faults."""
     value, faults = made
     if value is None:
         raise SettingsError("\n".join(map(str, faults)))
@@ -174,7 +175,7 @@ def required(made: tuple[Value | None, list[Fault]]) -> Value:
 
 
 class CurrentFile(Generic[Value]):
-    """The content of a file as it is now, which `read` gives; it is read again where it has changed."""
+    """The present content of a file, given by `read`; it is read again where the file has changed."""
 
     def __init__(self, path: Path, read: Callable[[], Value]) -> None:
         self._path, self._read = path, read
@@ -192,7 +193,7 @@ class CurrentFile(Generic[Value]):
 
 
 def quoted(text: str) -> str:
-    """A text as TOML has it: as JSON does, but without the halves of characters that JSON may have."""
+    """A text in TOML: as in JSON, but without escapes of surrogates, which JSON may have."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -209,12 +210,12 @@ def duration(value: object) -> float:
 
 
 def or_none(read: Reader) -> Reader:
-    """Read as `read` does, and an empty text as None, which TOML has no word for."""
+    """Read as `read` does, and an empty text as None, for which TOML has no word."""
     return lambda value: None if value == "" else read(value)
 
 
 def text(value: object) -> str:
-    """Read a text that says something."""
+    """Read a text that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a text")
     return value
@@ -250,7 +251,7 @@ def fitting(fits: Callable[[str], object], expected: str) -> Callable[[str], str
 
 
 def listed(read: Callable[[str], Any], expected: str, *, or_one: bool = False) -> Reader:
-    """Read a list of texts, each by `read`; with `or_one` of one at least, for which a text may stand."""
+    """Read a list of texts, each by `read`; with `or_one` of at least one, which may be a text alone."""
 
     def read_all(value: object) -> tuple[Any, ...]:
         items = [value] if or_one and not isinstance(value, list) else value
@@ -274,7 +275,7 @@ def listed(read: Callable[[str], Any], expected: str, *, or_one: bool = False) -
 
 
 def some_of(*words: str) -> Reader:
-    """Read some words of those that there are, or one."""
+    """Read some of these words, or one."""
     return listed(one_of(*words), _either(words), or_one=True)
 
 
@@ -297,7 +298,7 @@ def pattern(*variables: str) -> Reader:
 
 
 def as_it_is(value: object) -> object:
-    """Read a table that is read apart."""
+    """Read a table that is read separately."""
     return value
 
 
@@ -362,7 +363,7 @@ def _within(value: Any, at: Inner) -> Any:
 
 
 def _shown(path: Inner) -> str:
-    """The path of a key as messages have it."""
+    """The path of a key in the form for messages."""
     return ".".join(part for part in path if isinstance(part, str))
 
 

@@ -1,6 +1,6 @@
 """Trust: `etc/trust.toml` read into rules; every fault is found at once, with its place.
 
-A home without the file has no rules: there a language model's answer asks before it goes outside.
+A home without the file has no rules: there a person is asked before a language model's answer leads outside.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from narval.system.whole_file import write_whole
 TRUST_FILE = "etc/trust.toml"
 
 _CALLED = ("action", *(name for name, kind in KINDS.items() if FLOW in kind.preparers))
-"""The kinds of definitions that a rule may name as `action`: by their name is judged what they do."""
+"""The kinds of definitions that a rule may name as `action`: what they do is judged by their name."""
 
 MOST_RULES = 1_000
-"""The most rules of a home: each label of a call is tried on them."""
+"""The most rules of a home: each label of a call is tested against them."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LABEL = re.compile(r"[^\s?*]{1,200}\*?|\*")
@@ -62,7 +62,7 @@ _TARGET = re.compile(r"[^\s*]{1,200}\*?")
 
 
 def _labels(expected: str) -> Reader:
-    """Read labels as a rule names them, without the sign of a secret, which `secret` is for."""
+    """Read labels of a rule, without the sign of a secret, for which there is `secret`."""
 
     def is_label(text: str) -> bool:
         return _LABEL.fullmatch(text) is not None and not text.startswith(SECRET)
@@ -91,7 +91,7 @@ RULE_READERS: Mapping[str, Reader] = {
 
 
 def load_trust(home: Path | None) -> Rules | None:
-    """The rules of a home; None without a file of them. Raises SettingsError with all the faults of that."""
+    """The rules of a home; None without a file of rules. Raises SettingsError with all its faults."""
     rules, faults = read_trust(home)
     if faults:
         raise SettingsError("\n".join(map(str, faults)))
@@ -99,20 +99,21 @@ def load_trust(home: Path | None) -> Rules | None:
 
 
 def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
-    """The rules of a home, None where it has no file of them; and all that is wrong with that file."""
+    """The rules of a home, None where it has no file of rules; and all the faults of that file."""
     if home is None or not (home / TRUST_FILE).exists():
         return None, []
     return outcome(TomlFile.of(home / TRUST_FILE, TRUST_FILE), _rules)
 
 
 def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
-    """The rules that a text of TOML holds, or None and all that is wrong with it."""
+    """The rules in a text of TOML, or None and all its faults."""
     return outcome(TomlFile(source), _rules)
 
 
 def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Iterator[Fault]:
-    """Warnings about rules: of labels that nothing gives, of actions and definitions that are not there, and
-    where nobody can be asked. `given` are the labels that settings and actions of the home give.
+    """Warnings about rules: labels that nothing gives, actions and definitions that do not exist, and rules
+    that ask where nothing can ask a person. `given` are the labels that settings and actions of the home
+    give.
     """
     actions = [name for kind in _CALLED for name in library.of(kind)]
     names = [definition.full_name for definition in library]
@@ -146,8 +147,8 @@ def add_rules(home: Path, text: str) -> bool:
     """Add rules to the file of a home, before the first that would ask about the same; False if they are
     there already.
 
-    All that stands there stays, comments too, and others see the whole file or none of it. Raises
-    SettingsError where the file cannot be read, or the rules would be no rules there, and OSError.
+    All other text stays, comments included, and others see the whole file or none of it. Raises SettingsError
+    where the file cannot be read, or the rules would be invalid there, and OSError.
     """
     path = home / TRUST_FILE
     source = read_source(path, TRUST_FILE)
@@ -178,14 +179,14 @@ def add_rules(home: Path, text: str) -> bool:
 
 
 def _overlaps(rule: Rule, other: Rule) -> bool:
-    """True if another rule may judge what a rule with one part, action and recipe is about."""
+    """True if another rule may judge the subject of a rule with one part, action and recipe."""
     part = Part("x" if rule.part != "whether" else "", where=rule.part == "where")
     labels = (*rule.origins, *(f"{SECRET}{name}" for name in rule.secrets))
     return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)
 
 
 def _rules(file: TomlFile) -> Rules:
-    """The rules of a file; what is wrong is noted there."""
+    """The rules of a file; faults are noted there."""
     file.read(TRUST_READERS)
     secrets, lists = _patterns(file, "secret"), _patterns(file, "known")
     readers = {**RULE_READERS, "to": pattern(FROM, *(f"{KNOWN}{name}" for name in lists))}

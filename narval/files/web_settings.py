@@ -1,4 +1,4 @@
-"""Settings of what `narval web` serves beside the pages: the tables `[web]` and `[link]`."""
+"""Settings of what `narval web` serves besides the pages: the tables `[web]` and `[link]`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMES = listed(
 
 
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of what `narval web` serves beside the pages."""
+    """The settings of what `narval web` serves besides the pages."""
 
     mcp: Annotated[str | None, or_none(_address)] = None
     """The address where clients of MCP are served over HTTP; None: nowhere."""
@@ -53,16 +53,16 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     edit: Annotated[bool, flag] = False
     """True if operators may edit the files of definitions in the browser."""
     metrics_sha256: Annotated[str | None, or_none(read_digest)] = None
-    """The SHA-256 of the token that Prometheus shows at /metrics; None: nobody is given metrics."""
+    """The SHA-256 of the token that Prometheus presents at /metrics; None: metrics are not served."""
 
     @property
     def host(self) -> str:
-        """The address of MCP alone, "" of none."""
+        """The host of MCP, "" for none."""
         return host_and_port(self.mcp)[0]
 
     @property
     def port(self) -> int:
-        """The port of MCP, 0 of none."""
+        """The port of MCP, 0 for none."""
         return host_and_port(self.mcp)[1]
 
 
@@ -78,13 +78,13 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def host_and_port(address: str | None) -> tuple[str, int]:
-    """The host and the port of an address of the settings; "" and 0 of none."""
+    """The host and the port of an address in the settings; "" and 0 for none."""
     host, _, port = (address or ":0").rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def is_loopback(host: str) -> bool:
-    """True if a host, a name or an address, is this machine alone."""
+    """True if a host, a name or an address, is only this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -104,7 +104,7 @@ LINK_READERS: dict[str, Reader] = dict(readers_of(LinkSettings))
 
 
 def read_web(file: TomlFile) -> WebSettings:
-    """The table `[web]` of a file of settings; what is wrong is noted there."""
+    """The table `[web]` of a file of settings; faults are noted there."""
     values = file.read(WEB_READERS, WEB)
     if file.faults:
         return WebSettings()
@@ -118,7 +118,7 @@ def read_web(file: TomlFile) -> WebSettings:
 
 
 def read_link(file: TomlFile) -> LinkSettings:
-    """The table `[link]` of a file of settings; what is wrong is noted there."""
+    """The table `[link]` of a file of settings; faults are noted there."""
     values = file.read(LINK_READERS, LINK)
     if file.faults:
         return LinkSettings()

@@ -1,1 +1,1 @@
-"""The ways to people that are no surfaces: what is carried to them, and what comes back."""
+"""The channels to people besides the surfaces: their messages and the answers."""

@@ -1,4 +1,4 @@
-"""The files by which people answer work: the text of one that is offered, and what one says (P55–P57)."""
+"""The files by which people answer work: writing the offered file, and reading the answer (P55–P57)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from narval.people.acting import deliver_act
 from narval.system.logins import login
 
 WORK_FOLDER, DONE, REFUSED_ANSWERS = "work", "done", "../refused"
-"""The folder of a home that has one for each person, and in it that of answers, and of those refused."""
+"""The folder of a home with one for each person, and in that those of answers and of refused answers."""
 
 FILE = "file"
-"""The way of who answers by a file."""
+"""The way of answering by a file."""
 
 MOST_BYTES_OF_ANSWER = 1 << 20
 
 
 class FiledAnswer(NamedTuple):
-    """The answer that a file holds, or with `state` where it moves the task that asks; `shown` is the digest
-    of the text that was shown.
+    """The answer that a file holds; with `state` it moves the task that asks. `shown` is the digest of the
+    text that was shown.
     """
 
     item: int
@@ -49,19 +49,19 @@ class FiledAnswer(NamedTuple):
 
 
 def name_of(run: Run) -> str:
-    """The name of the file that is offered for an item; of a run that is none, one that no file has."""
+    """The name of the file offered for an item; for a run that is no item, a name that no file has."""
     return f"{run.eid}-{run.name}.xml" if run.engine.definition_kind == WorkDefinition.kind else ""
 
 
 def version(listed: Callable[..., Worklist]) -> int:
-    """A number that is another whenever an item has changed, given where worklists are."""
+    """A number that changes whenever an item changes; `listed` gives the worklist."""
     return listed(WorkDefinition.kind, Worklist).version
 
 
 def items_asked(
     listed: Callable[..., Worklist], agent: AgentState, view: View, at: float, person: str
 ) -> Iterator[Run]:
-    """The items that a person may answer by file now, and has not yet."""
+    """The items that a person may answer by file now, and has not answered yet."""
     for eid in listed(WorkDefinition.kind, Worklist).of(person, view.people, day_of(at, view.zone)):
         run = agent.runs[eid]
         claim = run.state.claim
@@ -75,9 +75,9 @@ def items_asked(
 
 
 def offered_file(run: Run, person: str, text: str, element: Lookup) -> str:
-    """The file that is offered to a person: the item's text as a comment, and an answer to be filled in.
+    """The file offered to a person: the item's text as a comment, and an answer to fill in.
 
-    `element` has the element of the task that asks, whose states one may choose.
+    `element` gives the element of the task that asks, whose states one may choose.
     """
     item, definition, state = run.eid, run.definition, run.state
     fields = {**state.defaults, **state.drafts.get(person, {})}
@@ -123,7 +123,7 @@ def read_answer(content: bytes) -> FiledAnswer:
 
 
 def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
-    """Tell an item what a person's file answers, which lay at a path; why it is refused, or ""."""
+    """Give an item the answer of a person's file, which was at `path`; the reason of a refusal, or ""."""
     agent, run = turn.agent, turn.agent.runs.get(answer.item)
     state = state_of(agent, run) if run is not None and name_of(run) else None
     if run is None or state is None or not _sees(turn, run, state, person.name):
@@ -145,9 +145,10 @@ def _sees(turn: Turn, run: Run, state: WorkState, person: str) -> bool:
 
 
 def owner_of(status: os.stat_result, person: Person, home: os.stat_result) -> str:
-    """The login of the owner of a person's file, or folder: theirs, or the home's user (P56).
+    """The login of the owner of a person's file, or folder: the person's own, or that of the home's user
+    (P56).
 
-    Raises ElementError for any other, for one that others may write to, and for a hard link.
+    Raises ElementError for any other owner, for a file that others may write to, and for a hard link.
     """
     owner = login(status.st_uid)
     if status.st_uid != home.st_uid and owner != person.login:
@@ -160,7 +161,7 @@ def owner_of(status: os.stat_result, person: Person, home: os.stat_result) -> st
 
 
 def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
-    """Raise ElementError unless a person's folder, and those in it, are folders that are theirs."""
+    """Raise ElementError unless a person's folder, and those in it, are folders that belong to the person."""
     for path in (folder, folder / DONE, folder / DONE / ".taken", folder / DONE / REFUSED_ANSWERS):
         try:
             status = Path(os.path.normpath(path)).lstat()
@@ -172,7 +173,7 @@ def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
 
 
 def write_offered(folder: Path, name: str, text: str) -> None:
-    """Write a file into a person's folder, whole, and readable by its owner. Raises OSError."""
+    """Write a file into a person's folder, all at once, readable by its owner. Raises OSError."""
     scratch, owner = folder / f".{name}.tmp", folder.stat()
     scratch.unlink(missing_ok=True)
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

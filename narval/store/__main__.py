@@ -1,6 +1,6 @@
-"""Bring a store, on which no daemon works, to a version: `python -m narval.store PATH_OR_URL VERSION`.
+"""Bring a store that no daemon uses to a version: `python -m narval.store PATH_OR_URL VERSION`.
 
-So an older narval can be started on it again. A store in a file is kept beside it as it was.
+So an older narval can be started on it again. A copy of a store in a file is kept beside it.
 """
 
 from __future__ import annotations

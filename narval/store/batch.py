@@ -18,15 +18,15 @@ STORE = 0
 """The number under which a store keeps small facts about itself."""
 
 HOME_AGENT = 1
-"""The number of the home's own agent in a store of its own; `Store.own` is that of any."""
+"""The number of the home's own agent in a store of its own; `Store.own` has it for any store."""
 
 
 Eid = Annotated[int, msgspec.Meta(ge=0)]
-"""The number of an element or run; 0 stands for none where one may be missing."""
+"""The number of an element or run; 0 stands for none."""
 
 
 ACTIVE, PASSIVE, SUSPENDED = "active", "passive", "suspended"
-"""The states of an agent: at work while a daemon is; rows of the store; that until somebody resumes it."""
+"""The states of an agent: at work while a daemon is; only rows; only rows until it is resumed."""
 
 
 class AgentRow(NamedTuple):
@@ -44,14 +44,14 @@ class AgentRow(NamedTuple):
 
 
 FILES = "files"
-"""The scope of the results that have the labels of what was written into files, by path."""
+"""The scope of the results with the labels of files written, by path."""
 
 DEFAULT_NAME = "narval"
-"""The name of the home's own agent where the settings give none."""
+"""The name of the home's own agent if the settings give none."""
 
 
 def new_agent(number: int, name: str) -> AgentRow:
-    """An agent that was never there before."""
+    """A new agent."""
     return AgentRow(number, secrets.token_hex(16), name)
 
 
@@ -59,8 +59,8 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     """One advance of a run for the journal: the event, the changes and the commands that followed.
 
     `seq` numbers the lines of the whole agent: an advance takes one for its event, and one for each change
-    and command. A store that writes it down encodes it; a store in memory need not. The collector of garbage
-    never looks at one, for what is in it refers to nothing.
+    and command. A store on disk encodes it; a store in memory need not. The garbage collector does not track
+    it, for it is in no cycle.
     """
 
     run: int
@@ -71,7 +71,7 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeptElement(NamedTuple):
-    """An element as the store has it; `fault` says why its origin is not known, though it has one."""
+    """An element as the store has it; `fault` says why its origin could not be read, if so."""
 
     element: Element
     declared: str
@@ -83,8 +83,8 @@ class RunRow(NamedTuple):
     """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
 
     `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
-    why it failed, `by` who began it from outside, `actor` who did so in that person's name (P39). When it is
-    to be forgotten stands among the moments.
+    why it failed, `by` who began it from outside, `actor` who did so in that person's name (P39). The moment
+    at which it is forgotten is among the moments.
     """
 
     eid: Eid
@@ -122,7 +122,7 @@ class SnapshotRow(NamedTuple):
 
 
 class QueuedRow(NamedTuple):
-    """An event that still waited at the end of a turn; of run 0, an offer."""
+    """An event that still waited at the end of a turn; for run 0, an offer."""
 
     id: int
     run: int
@@ -130,8 +130,8 @@ class QueuedRow(NamedTuple):
 
 
 class Offer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """An element that has come, to be offered to the runs that watch for such by the time it is told; or one
-    that was replaced (`gone`), of which those are told who watch for that.
+    """A new element, offered to the runs that watch for it when it is told; or one that was replaced
+    (`gone`), which is told to the runs that watch for that.
     """
 
     eid: int
@@ -147,7 +147,7 @@ class MomentRow(NamedTuple):
 
 
 class WithdrawalRow(NamedTuple):
-    """An element that was withdrawn, and why; or one that is doubtful, because it was made from such."""
+    """A withdrawn element, and why; or one that is doubtful because it was made from a withdrawn one."""
 
     eid: Eid
     why: str
@@ -155,9 +155,9 @@ class WithdrawalRow(NamedTuple):
 
 
 class MarkRow(NamedTuple):
-    """An element that an input or condition has used (N18): which of which definition, in which run.
+    """An element that an input or condition has used (N18): which one, of which definition, in which run.
 
-    The run is 0 where no run did: of a control element that was executed.
+    The run is 0 for a control element that was executed, which no run used.
     """
 
     definition: str
@@ -170,7 +170,7 @@ class MarkRow(NamedTuple):
 class DefinitionRow(NamedTuple):
     """A version of a definition; a new current one takes the place of the one before.
 
-    `current` is a number where SQLite gives it.
+    `current` is a number if SQLite gives it.
     """
 
     digest: str
@@ -189,8 +189,8 @@ LETTERS_KEPT = 30 * 86_400.0
 class MessageRow(NamedTuple):
     """A message that is not taken yet (G23): `agent` is its receiver, `number` counts from 1 for each pair.
 
-    `id` is that of the call that sent it, `kind` says what `data` is; after `until` it is not to be taken
-    any more. `origin` is the envelope, as `narval.daemon.messages.envelope` writes it.
+    `id` is that of the call that sent it, `kind` says what `data` is; after `until` it is no longer to be
+    taken. `origin` is the envelope, as `narval.daemon.messages.envelope` writes it.
     """
 
     agent: int
@@ -215,7 +215,7 @@ class TakenRow(NamedTuple):
 class ResultRow(NamedTuple):
     """A result that calls keep by key beside the journal: of their work, or an item that they remember.
 
-    A `scope` is dropped as a whole, such as that of a session.
+    A `scope`, such as that of a session, is dropped as a whole.
     """
 
     scope: str
@@ -266,7 +266,7 @@ class Batch:
     """The agent itself, or any other of its store."""
     definitions: list[DefinitionRow] = _rows()
     retired: list[tuple[str, str, str]] = _rows()
-    """Digest, kind, name of versions of definitions that are not current any more."""
+    """Digest, kind, name of versions of definitions that are no longer current."""
     shared: list[Added] = _rows()
     """New elements whose bytes other agents have too: they are kept once (G4)."""
     elements: list[Added] = _rows()
@@ -277,11 +277,11 @@ class Batch:
     marks: list[MarkRow] = _rows()
     withdrawals: list[WithdrawalRow] = _rows()
     labels: list[tuple[int, str]] = _rows()
-    """Eid of an element or a run, a label that it has from now on."""
+    """Eid of an element or a run, a label that it gets."""
     keys: list[tuple[str, str, str]] = _rows()
     """Name, expression, value."""
     runs: list[RunRow] = _rows()
-    """New runs, and runs of which something changed."""
+    """New and changed runs."""
     journal: list[Advance] = _rows()
     snapshots: list[SnapshotRow] = _rows()
     queued: list[QueuedRow] = _rows()
@@ -291,20 +291,20 @@ class Batch:
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""
     taken: list[TakenRow] = _rows()
-    """By itself, or by one that is not at work; the rows of these messages, and of those before them, go."""
+    """Taken by it, or by one that is not at work; the rows of these messages, and of all before, go."""
     dead_letters: list[DeadLetterRow] = _rows()
     trimmed: list[tuple[int, int, int]] = _rows()
-    """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
+    """Run, seq, how many: of its entries up to that line, all but the last that many are dropped."""
     dropped_results: list[tuple[str, str]] = _rows()
     """Scope, key."""
     dropped_scopes: list[str] = _rows()
-    """The scopes of which all results go."""
+    """The scopes whose results all go."""
     confirmed: list[int] = _rows()
-    """The elements that are doubtful no more."""
+    """The elements that are no longer doubtful."""
     dequeued: list[int] = _rows()
     moments_done: list[str] = _rows()
     letters_settled: list[int] = _rows()
-    """The lines of its dead letters that are kept no more."""
+    """The lines of its dead letters that are no longer kept."""
     unheld: list[tuple[int, int]] = _rows()
     """Run, eid."""
     forgotten_elements: list[int] = _rows()
@@ -318,12 +318,12 @@ class Batch:
         return any(self.__dict__.values())
 
     def share(self, eids: Container[int]) -> None:
-        """Let the bytes of some of its new elements be kept once for all agents."""
+        """Keep the bytes of some of its new elements once for all agents."""
         self.shared += (added for added in self.elements if added.element.eid in eids)
         self.elements[:] = [added for added in self.elements if added.element.eid not in eids]
 
     def record(self, change: Change) -> None:
-        """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""
+        """Put a change of memory into its slot; reservations are left out, for they follow from the calls."""
         put = _PUT.get(type(change))
         if put is not None:
             put(self, change)
@@ -366,8 +366,8 @@ def _put_confirmed(batch: Batch, change: changes.Confirmed) -> None:
 
 
 def _let_count(batch: Batch, eids: Iterable[int]) -> None:
-    """Leave out what was said before of elements: what comes is written before what goes, whatever came last
-    in the turn.
+    """Drop the earlier rows for elements: additions are written before removals, whatever their order in the
+    turn.
     """
     said = {*eids}
     if batch.confirmed:

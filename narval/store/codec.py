@@ -2,8 +2,8 @@
 
 An *entry* is one event of one run with the changes and commands that followed. It leaves out what is kept
 elsewhere or never needed again: an element in `Add` is its eid (the element itself is in its own table), and
-of the elements that came with an event only the number stays, since a decision is never made again. Structs
-are written as maps with names, so a field that is new, or gone, does not make an older entry unreadable.
+the elements that came with an event are only counted, since a decision is never made again. Structs are
+written as maps with names, so that older entries stay readable when fields are added or removed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Lookup = Callable[[int], Element | None]
 class JournalEntry(NamedTuple):
     """An entry read back: the event if it settles something in force, the changes, the tracked commands.
 
-    *Tracked* are the commands whose effect outlives the turn and stands in no table: recovery needs them
-    back. `lines` is how many lines of history it makes: the event, and each change and command.
+    *Tracked* commands have an effect that outlives the turn and is in no table: recovery needs them back.
+    `lines` is the number of its lines of history: one for the event, and one for each change and command.
     """
 
     event: Event | None
@@ -59,7 +59,7 @@ class _StoredSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _counted(event: Any) -> Any:
-    """An event with the number of its elements in place of them."""
+    """An event with the count of its elements in place of them."""
     return replace(event, elements=len(event.elements)) if event.elements else event
 
 
@@ -92,7 +92,7 @@ _Read = TypeVar("_Read")
 
 def encode_entry(event: Event, changes: Sequence[Any], commands: Sequence[Command]) -> bytes:
     """An event and all that followed from it, for the journal."""
-    slim = _SLIM.get(type(event))  # for each step that is recorded: no call that can be saved
+    slim = _SLIM.get(type(event))  # this runs for each step recorded, so it makes no avoidable call
     slimmed = [
         command if (shorten := _SLIM.get(type(command))) is None else shorten(command) for command in commands
     ]
@@ -119,14 +119,14 @@ def read_entry(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[dict[str, Any]]:
     """An entry as lines of history: `{"seq", "at", "run", "what", …fields}`, `run` only when it is given.
 
-    The event has the entry's own `seq`, each change and command the next. A field that one of the four names
-    would hide is called otherwise: what is due at a moment says `due`, a run that is named `of_run`.
+    The event has the entry's own `seq`, each change and command the next. A field that clashes with one of
+    the four names is renamed: the moment of something due is `due`, a run that is named `of_run`.
 
     Raises UnreadableError.
     """
     try:
         event, changes, commands = read("an entry of the journal", _decode_any, data)[:3]
-        event.pop("former", None)  # a whole text, which nobody looks for in a line
+        event.pop("former", None)  # a whole text, too long for a line
         head = {"at": event.pop("at")} if run is None else {"at": event.pop("at"), "run": run}
         lines = [{"seq": seq + number, **head} for number in range(1 + len(changes) + len(commands))]
         for line, fact in zip(lines, [event, *changes, *commands], strict=True):
@@ -157,7 +157,7 @@ def _shown(value: Any) -> Any:
 
 
 def encode_queued(event: Event | Offer) -> bytes:
-    """An event that still waits, whole: it will be decided upon."""
+    """An event that still waits, in full: it has yet to be decided upon."""
     return _encode(event)
 
 
@@ -211,7 +211,7 @@ def _state_decoder(state_type: Any) -> Callable[[Any], Any]:
 
 
 def _settling(event: dict[str, Any]) -> Event | None:
-    """An event, typed but without its elements, if it settles something that is in force."""
+    """An event as its type, but without its elements, if it settles something in force."""
     kind = _SETTLING.get(str(event.get("type")))
     if kind is None:
         return None
@@ -222,7 +222,7 @@ def _settling(event: dict[str, Any]) -> Event | None:
 
 
 def _tracked(commands: Iterable[dict[str, Any]], lookup: Lookup) -> Iterator[Command]:
-    """The tracked ones among commands read as plain data."""
+    """The tracked commands among those read as plain data."""
     for plain in commands:
         name = plain.get("type")
         tracked = _TRACKED.get(str(name))
@@ -246,7 +246,7 @@ def _watch(plain: dict[str, Any], lookup: Lookup) -> Watch:
 
 
 def read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
-    """Something that was stored; `what` it is, for people. Raises UnreadableError."""
+    """A stored value, decoded; `what` names it for people. Raises UnreadableError."""
     try:
         return decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:

@@ -1,7 +1,7 @@
-"""Damage: what the store holds, cannot be read, and belongs to no run alone (N35).
+"""Damage: rows of the store that cannot be read and belong to no single run (N35).
 
-A run that cannot be read fails (`Turn.fail_unreadable`). An origin, an offer or a job that cannot be read
-costs itself: the element stays, without an origin; every element is offered again; the job is not done.
+A run that cannot be read fails (`Turn.fail_unreadable`). If an origin is unreadable, its element stays
+without one; if an offer is, every element is offered again; if a job is, it is not done.
 `daemon/agents/damage_report.py` reports each once, by an `error` element of type `unreadable`.
 """
 
@@ -34,12 +34,12 @@ class LostJob(NamedTuple):
 
 
 class LostTurns(NamedTuple):
-    """The latest turns: so many pages of the log are gone, that were committed."""
+    """The latest turns: pages of the log that were committed and are gone."""
 
     pages: int
 
 
 LOST_PAGES = "lost_pages"
-"""The fact that says so of an agent until it is reported."""
+"""The fact that records this until it is reported."""
 
 Damage = LostOrigin | LostEvent | LostJob | LostTurns

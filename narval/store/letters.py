@@ -1,4 +1,4 @@
-"""Letters: the messages that a store has, whatever agents they are between (G23 to G32)."""
+"""Letters: the messages of a store, between any agents (G23 to G32)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from narval.store.rows import LastRow, Row, typed
 
 
 class WaitingRow(NamedTuple):
-    """The messages of a pair that are not taken: how many, their bytes, the first moment that ends one, the
-    number of the last.
+    """The messages of a pair that are not taken: how many, their bytes, the earliest moment at which one
+    expires, the number of the last.
     """
 
     agent: int
@@ -24,8 +24,8 @@ class WaitingRow(NamedTuple):
 
 
 class PairRow(NamedTuple):
-    """The messages of a pair: the number of the last that was sent, and of the last that was taken, for they
-    count from 1; how many are not taken, and when the first of these was sent.
+    """The messages of a pair: the number of the last that was sent and of the last that was taken (they count
+    from 1), how many are not taken, and when the first of these was sent.
     """
 
     agent: int
@@ -57,20 +57,20 @@ class _IdRow(NamedTuple):
 
 
 class Letters(Protocol):
-    """Reading what is recorded of messages."""
+    """Reading of recorded messages."""
 
     def waiting(self) -> list[WaitingRow]:
-        """The pairs that have messages which are not taken."""
+        """The pairs that have messages not yet taken."""
 
     def pairs(self, agent: int, most: int) -> list[PairRow]:
-        """The pairs of which one is an agent, or with 0 all, that have sent anything: those with the most
-        messages that are not taken first, then those that have sent most.
+        """The pairs with an agent (0: all pairs) that have sent anything: those with the most messages not
+        taken first, then those that have sent most.
         """
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
         """The messages that an agent has not taken, of each sender in order.
 
-        With `at_start`, those that there were when it was read ahead: the last may be missing.
+        With `at_start`, those that were read ahead: the latest may be missing.
         """
 
     def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
@@ -81,10 +81,10 @@ class Letters(Protocol):
         """The messages of an agent that are not taken, of each receiver in order."""
 
     def strays(self) -> list[MessageRow]:
-        """The messages to agents that are not there, which were removed as somebody sent; by sender."""
+        """The messages to agents that no longer exist, removed while a message was being sent; by sender."""
 
     def taken(self, receiver: int) -> list[TakenRow]:
-        """The last that an agent has taken of each sender."""
+        """The last message that an agent has taken from each sender."""
 
     def ids(self, receiver: int, sender: int) -> list[str]:
         """The ids of the messages of a pair that are not taken."""
@@ -93,14 +93,14 @@ class Letters(Protocol):
         """The number of the last message of a pair; 0 before the first."""
 
     def last_correspondent(self) -> int:
-        """The highest number of an agent that messages or their receipts name, be it there or not; or 0."""
+        """The highest number of an agent, existing or not, that messages or their receipts name; or 0."""
 
     def dead(self, sender: int) -> list[KeptLetter]:
         """The dead letters of an agent, oldest first."""
 
 
 class DatabaseLetters(Letters):
-    """The messages in the tables of a database; `read` gives the rows that a query finds."""
+    """The messages in the tables of a database; `read` returns the rows of a query."""
 
     def __init__(self, read: Callable[..., list[Any]], name: str) -> None:
         self._read, self._name = read, name
@@ -109,7 +109,7 @@ class DatabaseLetters(Letters):
         return typed(row, self._read(query, *given), query, self._name)
 
     def waiting(self) -> list[WaitingRow]:
-        """The pairs that have messages which are not taken."""
+        """The pairs that have messages not yet taken."""
         return self._typed(WaitingRow, "waiting messages")
 
     def pairs(self, agent: int, most: int) -> list[PairRow]:
@@ -129,7 +129,7 @@ class DatabaseLetters(Letters):
         return self._typed(MessageRow, "stray messages")
 
     def taken(self, receiver: int) -> list[TakenRow]:
-        """The last that an agent has taken of each sender."""
+        """The last message that an agent has taken from each sender."""
         return self._typed(TakenRow, "taken", receiver)
 
     def ids(self, receiver: int, sender: int) -> list[str]:
@@ -183,13 +183,13 @@ class VolatileLetters(Letters):
             del self._dead[line]
 
     def forget(self, agent: int) -> None:
-        """Keep nothing of what is addressed to an agent, and none of its dead letters."""
+        """Drop the messages to an agent, and its dead letters."""
         self._messages = {key: row for key, row in self._messages.items() if key[0] != agent}
         self._taken = {key: number for key, number in self._taken.items() if key[0] != agent}
         self._dead = {line: row for line, row in self._dead.items() if row.agent != agent}
 
     def waiting(self) -> list[WaitingRow]:
-        """The pairs that have messages which are not taken."""
+        """The pairs that have messages not yet taken."""
         counts: Counter[tuple[int, int]] = Counter()
         sizes: Counter[tuple[int, int]] = Counter()
         first: dict[tuple[int, int], float] = {}
@@ -230,11 +230,11 @@ class VolatileLetters(Letters):
         return sorted(row for row in self._messages.values() if row.sender == sender)
 
     def strays(self) -> list[MessageRow]:
-        """None: one daemon alone has the agents, and lets go of what was sent with the receiver."""
+        """None: a single daemon has the agents, and drops messages with their receiver."""
         return []
 
     def taken(self, receiver: int) -> list[TakenRow]:
-        """The last that an agent has taken of each sender."""
+        """The last message that an agent has taken from each sender."""
         known = self._taken.items()
         return [TakenRow(*pair, number) for pair, number in known if pair[0] == receiver]
 

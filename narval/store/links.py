@@ -1,5 +1,5 @@
-"""Links in a store: what the row that stands for a peer keeps of it, and how that is renewed as a backup is
-put back.
+"""Links in a store: what is kept for the row that stands for a peer, and its renewal when a backup is put
+back.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import msgspec
 from narval.store.store import AgentStore
 
 LINK = "link"
-"""The scope of results that has how far each sender of the peer has come, by its id; and, as `MET`, what the
-peer was as the link began last.
+"""The scope of results with the progress of each sender of the peer, by its id, and, as `MET`, what the peer
+was when the link last began.
 """
 
 MET = "met"
 
 FORMER = "former links"
-"""The scope of results whose keys are what the peer was before, and is no more."""
+"""The scope of results whose keys are the peer's former identities."""
 
 RESTORED = "restored"
-"""The scope of results that has, by each incarnation that a backup which was put back has made, the number of
-the last message of each sender here, by its id, as it was there.
+"""The scope of results by incarnation that a restored backup has begun: the number of the last message of
+each sender here, by its id, as it was in the backup.
 """
 
 SENT = "sent"
-"""The scope of results whose keys are the ids of the latest messages that the peer has taken and has not
+"""The scope of results whose keys are the ids of the latest messages that the peer has taken but not
 answered, each with its kind and its receiver there.
 """
 
 INCARNATION = "incarnation"
-"""The fact that has the incarnation of the store once a backup was put back; before, the row's id is it."""
+"""The fact with the incarnation of the store once a backup was put back; until then it is the row's id."""
 
 ANSWERED = b""
-"""The data, in place of these, of a message that is answered, or whose time is over, and that waits."""
+"""The data of a waiting message once it is answered, or its time has ended."""
 
 encode_numbers = msgspec.msgpack.Encoder().encode
 decode_numbers = msgspec.msgpack.Decoder(dict[str, int]).decode
@@ -49,7 +49,7 @@ SELECT agents.id, max(sent.number) FROM agents JOIN (
     SELECT sender, number FROM messages WHERE agent = ?
     UNION ALL SELECT sender, number FROM taken WHERE agent = ?
 ) AS sent ON sent.sender = agents.agent GROUP BY agents.id"""
-"""The last message that each agent has sent to a peer: one that waits, or the last that was taken."""
+"""The number of the last message that each agent has sent to a peer, waiting or taken."""
 
 _RESULT = "INSERT INTO results VALUES (?, ?, ?, ?, ?)"
 _NO_FACT = 'DELETE FROM meta WHERE agent = ? AND "key" = ?'
@@ -57,8 +57,8 @@ _FACT = "INSERT INTO meta VALUES (?, ?, ?)"
 
 
 def renew_links(target: Any, mark: str) -> None:
-    """Give the links of a store that was just put back a new incarnation, by a connection whose sign for a
-    parameter is `mark`: what is sent from now on is told from what was sent before under the same numbers.
+    """Give the links of a restored store a new incarnation, so that later messages differ from earlier ones
+    with the same numbers. `mark` is the connection's placeholder for a parameter.
     """
 
     def execute(statement: str, *values: Any) -> Any:
@@ -66,12 +66,12 @@ def renew_links(target: Any, mark: str) -> None:
 
     for (agent,) in target.execute(_PEERS).fetchall():
         sent = execute(_SENT, agent, agent).fetchall()
-        later = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # the other side tells later ones from earlier
+        later = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # the other side orders them by it
         execute(_RESULT, agent, RESTORED, later, time.time(), encode_numbers(dict(sent)))
         execute(_NO_FACT, agent, INCARNATION)
         execute(_FACT, agent, INCARNATION, later)
 
 
 def answered(store: AgentStore) -> frozenset[str]:
-    """The ids of the messages to a peer that are answered, or whose time is over, and that wait."""
+    """The ids of the waiting messages to a peer that are answered, or whose time has ended."""
     return frozenset(row.key for row in store.results(SENT) if row.data == ANSWERED)

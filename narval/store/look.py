@@ -1,10 +1,10 @@
-"""A store opened to be looked at: no byte of it is altered, and all rows are of one moment.
+"""A store opened read-only: no byte of it is altered, and all rows are of one moment.
 
-A SQLite file is read where it lies. With a log beside it, SQLite finds what is committed, and `readonly_shm`
-keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it
-is read as `immutable`, for else SQLite would make a log; a daemon that is started meanwhile may fold its own
-log into the file, so `is_still` tells if that has happened. What cannot be read so (a log without its index,
-older tables, which want a migration) is looked at in a copy. A server has a transaction for it.
+A SQLite file is read in place. With a log beside it, SQLite finds what is committed, and `readonly_shm` keeps
+it from registering the reader. Without one, as after a clean stop, it is read as `immutable`, for otherwise
+SQLite would make a log. A daemon that is started meanwhile may fold its own log into the file, and `is_still`
+tells if that has happened. A file that cannot be read in place (a log without its index, or older tables that
+need a migration) is read in a copy. On a server, a transaction serves.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PATIENCE = 5.0
 """Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
 
 ATTEMPTS = 5
-"""The number of times a look begins anew because a daemon that starts or ends has moved the files."""
+"""The times a look begins again because a daemon that starts or ends has moved the files."""
 
 MOST_EID = (1 << 63) - 1
 """The greatest number that a column takes."""
@@ -60,7 +60,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Look(ReadTables):
-    """A store read on one connection. What is committed to it is read again, and goes nowhere."""
+    """A store read on one connection. What is committed to it can be read back, and is written nowhere."""
 
     def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
         super().__init__(Tables(driver, lambda: nullcontext(connection)))
@@ -70,11 +70,11 @@ class Look(ReadTables):
         self._page: RunsPage | None = None
 
     def narrow(self, page: RunsPage) -> None:
-        """Let all that is read be what it takes to list a page of runs."""
+        """Restrict reading to what a page of runs needs."""
         self._page = page
 
     def is_still(self) -> bool:
-        """False if another program has written the file that was read as one that nobody writes."""
+        """False if another program has written to the file that was read as immutable."""
         return self._is_still()
 
     def of(self, agent: int | None = None) -> AgentStore:
@@ -90,26 +90,26 @@ class Look(ReadTables):
         return PastReader(self._tables, agent, self.own)
 
     def fork(self, listen: Callable[[Batch], None]) -> Fork:
-        """The store as it is at this moment, which goes on by itself from here: what is committed to it no
-        other look has; `listen` is given each batch.
+        """An independent continuation of the store as it is now: what is committed to it is in no other look;
+        `listen` is given each batch.
         """
         fork = Fork(self.driver, self.connection, listen)
         fork.use_own(self.own)
         return fork
 
     def commit(self, *batches: Batch) -> None:
-        """Keep the batches for those who look."""
+        """Keep the batches for later reads of this look."""
         self._decided.commit(*batches)
 
     def make_room(self) -> None:
-        """Nothing to have ready."""
+        """Do nothing: there is nothing to prepare."""
 
     def close(self) -> None:
-        """Nothing to end: whoever opened it does."""
+        """Do nothing: the opener closes it."""
 
 
 class Fork(Look):
-    """A look on which a simulation goes on from the state of a moment, with runs and all."""
+    """A look on which a simulation continues from the state of a moment, with its runs."""
 
     is_volatile = True
 
@@ -125,7 +125,7 @@ class Fork(Look):
 
 
 class ServerLook(Look):
-    """A look into a store that daemons share."""
+    """A look at a store that daemons share."""
 
     is_shared = True
 
@@ -147,7 +147,7 @@ class ServerLook(Look):
 
 
 class _AgentLook(DatabaseAgent):
-    """The rows of one agent, and those that were decided for it since."""
+    """The rows of one agent, with those committed to the look since."""
 
     def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore) -> None:
         super().__init__(tables, agent, own)
@@ -171,10 +171,10 @@ class _AgentLook(DatabaseAgent):
 
 
 class PastReader(DatabaseAgent):
-    """The rows of one agent, one after another, however many there are."""
+    """The rows of one agent, streamed, however many there are."""
 
     def element(self, eid: int) -> Element | None:
-        """The element of a number; None where there is none."""
+        """The element of a number; None if there is none."""
         rows = self._all(ElementRow, "element", eid)
         return kept_element(rows[0]).element if rows else None
 
@@ -192,8 +192,8 @@ class PastReader(DatabaseAgent):
 
 
 class _AgentPage(AlwaysNew, _AgentLook):
-    """The rows of one agent that a page of its runs shows, and those that are compared with its files; of all
-    else that a start reads there is none, for a listing tells nobody and does nothing.
+    """The rows of one agent that a page of its runs shows, and those that are compared with its files. All
+    else that a start reads is empty, for a listing tells no run and does nothing.
     """
 
     def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore, page: RunsPage) -> None:
@@ -231,7 +231,7 @@ class _AgentPage(AlwaysNew, _AgentLook):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Small facts about the agent; what is numbered while one looks comes behind all that is there."""
+        """Small facts about the agent; new numbers come behind all existing ones."""
         known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
         following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
         return {**known, "next_eid": str(following)}
@@ -239,10 +239,10 @@ class _AgentPage(AlwaysNew, _AgentLook):
 
 @contextmanager
 def look(where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None) -> Iterator[Store]:
-    """The store there, to be read; an empty one in memory where there is none yet. Raises StoreError.
+    """The store at a path or URL, to be read; an empty one in memory if there is none yet. Raises StoreError.
 
-    After a stop that was not clean the file is checked, unless `is_held` says that a daemon is at work on it.
-    With a `page` nothing is read but what it takes to list it.
+    After an unclean stop the file is checked, unless `is_held` says that a daemon is at work on it. With a
+    `page` only what the page needs is read.
     """
     with ExitStack() as ends:
         driver = driver_of(where, "crash", PATIENCE)
@@ -299,9 +299,9 @@ def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) ->
 
 
 def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look | None:
-    """A look at the file where it lies; None where that cannot be, or only with a change to it."""
+    """A look at the file in place; None if that is impossible without changing it."""
     log, index = _beside(file.path)
-    before, (of_log,) = _stamp(file.path), _stamp(log)  # a daemon that ends takes the log away
+    before, (of_log,) = _stamp(file.path), _stamp(log)  # a daemon that ends removes the log
     is_logged = of_log is not None and of_log[1] > 0
     if is_logged and not index.exists():
         return None
@@ -322,7 +322,7 @@ def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look 
 
 
 def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
-    """A look at a copy, checked and brought up to date; None if the file was written meanwhile."""
+    """A look at a copy, checked and migrated; None if the file was written meanwhile."""
     log, _ = _beside(file.path)
     folder = Path(ends.enter_context(TemporaryDirectory(prefix="narval-")))
     copy, before = folder / file.path.name, _stamp(file.path, log)
@@ -347,7 +347,7 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
-    """A connection that writes nothing, in a transaction that begins with what it reads first."""
+    """A read-only connection, in a transaction that begins with its first read."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro&{how}",
         uri=True,

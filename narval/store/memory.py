@@ -1,4 +1,4 @@
-"""A store that is gone when it is closed."""
+"""A store in memory, which is gone when it is closed."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ class AlwaysNew(AgentStore):
 
 
 _OF_AGENTS = frozenset({"messages", "taken", "dead_letters", "letters_settled", "agents", "removed_agents"})
-"""The slots that say something of agents and what they send one another."""
+"""The slots about agents and what they send one another."""
 
 _SELDOM = frozenset(SLOTS) - {"elements", "held", "runs", "journal"} - _OF_AGENTS
-"""The slots that most turns have not asked for, and whose lists need not be made to see that."""
+"""The slots that most turns leave unused; their lists need not be made to see that."""
 
 
 class VolatileAgent(AlwaysNew):
-    """The rows of one agent in memory: all that is asked for during a life (runs, journal, snapshots,
-    definitions), and not what is only read at a start, when it is always empty.
+    """The rows of one agent in memory: those that are read while it runs (runs, journal, snapshots,
+    definitions), not those read only at a start, when the store is always empty.
     """
 
     def __init__(self, agent: int, row: AgentRow) -> None:
         self.agent, self._row = agent, row
         self._runs: dict[int, tuple[Any, ...]] = {}
-        """Rows as bare tuples, which the collector of garbage lets go of."""
+        """Rows as bare tuples, which the garbage collector stops tracking."""
         self._journals: defaultdict[int, list[Advance]] = defaultdict(list)
         self._snapshots: dict[int, SnapshotRow] = {}
         self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
@@ -92,7 +92,7 @@ class VolatileAgent(AlwaysNew):
         self._results: dict[str, dict[str, ResultRow]] = {}
 
     def keep(self, batch: Batch) -> None:
-        """Keep what is asked for later."""
+        """Keep the rows that are read later."""
         journals = self._journals
         for advance in batch.journal:
             journals[advance.run].append(advance)
@@ -116,7 +116,7 @@ class VolatileAgent(AlwaysNew):
         for definition in batch.definitions:
             self._define(definition)
         for digest, kind, name in batch.retired:
-            if (old := self._definitions.get((digest, kind, name))) is not None:  # a look has it elsewhere
+            if (old := self._definitions.get((digest, kind, name))) is not None:  # for a look it is elsewhere
                 self._definitions[digest, kind, name] = old._replace(current=False)
         for run, seq, keep in batch.trimmed:
             kept_entries = self._journals.get(run, [])
@@ -125,7 +125,7 @@ class VolatileAgent(AlwaysNew):
         self.drop(batch.forgotten_runs)
 
     def drop(self, runs: Iterable[int]) -> None:
-        """Keep nothing of these runs."""
+        """Drop everything of these runs."""
         for run in runs:
             self._runs.pop(run, None)
             self._journals.pop(run, None)
@@ -143,11 +143,11 @@ class VolatileAgent(AlwaysNew):
         return self._row
 
     def follow(self, own: int) -> None:
-        """Have an agent be the home's own from now on."""
+        """Make an agent the home's own from now on."""
         self.own = own
 
     def register(self, row: AgentRow) -> None:
-        """Be known by this row from now on."""
+        """Register the agent by this row."""
         self._row = row
 
     @property
@@ -184,7 +184,7 @@ class VolatileAgent(AlwaysNew):
         return [(row.kind, row.name, row.digest) for row in self.definitions()]
 
     def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first."""
+        """The results of a scope, newest first."""
         rows = self._results.get(scope, {}).values()
         return sorted(rows, key=lambda row: (-row.at, row.key))[:most]
 
@@ -205,7 +205,8 @@ class VolatileAgent(AlwaysNew):
 class VolatileStore(Store):
     """A store in memory, for a home that has no disk: quick, and gone when it is closed.
 
-    It has the agents that are asked for, each with a new id: outside ids of its calls are those of no other.
+    It has the agents that are asked for, each with a new id, so that ids which its calls use outside are
+    unique.
     """
 
     is_volatile = True
@@ -229,7 +230,7 @@ class VolatileStore(Store):
         return known
 
     def use_own(self, agent: int) -> None:
-        """Have an agent be the home's own from now on."""
+        """Make an agent the home's own from now on."""
         super().use_own(agent)
         for known in self._agents.values():
             known.follow(agent)
@@ -251,7 +252,7 @@ class VolatileStore(Store):
         return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
 
     def commit(self, *batches: Batch) -> None:
-        """Keep what is asked for later."""
+        """Keep the rows that are read later."""
         for batch in batches:
             self.of(batch.agent).keep(batch)
             if _OF_AGENTS.isdisjoint(vars(batch)):

@@ -1,4 +1,4 @@
-"""Which store a home has: in memory, in a file, or at a URL. Each is imported when it is wanted."""
+"""Opening of a home's store: in memory, in a file, or at a URL. Each kind is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def open_store(
     *,
     patience: float = 5.0,
 ) -> Store:
-    """The store at a path or URL, made or brought up to date; None: one that is never written down.
+    """The store at a path or URL, made or brought up to date; for None, one in memory.
 
-    `patience` is how many seconds to wait for another program that holds it locked, `away_for` how many a
+    `patience` is the seconds to wait for another program that holds it locked, `away_for` the seconds that a
     commit waits for a server that does not answer (None: for ever). Raises StoreError.
     """
     if durability not in get_args(Durability):
@@ -45,10 +45,10 @@ def open_store(
 def look_into(
     where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None
 ) -> AbstractContextManager[Store]:
-    """The store at a path or URL as it is at one moment, of which not a byte is altered (`look.py`).
+    """The store at a path or URL as it is at one moment, read-only (`look.py`).
 
-    `is_held` says if a daemon is at work on it. With a `page` nothing is there but what it takes to list it.
-    Raises StoreError.
+    `is_held` says if a daemon is at work on it. With a `page` it has only what the page needs. Raises
+    StoreError.
     """
     from narval.store.look import look
 

@@ -1,4 +1,4 @@
-"""RunsPage: the part of a listing of runs that is asked for, so that a look need not read all the others."""
+"""RunsPage: the part of a listing of runs that is asked for, so that a look need not read the rest."""
 
 from __future__ import annotations
 

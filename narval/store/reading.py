@@ -1,4 +1,4 @@
-"""Reading: the rows of an agent, as the tables of `tables.py` have them, from a driver of a database."""
+"""Reading of the rows of an agent, in the tables of `tables.py`, through the driver of a database."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from narval.store.store import ALL, AgentStore, RunHistory, Store
 from narval.store.tables import Dialect
 
 CHUNK = 500
-"""So many rows are read at once where there may be many."""
+"""Rows read at once when there may be many."""
 
 
 class Driver(Protocol):
-    """The source of connections, as the database API of Python has them; each commits by itself."""
+    """The source of connections, as in Python's database API; each commits by itself."""
 
     name: str
     dialect: Dialect
@@ -56,10 +56,10 @@ class Driver(Protocol):
     """The errors that connecting, and a connection, may raise."""
 
     def connect(self) -> Any:
-        """A connection of one's own."""
+        """A new connection."""
 
     def reading(self) -> AbstractContextManager[Any]:
-        """A connection for as long as one reads."""
+        """A connection for the duration of a read."""
 
     def tables(self, connection: Any, /) -> set[str]:
         """The names of the tables that are there."""
@@ -72,7 +72,7 @@ class Driver(Protocol):
 
 
 class Tables:
-    """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
+    """The tables of `tables.py`, read on connections of the driver, or on the one that `reading` gives."""
 
     def __init__(
         self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
@@ -81,7 +81,7 @@ class Tables:
         self._reading = reading or driver.reading
 
     def read(self, name: str, *given: Any) -> list[Any]:
-        """The rows that a query finds. Raises StoreError."""
+        """The rows of a query. Raises StoreError."""
         try:
             with self._reading() as connection:
                 cursor = connection.cursor()
@@ -93,7 +93,7 @@ class Tables:
             raise self._driver.trouble(error) from error
 
     def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
-        """Rows as they are wanted, `CHUNK` of them at once. Raises StoreError."""
+        """Rows on demand, `CHUNK` at a time. Raises StoreError."""
         with self._cursor(name, given) as found:
             while rows := found.fetchmany(CHUNK):
                 yield rows
@@ -104,7 +104,7 @@ class Tables:
             yield from typed(AgentRow, rows, "agents", self.name)
 
     def mentions(self, text: str) -> Iterator[bytes]:
-        """The values that have a text in them, table by table. Raises StoreError."""
+        """The values that contain a text, table by table. Raises StoreError."""
         for name, count in MENTIONING.items():
             for rows in self.stream(name, *([text] * count)):
                 for value in chain.from_iterable(rows):
@@ -136,7 +136,7 @@ class ReadTables(Store):
         return self._tables.agents()
 
     def held(self) -> list[tuple[int, int, int]]:
-        """Agent, a number of elements or runs of it, and how many are active runs."""
+        """Agent, number of its elements or runs, number of active runs."""
         return self._tables.read("held by agents")
 
     def facts(self, key: str) -> dict[str, str]:
@@ -144,7 +144,7 @@ class ReadTables(Store):
         return dict(self._tables.read("facts of agents", key))
 
     def mentions(self, text: str) -> Iterator[bytes]:
-        """The values of all tables that have a text in them. Raises StoreError."""
+        """The values of all tables that contain a text. Raises StoreError."""
         return self._tables.mentions(text)
 
     def of(self, agent: int | None = None) -> AgentStore:
@@ -159,7 +159,7 @@ class DatabaseAgent(AgentStore):
         self.agent, self.own, self._tables = agent, own, tables
 
     def _typed(self, row: type[Row], query: str, *given: Any) -> Iterator[Row]:
-        """Rows as they are wanted. Raises StoreError."""
+        """Rows on demand. Raises StoreError."""
         for rows in self._tables.stream(query, self.agent, *given):
             yield from typed(row, rows, query, self._tables.name)
 
@@ -182,7 +182,7 @@ class DatabaseAgent(AgentStore):
         return map(kept_element, self._typed(ElementRow, "elements"))
 
     def contexts(self) -> Iterator[tuple[int, int]]:
-        """Run and eid, of elements and runs that are there."""
+        """Run and eid, of existing elements and runs."""
         return self._typed(HeldRow, "contexts", self.agent)
 
     def marks(self) -> Iterator[MarkRow]:
@@ -231,7 +231,7 @@ class DatabaseAgent(AgentStore):
         return next(iter(self._all(SnapshotRow, "snapshot", run, error=UnreadableError)), None)
 
     def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
-        """The histories of active runs by eid, unless rows of one have values of another type."""
+        """The histories of active runs by eid, without those with a value of another type."""
         given = self.agent, first, last
         try:
             entries = self._all(JournalRow, "entries under way", *given, error=UnreadableError)
@@ -252,7 +252,7 @@ class DatabaseAgent(AgentStore):
         return self._all(CurrentRow, "current versions")
 
     def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first; those of files are read ahead."""
+        """The results of a scope, newest first; those of files are read ahead."""
         if (scope, most) == (FILES, ALL):
             return self._all(ResultRow, "results of files")
         return self._all(ResultRow, "results", scope, most)
@@ -277,7 +277,7 @@ class DatabaseAgent(AgentStore):
 
 
 def kept_element(row: ElementRow) -> KeptElement:
-    """An element as its row has it; what its origin was, if that can be read."""
+    """An element from its row, with its origin if that can be read."""
     eid, name, xml, added, origin, declared, outdated, _ = row
     known, fault = None, ""
     try:

@@ -1,13 +1,13 @@
 """The releases of narval that can read a store (docs/how-to/upgrade-a-fleet.md).
 
-The tables have a version of their own. What stands in their rows (events, changes, commands, states) may gain
-a kind that an older release does not know. A release writes such a record only after the store says that it
-needs this release, and the store says so only while no daemon of an older one is at work on it. An older
-release refuses the store from then on, by name, and never meets what it cannot read.
+The tables have a version of their own. The contents of their rows (events, changes, commands, states) may
+gain a kind that an older release does not know. A release writes such a record only after the store says that
+it needs this release, and the store says so only while no daemon of an older one is at work on it. An older
+release refuses the store from then on, by name, and never meets a record that it cannot read.
 
-A migration of the tables that only adds to them says so in its first line, `-- additive`: a release whose
-tables are those of before works on the new ones as well, beside a newer release or after it. The store has
-the oldest version of which that holds.
+A migration that only adds to the tables says so in its first line, `-- additive`: a release that knows the
+earlier tables also works on the new ones, beside a newer release or after it. The store records the oldest
+version for which that holds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from narval.store.batch import STORE
 from narval.store.reading import Driver
 
 NEEDS = "needs"
-"""The fact of a store that has the oldest release that can read it; without it every release can."""
+"""The fact with the oldest release that can read the store; without it every release can."""
 
 TABLES_FOR = "tables_for"
-"""The fact of a store that has the oldest version of the tables whose programs can work on its own."""
+"""The fact with the oldest version of the tables whose programs can work on the store."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")
-"""The folder of the statements that lead from one version of the tables to the next."""
+"""The folder of the migrations from one version of the tables to the next."""
 
 OLDEST = 4
 """The oldest version that can be brought up to date."""
@@ -37,7 +37,7 @@ _ADDITIVE = "-- additive\n"
 
 
 def note_oldest(driver: Driver, cursor: Any, version: int) -> None:
-    """Have a store with the tables of a version say whose programs can work on them."""
+    """Record in a store with the tables of a version the oldest version whose programs can work on them."""
     fact = (STORE, TABLES_FOR, str(oldest_for(driver, version)))
     cursor.execute(driver.statements["put meta"], fact)
 
@@ -55,7 +55,7 @@ def text_of(driver: Driver, version: int) -> str:
 
 
 def release(version: str) -> tuple[int, int]:
-    """The major and minor number of a version; what is no version is older than all."""
+    """The major and minor number of a version; an invalid version is older than all."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
@@ -73,7 +73,7 @@ def can_work(facts: Mapping[str, str], version: int, own: int) -> bool:
 
 
 def refuse_newer(name: str, needs: str, version: str = __version__) -> None:
-    """Raise StoreError where a store needs a later release than a program is of."""
+    """Raise StoreError if a store needs a later release than the program's."""
     if is_older(version, needs):
         raise StoreError(
             f"{name} has records that need narval {needs} or later, and this is {version}; start it with "
@@ -82,7 +82,7 @@ def refuse_newer(name: str, needs: str, version: str = __version__) -> None:
 
 
 def refuse_older(what: str, needs: str, daemons: Iterable[tuple[str, str]]) -> None:
-    """Raise RequestError where daemons, each a home and its version, cannot read what is to be recorded."""
+    """Raise RequestError if daemons, each a home and its version, cannot read what is to be recorded."""
     older = [f"{home} ({version})" for home, version in daemons if is_older(version, needs)]
     if older:
         raise RequestError(

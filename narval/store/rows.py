@@ -1,4 +1,4 @@
-"""Rows as they are read: each has the values that its columns promise, or the damage is named (N35)."""
+"""Rows as they are read: each has values of its columns' types, or the damage is reported (N35)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CurrentRow(NamedTuple):
 
 
 class ScopeRow(NamedTuple):
-    """A scope of results, and how many it has."""
+    """A scope of results, and their number."""
 
     scope: str
     results: int

@@ -1,7 +1,7 @@
 """The table of slots: the rows that a batch writes, in order, and what is done with each.
 
-A slot has the columns of its rows, and the effects of a row. Both databases follow from it: SQLite does each
-effect for each row, a server does it for all rows of a call at once.
+A slot has the columns of its rows, and the effects of a row. The statements of both databases follow from it:
+SQLite applies each effect to each row, a server to all rows of a call at once.
 """
 
 from __future__ import annotations
@@ -42,19 +42,21 @@ Rows = Sequence[Sequence[Any]]
 RowsOf = Callable[[Batch], Rows]
 
 TRIMMED_AT_ONCE = 5_000
-"""So many entries of a run are dropped in one turn at most."""
+"""The most entries of a run that are dropped in one turn."""
 
 
 class Insert(NamedTuple):
-    """The row goes into a table with its columns; one of its key that is there stays, or is replaced."""
+    """Insertion of the row into a table with its columns; an existing row of its key stays, or is
+    replaced.
+    """
 
     table: Table
     conflict: Literal["refuse", "keep", "replace"] = "refuse"
 
 
 class Alter(NamedTuple):
-    """Rows of a table, which are called `old`, are altered or dropped (no `change`) where a condition on them
-    and on the row of the slot, which is called `new`, holds.
+    """Alteration (without `change`, removal) of the rows of a table, `old`, for which a condition on them and
+    on the row of the slot, `new`, holds.
     """
 
     table: Table
@@ -63,7 +65,7 @@ class Alter(NamedTuple):
 
 
 class Each(NamedTuple):
-    """A statement for each row of the slot, which is called `new`."""
+    """A statement for each row of the slot, `new`."""
 
     statement: str
 
@@ -72,8 +74,8 @@ Effect = Insert | Alter | Each
 
 
 class Slot(NamedTuple):
-    """The rows of a slot and their effects; `made` has how they are made, by the field of the batch that says
-    so.
+    """The rows of a slot and their effects; `made` has the functions that make them, by field of
+    the batch.
     """
 
     name: str
@@ -87,7 +89,7 @@ def _slot(name: str, columns: Columns, *effects: Effect, **made: RowsOf) -> Slot
 
 
 def _rows_of(name: str, columns: Columns) -> RowsOf:
-    """The rows of a field of the batch, the agent of the batch in front of each."""
+    """The rows of a field of the batch, each preceded by the agent of the batch."""
     if len(columns) <= 2:
         return lambda batch: [(batch.agent, value) for value in getattr(batch, name)]
     return lambda batch: [(batch.agent, *row) for row in getattr(batch, name)]
@@ -107,7 +109,9 @@ def _into(
 
 
 def _same(names: str) -> str:
-    """The condition that a row is of the same agent, and has the same values: `eid`, or `eid=run`."""
+    """The condition that a row has the same agent, and the same values of columns such as `eid`, or
+    `eid=run`.
+    """
     pairs = (name.partition("=") for name in ("agent", *names.split()))
     return " AND ".join(f'old."{name}" = new."{other or name}"' for name, _, other in pairs)
 
@@ -166,7 +170,7 @@ def _held_rows(batch: Batch) -> Rows:
 
 
 def _holders(batch: Batch) -> dict[int, int]:
-    """The run that holds a new element, the first where there are several."""
+    """The run that holds each new element, the first if there are several."""
     new = {added.element.eid for added in batch.elements}
     return {eid: run for run, eid in reversed(batch.held) if eid in new}
 
@@ -194,8 +198,8 @@ DELETE FROM journal WHERE line IN (
 		SELECT line FROM journal WHERE agent = new.agent AND run = new.run
 		ORDER BY line DESC LIMIT 1 OFFSET new.keep)
 	ORDER BY line LIMIT {TRIMMED_AT_ONCE})"""
-"""The oldest entries of a run go, so many at once: where a run kept more so far, it has more than a turn
-should drop.
+"""Remove the oldest entries of a run, a limited number at once: a run that kept more until now may have more
+than one turn should drop.
 """
 
 WRITTEN: tuple[Slot, ...] = (
@@ -264,16 +268,16 @@ WRITTEN: tuple[Slot, ...] = (
         removed_agents=_removed,
     ),
 )
-"""All that a batch can make the writer do, in the order it is done: first what comes, then what goes."""
+"""All that a batch can make the writer do, in order: first additions, then removals."""
 
 
 def filled(batches: Iterable[Batch]) -> list[str]:
-    """The names of the slots in which one of these batches has rows, in the order of their writing."""
+    """The names of the slots in which one of these batches has rows, in the order of writing."""
     names = {name for batch in batches for name, rows in batch.__dict__.items() if rows}
     return sorted(names, key=SLOTS.index)
 
 
 def by_field(told: Callable[[Slot], Any]) -> dict[str, list[tuple[RowsOf, Any]]]:
-    """By each field of a batch, how its rows are made, and what is `told` of their slot."""
+    """By field of a batch, the functions that make its rows, each with what `told` says of their slot."""
     known = [(slot, told(slot)) for slot in WRITTEN]
     return {field: [(slot.made[field], of) for slot, of in known if field in slot.made] for field in SLOTS}

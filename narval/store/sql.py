@@ -1,8 +1,8 @@
-"""The store in a SQLite file (docs/reference/store.md); that on a server is in `postgresql/`.
+"""The store in a SQLite file (docs/reference/store.md); the one on a server is in `postgresql/`.
 
-The statements come from `statements.py`, and the driver's own cursors execute them. Of the one writer a
-batch that is one row is one statement, which the database commits by itself; any other goes between BEGIN
-and COMMIT. Readers have connections of their own.
+The statements come from `statements.py`, and the driver's own cursors execute them. There is one writer: a
+batch of one row is one statement, which the database commits by itself; any other goes between BEGIN and
+COMMIT. Readers have connections of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from narval.store.statements import writes
 from narval.store.store import Store
 
 OF_ALEMBIC = "alembic_version"
-"""The table that has the version, as text, of a store that was written before version 5."""
+"""The table with the version, as text, of a store written before version 5."""
 
 _NOT_PERFORMED = "nothing of this turn was performed"
 
@@ -85,7 +85,7 @@ class Database(ReadTables):
             raise failure from error
 
     def _failed(self, error: BaseException) -> StoreError | None:
-        """Take a commit back that failed; what is to be raised instead of its error, if anything."""
+        """Roll back a commit that failed; return the error to raise in place of its own, if any."""
         is_known = isinstance(error, self._driver.errors)
         try:
             self.writer.rollback()
@@ -100,12 +100,12 @@ class Database(ReadTables):
         return refused if is_known else None
 
     def refuse(self, why: str) -> None:
-        """Record nothing from now on, and leave the stop unmarked, as a crash would."""
+        """Record nothing from now on, and leave the stop unmarked, as after a crash."""
         self._refusal = why
 
     def _work(self, batches: Sequence[Batch]) -> list[tuple[str, Rows]]:
-        """The statements that record the batches, and their rows: slot by slot, of all batches at once; where
-        an agent goes batch by batch, for what others say to it afterwards stays.
+        """The statements that record the batches, and their rows: slot by slot for all batches at once, but
+        batch by batch if an agent is removed, for what others send it afterwards stays.
         """
         names = filled(batches)
         if len(batches) > 1 and "removed_agents" in names:
@@ -124,17 +124,17 @@ class Database(ReadTables):
         return work
 
     def make_room(self) -> None:
-        """Let the driver have ready what it needs."""
+        """Let the driver prepare what it needs."""
         self._driver.make_room()
 
     def close(self) -> None:
-        """Mark the stop as clean, and let go of the database."""
+        """Mark the stop as clean, and close the database."""
         if self._closed:
             return
         self._closed = True
         if not self._refusal:
             self._refusal = f"the store is closed: {self._name}"
-            with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
+            with suppress(*self._driver.errors):  # unmarked, the next start checks it: nothing is lost
                 self._execute(self._sql["put meta"], (STORE, "clean", "1"))
         self.writer.close()
         self._driver.close()
@@ -165,10 +165,10 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
 
 
 def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
-    """The version of the tables that are there, and the small facts. It may be newer than that of this narval
-    where those tables only have more: they are as its own.
+    """The version of the tables, and the small facts. The version may be newer than this narval's if those
+    tables only add to its own.
 
-    Raises StoreError for another newer version, and where there are no tables of narval's.
+    Raises StoreError for any other newer version, and if there are no tables of narval's.
     """
     names = driver.tables(connection)
     if not (names >= {"meta", "agents"} and names & {"version", OF_ALEMBIC}):
@@ -202,10 +202,10 @@ def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:
-    """From now until `close` a stop is not clean; versions of definitions that no run needs go, and texts
-    that nothing names.
+    """Mark the store as in use, so that a stop before `close` is not clean; drop versions of definitions that
+    no run needs, and texts that nothing names.
 
-    That pages of turns are lost is noted for the next daemon.
+    Lost pages of turns are recorded for the next daemon.
     """
     cursor.execute("BEGIN")
     if lost:

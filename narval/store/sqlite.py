@@ -1,8 +1,9 @@
-"""The file of a SQLite store: made whole or not at all, opened with care, its troubles said plainly (N35).
+"""The file of a SQLite store: made whole or not at all, checked when opened, its errors explained (N35).
 
-WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: a commit is
-with the operating system and survives the daemon; FULL for `power`: it is on the disk. The file is not mapped
-into memory, because a mapped file that shrinks kills its reader. docs/reference/store.md tells the rest.
+It uses WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: a
+commit is with the operating system and survives the daemon; FULL for `power`: it is on the disk. The file is
+not mapped into memory, because a mapped file that shrinks kills its reader. docs/reference/store.md tells the
+rest.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from narval.store.tables import SQLITE
 logger = logging.getLogger("narval.store")
 
 WORTH_SHRINKING = 64 * 1024 * 1024
-"""A smaller file is left as it is."""
+"""Bytes of a file below which it is not shrunk."""
 
 PAGE = 2048
 LOG_PAGES = 4096
 LOG_BYTES = LOG_PAGES * (PAGE + 24) + 32
-"""The length of a log of so many pages: each has a head of 24 bytes, and the whole one of 32."""
+"""The length of a log of `LOG_PAGES` pages: each has a head of 24 bytes, and the whole one of 32."""
 
 _SYNCHRONOUS: dict[Durability, str] = {"crash": "NORMAL", "power": "FULL"}
 READING = {
@@ -50,17 +51,17 @@ _PRAGMAS = {
     "fullfsync": "ON",  # where an fsync is not one (macOS); nothing elsewhere
 }
 _HEAD = 48
-"""The bytes of the head of the log's index, which stands there twice."""
+"""The bytes of the head of the log's index, which is there twice."""
 
 _INDEX = Struct("=16sI76xI")
 """The index of the log: pages in it, and, behind both heads, those that have been folded into the file."""
 
 _BEGINNING = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm", "-journal")
-"""The ends of the names of what SQLite may keep beside a file."""
+"""The suffixes of the files that SQLite may keep beside a database."""
 
 _OF_ROWS = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
-"""Errors that are about the values of a statement."""
+"""Errors about the values of a statement."""
 
 _TROUBLES = (
     ("SQLITE_FULL", "the disk is full", "free space and start again"),
@@ -103,10 +104,12 @@ class File:
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         self._indexed = (0, 0)
-        """The pages in the log, and those of them that were folded, when its writer was gone."""
+        """The pages in the log, and those of them that were folded into the file, when its writer
+        had gone.
+        """
 
     def connect(self) -> sqlite3.Connection:
-        """A connection of one's own, its pragmas set."""
+        """A new connection, its pragmas set."""
         connection = sqlite3.connect(
             self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
         )
@@ -130,7 +133,7 @@ class File:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for as long as one reads."""
+        """A connection for the duration of a read."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -163,7 +166,9 @@ class File:
     # --- opening --------------------------------------------------------------------------------------
 
     def ensure(self) -> None:
-        """Make the file when there is none; refuse one that lost its content, which SQLite takes for new."""
+        """Make the file if there is none; refuse one that lost its content, which SQLite would
+        take for new.
+        """
         if not self.path.exists():
             refuse_remains(self.path)
             self._make()
@@ -172,7 +177,7 @@ class File:
             self._indexed = _indexed(self.path)
 
     def lost_pages(self, connection: sqlite3.Connection) -> int:
-        """The pages at the end of the log that its writer had committed, and that are not there any more."""
+        """The pages at the end of the log that its writer had committed, and that are gone."""
         committed, folded = self._indexed
         if not committed:
             return 0
@@ -180,7 +185,7 @@ class File:
         return 0 if folded == committed and found == 0 else max(0, committed - found)
 
     def _make(self) -> None:
-        """Under another name until it is whole: a store that exists is complete, whatever happens."""
+        """Make the file under another name until it is whole, so that a store which exists is complete."""
         new = self.path.with_name(self.path.name + ".new")
         for remains in (new, *(new.with_name(new.name + suffix) for suffix in BESIDE)):
             remains.unlink(missing_ok=True)
@@ -198,7 +203,7 @@ class File:
     def make_room(self) -> None:
         """Give the log of a synced store its full length, as zeros that SQLite takes for the end of the log.
 
-        Syncing a write behind the end of a file is syncing its new length as well, which takes twice as long.
+        Syncing a write past the end of a file also syncs its new length, which takes twice as long.
         """
         if self._durability != "power":
             return
@@ -233,7 +238,7 @@ class File:
             )
 
     def shrink(self, connection: sqlite3.Connection) -> None:
-        """Give back to the disk what is free in the file, where that is most of it."""
+        """Return the free space of the file to the disk, if it is most of the file."""
         pages, free, size = (
             connection.execute(f"PRAGMA {pragma}").fetchone()[0]
             for pragma in ("page_count", "freelist_count", "page_size")
@@ -246,8 +251,8 @@ class File:
 def _indexed(path: Path) -> tuple[int, int]:
     """The pages in the log that a killed writer had committed, and those of them that were in the file.
 
-    SQLite keeps the number in the index of the log, which it makes anew before it is used: read before any
-    connection of this program is open, since closing the index here would let go of its locks.
+    SQLite keeps the numbers in the index of the log, which it rebuilds before use. So this reads them before
+    any connection of this program is open; closing the index later would release the connection's locks.
     """
     try:
         index = path.with_name(path.name + "-shm").read_bytes()[: _INDEX.size]
@@ -270,7 +275,7 @@ def refuse_remains(path: Path) -> None:
 
 
 def refuse_other(path: Path) -> None:
-    """Raise StoreError for a file that is none of SQLite's."""
+    """Raise StoreError for a file that is not SQLite's."""
     with path.open("rb") as file:
         if file.read(len(_BEGINNING)) != _BEGINNING:
             raise StoreError(
@@ -280,7 +285,7 @@ def refuse_other(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk when this returns."""
+    """Sync a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -27,7 +27,7 @@ KEYS_AT_ONCE = 50
 """The keys of results that are looked up at once."""
 
 QUERIES = {
-    # of one agent each; None as a parameter that narrows leaves all in
+    # of one agent each; None for a parameter that narrows selects all
     "agent": "SELECT {agents} WHERE agent = ?",
     "agents": "SELECT {agents} ORDER BY agent",
     # of each agent, the number of its elements, then of its runs and of the active ones among them
@@ -39,7 +39,7 @@ QUERIES = {
         WHERE meta."key" = ? ORDER BY agents.name""",
     "elements": "SELECT {elements} WHERE elements.agent = ? ORDER BY elements.eid",
     "element": "SELECT {elements} WHERE elements.agent = ? AND elements.eid = ?",
-    # what matters when memory is compared with the files of a home
+    # for the comparison of memory with the files of a home
     "elements of files": f"""
         SELECT {{elements}}
         WHERE elements.agent = ? AND (elements.declared <> '' OR elements.name IN ({_STARTING}))
@@ -49,7 +49,7 @@ QUERIES = {
         UNION ALL SELECT max(eid) FROM runs WHERE agent = ?""",
     "marks of element": """
         SELECT {marks} WHERE agent = ? AND eid = ? ORDER BY definition, place, slot""",
-    # run and eid, of elements and runs that are there: a look for each, whatever the number of runs
+    # run and eid, of existing elements and runs: one look-up for each, whatever the number of runs
     "contexts": """
         SELECT held_by AS run, eid FROM elements WHERE agent = ? AND EXISTS (
             SELECT 1 FROM runs WHERE runs.agent = elements.agent AND runs.eid = elements.held_by)
@@ -145,16 +145,16 @@ def statements(dialect: Dialect) -> Mapping[str, str]:
 
 
 def _texts(table: Table) -> tuple[str, ...]:
-    """The columns of a table that have texts, or bytes in which texts may be."""
+    """The columns of a table with texts, or with bytes that may contain texts."""
     return tuple(name for name, kind in table.columns.items() if plain_type(kind) in (str, bytes))
 
 
 MENTIONING = {f"mentions in {table.name}": len(_texts(table)) for table in TABLES if _texts(table)}
-"""The queries for what has a text in it, with the number of times that each is given the text."""
+"""The queries for values that contain a text, with the number of times that each is given the text."""
 
 
 def _mentions(table: Table, dialect: Dialect) -> str:
-    """The query for the rows of a table with a column that has a text in it."""
+    """The query for the rows of a table with a column that contains a text."""
     of_bytes, of_text = _HAS[dialect.name]
     conditions = (
         (of_bytes if plain_type(table.columns[name]) is bytes else of_text).format(name)
@@ -168,11 +168,11 @@ _HAS = {
     "sqlite": ('instr("{0}", CAST(? AS BLOB)) > 0', 'instr("{0}", ?) > 0'),
     "postgresql": ("position(convert_to(%s, 'UTF8') in \"{0}\") > 0", 'position(%s::text in "{0}") > 0'),
 }
-"""The conditions that bytes, and a text, have a text in them, by the dialect."""
+"""The conditions that bytes, and a text, contain a text, by dialect."""
 
 
 def _as_read(table: Table) -> str:
-    """A table with the columns that its row has, and with the bytes of the text that it names (G4)."""
+    """A table with the columns of its row, and with the bytes of the text that it names (G4)."""
     shown = {
         name: f'{table.name}."{name}"' for name in table.columns if name != "agent" or table.row_has_agent
     }
@@ -202,8 +202,8 @@ def inserted(insert: Insert, source: str) -> str:
 
 
 def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
-    """The tables of an empty database, with their version so that nothing is to be migrated, and the home's
-    own agent.
+    """Make the tables of an empty database, with their version, so that nothing needs migration, and the
+    home's own agent.
     """
     for statement in known["schema"].split(";\n\n"):
         cursor.execute(statement)
@@ -220,7 +220,7 @@ Write = tuple[str, int]
 
 @cache
 def writes() -> dict[str, list[tuple[RowsOf, tuple[Write, ...]]]]:
-    """For each field of a batch how its rows are made, and what SQLite does for each of them."""
+    """By field of a batch, the functions that make its rows, and what SQLite does for each row."""
     return by_field(lambda slot: tuple(for_each_row(slot)))
 
 

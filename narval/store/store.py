@@ -36,11 +36,11 @@ if TYPE_CHECKING:  # a store of one daemon has none
     from narval.store.postgresql.published import Published
 
 Durability = Literal["crash", "power"]
-"""The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
+"""The worst that a commit survives: `crash`, the death of the daemon; `power`, the death of the machine."""
 
 
 ALL = 2**63 - 1
-"""So many rows that there are no more."""
+"""A number of rows that no store exceeds."""
 
 
 class RunHistory(NamedTuple):
@@ -54,13 +54,13 @@ class StartReader(Protocol):
     """Reading for the start: what is in memory, what waits."""
 
     def identity(self) -> AgentRow:
-        """The agent as it is registered. Raises StoreError where the store has no such agent."""
+        """The agent as it is registered. Raises StoreError if the store has no such agent."""
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
 
     def contexts(self) -> Iterator[tuple[int, int]]:
-        """Run and eid, of elements and runs that are there, by run and then by age."""
+        """Run and eid, of existing elements and runs, by run and then by age."""
 
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements, oldest element first."""
@@ -95,20 +95,22 @@ class HistoryReader(Protocol):
         self, run: int, after: int = 0, before: int | None = None, most: int = ALL
     ) -> Iterator[JournalRow]:
         """The entries of a run that begin after a line, oldest first; or those that begin before one, newest
-        first; `most` of them. They are read as they are wanted, but for a server, which gives all at once.
+        first; at most `most`. They are read on demand, except from a server, which sends all at once.
         """
 
     def snapshot(self, run: int) -> SnapshotRow | None:
         """The last state kept of a run."""
 
     def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
-        """The histories of active runs by eid, from one eid to another; of any that is missing `snapshot` and
-        `journal` have it.
+        """The histories of active runs by eid, from one eid to another; for a missing one, use `snapshot` and
+        `journal`.
         """
         return {}
 
     def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
-        """The current versions; all others (False); or all (None); with a name, those of it."""
+        """The current versions; all others (False); or all (None); with a name, only versions of
+        that name.
+        """
 
     def versions(self) -> Sequence[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""
@@ -125,7 +127,7 @@ class ResultReader(Protocol):
     """Reading of what calls keep by key, from any thread."""
 
     def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first; `most` of them."""
+        """The results of a scope, newest first; at most `most`."""
 
     def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of some keys, in no order."""
@@ -135,7 +137,7 @@ class ResultReader(Protocol):
 
 
 class AgentStore(StartReader, HistoryReader, ResultReader, Protocol):
-    """The part of a store that is one agent's, to be read; `agent` is its number."""
+    """The part of a store that belongs to one agent, read-only; `agent` is its number."""
 
     agent: int
 
@@ -155,87 +157,90 @@ class Store(Protocol):
     """
 
     is_volatile: bool = False
-    """True if all of it is gone when the program ends, however it ends."""
+    """True if everything in it is gone when the program ends."""
 
     own: int = HOME_AGENT
     """The number of the own agent of the home that is at work on it."""
 
     leases: Leases | None = None
-    """The leases of this daemon; None where one daemon at most works on the store, and while one looks."""
+    """The leases of this daemon; None if at most one daemon works on the store, and for a look."""
 
     is_shared: bool = False
     """True if daemons of several homes may work on it."""
 
     published: Published | None = None
-    """The collections that all daemons of the store follow; None where one daemon at most works on it."""
+    """The collections that all daemons of the store follow; None if at most one daemon works on it."""
 
     @property
     def letters(self) -> Letters:
         """The messages between its agents, to be read."""
 
     def agents(self) -> Iterator[AgentRow]:
-        """All agents, by number, as they are wanted. Raises StoreError."""
+        """All agents, by number, read on demand. Raises StoreError."""
 
     def held(self) -> list[tuple[int, int, int]]:
-        """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
+        """Agent, number of its elements or runs, number of active runs; at most two rows for each agent."""
 
     def facts(self, key: str) -> dict[str, str]:
         """A fact of agents, by the names of those that have it. Raises StoreError."""
 
     def mentions(self, text: str) -> Iterator[bytes] | None:
-        """The values with a text in them, of all agents: elements, entries of the journal, messages and all
-        else; None where nothing is kept that could be searched. Raises StoreError.
+        """The values that contain a text, of all agents: elements, entries of the journal, messages and all
+        else; None if nothing is kept that could be searched. Raises StoreError.
         """
         return None
 
     def use_own(self, agent: int) -> None:
-        """Have an agent be the home's own from now on."""
+        """Make an agent the home's own from now on."""
         self.own = agent
 
     @property
     def away(self) -> tuple[float, str] | None:
-        """Since when its server does not answer (seconds since 1970), and why; None while it does."""
+        """The moment since which its server does not answer (seconds since 1970), and why; None while it
+        does.
+        """
         return None
 
     def owners(self) -> list[Ownership]:
-        """The daemons that hold its agents, by number of the agent; none where it is not shared. Raises
+        """The daemons that hold its agents, by number of the agent; none if it is not shared. Raises
         StoreError.
         """
         return self.leases.owners() if self.leases is not None else []
 
     def of(self, agent: int | None = None) -> AgentStore:
-        """The store as one agent sees it, without a number the home's own."""
+        """The store as one agent sees it; without a number, the home's own agent."""
 
     def commit(self, *batches: Batch) -> None:
         """Record the batches, of one agent or several, in order, all or nothing: only then may their commands
         be performed.
 
-        Raises RefusedRowsError where the rows of a batch cannot be recorded, and those of another may be; any
-        other StoreError also for every later batch: memory is ahead of a store that failed.
+        Raises RefusedRowsError if the rows of a batch cannot be recorded, while those of another may be.
+        After any other StoreError every later batch is refused with it: memory is ahead of a store that
+        failed.
         """
 
     def listen(self, heard: Callable[[frozenset[int]], None]) -> DaemonNotices | None:
         """Begin to tell other daemons of messages, and to hear of them: `heard` is called, in another thread,
-        with agents of this daemon for which there is one. None where there are heartbeats alone, or nobody.
+        with the agents of this daemon that have one. None if there are only heartbeats, or no other daemons.
         """
         return None
 
     def read_ahead(self, agents: Collection[int]) -> None:
-        """Have ready what is read of agents until a turn of theirs is recorded. May block.
+        """Prefetch the rows of agents, which are valid until a turn of theirs is recorded. May block.
 
         Raises StoreError.
         """
         return
 
     def make_room(self) -> None:
-        """A daemon begins to work: have ready what makes its commits quicker."""
+        """Prepare what makes commits quicker, as a daemon begins to work."""
 
     def is_still(self) -> bool:
-        """True unless what was read may be torn, because of a program that wrote meanwhile (`look.py`)."""
+        """True unless what was read may be torn because another program wrote meanwhile (`look.py`)."""
         return True
 
     def close(self) -> None:
-        """End it well. Closing twice is as good as once."""
+        """Close it cleanly. Closing twice is harmless."""
 
     def __enter__(self) -> Store:
         return self

@@ -1,20 +1,20 @@
 """The tables of the store, each declared once (docs/reference/store.md).
 
-A table has the columns of the row that is read from it. Its statements, its schema in both dialects, what a
-backup copies and what goes with an agent follow from it.
+A table has the columns of the row that is read from it. From it follow its statements, its schema in both
+dialects, what a backup copies, and what is removed with an agent.
 
 The journal has one row for each *entry*: an event with the changes and commands that followed. The design
-asks for a row per change; one row holds together what one advance decided, and is one insert. `seq` numbers
-the lines of the whole home, so the table grows at its end, with an index by run beside it: clustered by run
-(`WITHOUT ROWID`, key run and seq), a turn of a hundred runs touched a hundred pages and cost 15 µs a row
-where this costs 6. Tables whose rows are all key are clustered.
+asks for a row per change; one row keeps together what one advance decided, and is one insert. `seq` numbers
+the lines of the whole home, so the table grows at its end, with an index by run beside it. When it was
+clustered by run (`WITHOUT ROWID`, key run and seq), a turn of a hundred runs touched a hundred pages and cost
+15 µs a row where this costs 6. Tables whose columns are all in the key are clustered.
 
-A commit costs what it touches, a page of each table. So the run that made an element, and holds it from the
-start, stands in the element's own row; `contexts` has the other holders. A message is a row from the
-sender's commit to the receiver's, and both know its key: so its table is clustered, without a second tree.
+A commit costs a page of each table that it touches. So the run that made an element, and holds it from the
+start, is in the element's own row; `contexts` has the other holders. A message is a row from the sender's
+commit to the receiver's, and both know its key, so its table is clustered, without a second tree.
 
-The bytes of a definition stand in `texts` once, whatever the number of agents (G4): its version and its
-element name them by their SHA-256. No other element does.
+The bytes of a definition are in `texts` once, whatever the number of agents (G4): its version and its element
+refer to them by their SHA-256. No other element does.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ HEAD = 8
 """The version of the tables: the number of the last file under `migrations`."""
 
 Columns = Mapping[str, Any]
-"""The type of each column by its name: one of `TYPES`, with `| None` where a value may be missing."""
+"""The type of each column by its name: one of `TYPES`, with `| None` if a value may be missing."""
 
 TYPES: tuple[type, ...] = (int, str, bytes, float, bool)
 
 
 class Dialect(NamedTuple):
-    """The differences of a database: the names of `TYPES`, of the number of a line, of a table whose rows
-    stand under their key, and the sign for a parameter.
+    """The differences between databases: the names of `TYPES`, of the number of a line, of a clustered table,
+    and the placeholder for a parameter.
     """
 
     name: str
@@ -73,8 +73,8 @@ POSTGRESQL = Dialect(
 class Table(NamedTuple):
     """A table: its columns, in their order, and the names of those that are the key.
 
-    Without a key its rows stand in the order of writing, whatever agent they are of, under the number of a
-    line, which the database gives.
+    Without a key its rows are in the order of writing, across agents, under the number of a line, which the
+    database gives.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Table(NamedTuple):
     key: tuple[str, ...]
     indexes: tuple[str, ...] = ()
     row_has_agent: bool = False
-    """True if the row that is read says the agent."""
+    """True if the row that is read has the agent."""
 
     @property
     def is_of_agents(self) -> bool:
@@ -101,12 +101,12 @@ class Table(NamedTuple):
 
     @property
     def is_clustered(self) -> bool:
-        """True if its rows stand under their key: but for texts, which are long."""
+        """True if its rows are clustered by their key; texts are not, because they are long."""
         return bool(self.key) and self.name != "texts"
 
 
 def plain_type(kind: Any) -> type:
-    """The type of a column, whether a value may be missing or not."""
+    """The type of a column, without `| None`."""
     return next(plain for plain in TYPES if kind in (plain, plain | None))
 
 
@@ -116,7 +116,9 @@ def quoted(names: Any) -> str:
 
 
 def _columns(row: type[Any], **others: Any) -> Columns:
-    """A column for each field of a row; those of another type than the field, and those besides."""
+    """A column for each field of a row; `others` are columns of another type than the field, or additional
+    ones.
+    """
     return {**get_type_hints(row), **others}
 
 
@@ -136,7 +138,7 @@ ELEMENTS = _table(
     _columns(ElementRow, origin=bytes | None, outdated=bool, text=bytes | None),
     "",
     "UNIQUE INDEX elements_by_eid ON elements (agent, eid)",
-    # Only of the few that name a text: what a step adds is not in it.
+    # It has only the few rows that name a text: what a step adds is not in it.
     "INDEX elements_by_text ON elements (text) WHERE text IS NOT NULL",
 )
 CONTEXTS = _table("contexts", _columns(HeldRow), "run eid")

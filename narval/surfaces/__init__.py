@@ -1,1 +1,1 @@
-"""Surfaces: the ways to ask a home; each asks operations and shows the answers."""
+"""Surfaces: the ways to use a home; each asks operations and shows the answers."""

@@ -1,4 +1,4 @@
-"""The way to the daemon's operations that surfaces are given."""
+"""The interface to the daemon's operations that surfaces are given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Asks(Protocol):
-    """The way to the daemon's operations."""
+    """The interface to the daemon's operations."""
 
     async def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation. Raises NarvalError."""

@@ -1,4 +1,4 @@
-"""Now: by the clock of the machine, or by one that a test moves."""
+"""Clocks: that of the machine, or one that a test moves."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from narval.core.definitions.wall import zone_named
 from narval.core.errors import RequestError
 
 SET = 5.0
-"""Seconds: a clock that goes less astray than this is taken to run slow or fast, and not to have been set."""
+"""Seconds: a clock that is off by less is taken to run slow or fast, and not to have been set."""
 
 
 _FIRST, _LAST = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 3), (9999, 12, 29)))
 
 
 def utc(at: float) -> datetime:
-    """A moment as a date that every zone has; the first or the last there is, for one beyond."""
+    """A moment as a date that every zone has; one out of range is the first or the last such date."""
     return datetime.fromtimestamp(min(max(at, _FIRST), _LAST), UTC)
 
 
 class Jump(NamedTuple):
-    """A change of a clock beside the passing of time: it was set `by` so many seconds, or the machine
+    """A change of a clock besides the passing of time: it was set `by` that many seconds, or the machine
     `slept` that long.
     """
 
@@ -37,20 +37,20 @@ class Clock(Protocol):
     """The clock of the runtime."""
 
     is_simulated: bool
-    """True of one that is moved by its owner."""
+    """True of a clock that its owner moves."""
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
 
     def monotonic(self) -> float:
-        """Seconds that no one can set, while the machine is awake."""
+        """Seconds of a clock that nobody can set, which counts while the machine is awake."""
 
     def jump(self) -> Jump | None:
-        """The jump of the clock since this was called last, or None."""
+        """The jump of the clock since the last call, or None."""
 
 
 class RunClock(msgspec.Struct, frozen=True):
-    """The clock of an agent's runs, and the zone, by name, whose calendar the home keeps."""
+    """The clock of an agent's runs, and the name of the zone whose calendar the home uses."""
 
     clock: Clock
     zone: str = "UTC"
@@ -60,25 +60,25 @@ class RunClock(msgspec.Struct, frozen=True):
         return self.clock.now()
 
     def date(self) -> datetime:
-        """Now, as the clock on the wall shows it in the zone."""
+        """The present date and time in the zone."""
         return datetime.fromtimestamp(self.clock.now(), zone_named(self.zone))
 
     def standing(self) -> float | None:
-        """The moment at which a simulated clock stands; None for the machine's."""
+        """The present moment of a simulated clock; None for the machine's."""
         return self.clock.now() if isinstance(self.clock, SimulatedClock) else None
 
 
 def _always() -> float:
-    """Seconds that pass while the machine sleeps, too, and whatever the clock on the wall is set to."""
+    """Seconds of a clock that also counts while the machine sleeps, and that nobody can set."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class SystemClock:
     """The clock of the machine.
 
-    Set back by less than `SET`, it stands still until the time is made up for, so that nothing comes twice.
-    A larger change is a `Jump`: three clocks together tell setting from sleeping, since one of
-    them goes on in sleep, one does not, and neither can be set.
+    Set back by less than `SET`, it stands still until the time has caught up, so that no moment comes twice.
+    A larger change is a `Jump`: three clocks together tell setting from sleeping, since one of them counts
+    during sleep, one does not, and neither can be set.
     """
 
     is_simulated = False
@@ -102,11 +102,11 @@ class SystemClock:
         return wall
 
     def monotonic(self) -> float:
-        """Seconds that no one can set, while the machine is awake."""
+        """Seconds of a clock that nobody can set, which counts while the machine is awake."""
         return self._awake()
 
     def jump(self) -> Jump | None:
-        """The jump of the clock since this was called last, or None."""
+        """The jump of the clock since the last call, or None."""
         ahead, slept = self._apart()
         by, nap = ahead - self._ahead, slept - self._slept
         self._ahead, self._slept = ahead, slept
@@ -114,7 +114,7 @@ class SystemClock:
         return jump if any(jump) else None
 
     def _apart(self) -> tuple[float, float]:
-        """Seconds the wall clock is ahead of time that cannot be set, and seconds the machine has slept."""
+        """Seconds by which the wall clock is ahead of unsettable time, and seconds the machine has slept."""
         always = self._always()
         return self._wall() - always, always - self._awake()
 
@@ -136,11 +136,11 @@ class SimulatedClock:
         return self._now
 
     def monotonic(self) -> float:
-        """The same: no one else sets it."""
+        """The same as `now`: only its owner sets it."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Let `seconds` seconds pass."""
         self._move(self._now + seconds)
 
     def set(self, moment: float | datetime | str) -> None:
@@ -148,7 +148,7 @@ class SimulatedClock:
         self._move(_seconds(moment))
 
     def step(self, seconds: float) -> None:
-        """Set the clock forward or back, as one sets a wrong clock right: no time passes."""
+        """Set the clock forward or back, as when a wrong clock is corrected: no time passes."""
         self._now += seconds
         self._jump = Jump(seconds + (self._jump.by if self._jump else 0.0), 0.0)
 
@@ -158,7 +158,7 @@ class SimulatedClock:
         self._jump = Jump(self._jump.by if self._jump else 0.0, seconds)
 
     def jump(self) -> Jump | None:
-        """The jump of the clock since this was called last, or None."""
+        """The jump of the clock since the last call, or None."""
         jump, self._jump = self._jump, None
         return jump
 

@@ -1,4 +1,4 @@
-"""Exits: a module that calls `os._exit` or `os.abort` in this program raises, and the program goes on."""
+"""Exits: a module that calls `os._exit` or `os.abort` in this program raises, and the program continues."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 _REFUSED = ("_exit", "abort")
 
 _has_loaded: dict[type, int] = {}
-"""The classes whose instances load code that is not to end a program, and that program."""
+"""The classes whose instances load code that may not end a program, and that program."""
 
 
 class RefusedExit(SystemExit):
-    """An end of the program that was refused; `call` is how it was asked for."""
+    """An end of the program that was refused; `call` is the function that was called."""
 
     def __init__(self, call: str) -> None:
         super().__init__(call)
@@ -22,9 +22,9 @@ class RefusedExit(SystemExit):
 
 
 def refuse_exits_of(loader: type) -> None:
-    """From now on, code that instances of this class load ends nothing but programs that it forks itself.
+    """Prevent code loaded by instances of this class from ending any programs but those that it forks itself.
 
-    Whatever else calls these functions ends the program, as narval does in programs of its own.
+    All other callers of these functions end the program, as narval does in programs of its own.
     """
     if not _has_loaded:
         for name in _REFUSED:

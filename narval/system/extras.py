@@ -1,6 +1,6 @@
-"""Extras: how packages that this narval can do without are installed, from where it came itself.
+"""Extras: how to install packages that narval can do without, from the place it was installed from.
 
-The name of narval on a public index may be somebody else's package, so nobody is sent there.
+The name of narval on a public index may be another person's package, so no user is sent there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 
 def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
-    """The command that installs an extra; `came_from` is what the installer noted (PEP 610), None: of this
+    """The command that installs an extra; `came_from` is the installer's note (PEP 610), None: that of this
     narval.
     """
     noted = _came_from() if came_from is None else came_from
@@ -33,18 +33,18 @@ def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
 
 
 def is_installed(package: str) -> bool:
-    """True if a package can be imported; it is not, but what it stands in may be."""
+    """True if a package can be imported; it is not imported, but its parent may be."""
     from importlib.util import find_spec
 
     try:
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # what it stands in is not there
+    except (ImportError, ValueError):  # its parent is not there
         return False
 
 
 def _came_from() -> dict[str, Any]:
-    """The note of the installer on where this narval came from; nothing where it is not known."""
-    from importlib.metadata import PackageNotFoundError, distribution  # it brings the package email along
+    """The installer's note on where this narval came from; empty where it is not known."""
+    from importlib.metadata import PackageNotFoundError, distribution  # it imports the package email
 
     try:
         text = distribution("narval").read_text("direct_url.json")

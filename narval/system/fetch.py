@@ -1,9 +1,10 @@
-"""Fetch: one guarded client of the web, which a stranger's address or redirect cannot turn inside.
+"""Fetch: one guarded client of the web, which a stranger's address or redirect cannot direct to internal
+places.
 
-A name is resolved once, every address is checked, and the connection goes to an address that was checked; so
-at each redirect. What is not of the public internet (this machine, its networks, the link, a provider's
-metadata) is refused unless the settings grant it (`fetch_allow`). Proxies of the environment are ignored,
-as no check could be made of what lies behind them.
+A name is resolved once, every address is checked, and the connection goes to a checked address; the same
+holds at each redirect. Addresses outside the public internet (this machine, its networks, the link, a
+provider's metadata) are refused unless the settings grant them (`fetch_allow`). Proxies of the environment
+are ignored, as the places behind them could not be checked.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from narval.core.errors import ActionError
 
 MOST_BYTES = 10 * 1024 * 1024
 MOST_SECONDS = 60.0
-"""A whole answer, redirects included, takes at most this long, however steadily it drips."""
+"""The most seconds for a whole answer, redirects included, however steadily it trickles in."""
 SILENT_SECONDS = 20.0
 MAX_REDIRECTS = 5
 
@@ -42,10 +43,10 @@ _NOT_PUBLIC = [
         "3fff::/20",  # documentation
     )
 ]
-"""Networks that are not of the public internet, though `ipaddress` of some Python, or of all, says so."""
+"""Networks outside the public internet that `ipaddress` of some Python versions, or of all, counts in."""
 _ENCODINGS = ("gzip", "x-gzip", "deflate")
 _LETS_IN = frozenset({"authorization", "cookie", "proxy-authorization"})
-"""The headers that go to no other place, whoever sets them."""
+"""The headers with credentials, which go to no other place, whoever sets them."""
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _NAME = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?")
 
@@ -53,8 +54,8 @@ _NAME = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?")
 class FetchError(ActionError):
     """An address cannot be fetched.
 
-    `kind` is `unreachable` (no server, no whole answer in time), `forbidden` (it lies inside), `bad-address`,
-    `bad-answer` or `too-large`. `was_sent` says that the request may have reached the server.
+    `kind` is `unreachable` (no server, no whole answer in time), `forbidden` (the place is internal),
+    `bad-address`, `bad-answer` or `too-large`. `was_sent` says that the request may have reached the server.
     """
 
     def __init__(self, message: str, kind: str, *, was_sent: bool = False) -> None:
@@ -63,9 +64,9 @@ class FetchError(ActionError):
 
 
 class Fetched(NamedTuple):
-    """The answer of a server, whatever its status; `url` is where it came from, without a password.
+    """The answer of a server, whatever its status; `url` is its final address, without a password.
 
-    The names of `headers` are in lower case; `body` is unpacked, and empty where nothing came.
+    The names of `headers` are in lower case; `body` is decompressed, and empty where nothing came.
     """
 
     status: int
@@ -75,7 +76,7 @@ class Fetched(NamedTuple):
     body: bytes
 
     def retry_after(self, now: float) -> float | None:
-        """The seconds from `now` on that its Retry-After asks for, a number or a date; None without one."""
+        """The seconds from `now` that its Retry-After asks for, as a number or a date; None without one."""
         from email.utils import parsedate_to_datetime
 
         text = self.headers.get("retry-after", "").strip()
@@ -90,7 +91,7 @@ class Fetched(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A place inside that may be fetched: the name of a host, or a network; 0 stands for any port."""
+    """An internal place that may be fetched: the name of a host, or a network; 0 stands for any port."""
 
     place: str
     port: int
@@ -114,25 +115,25 @@ class Grant(NamedTuple):
             return cls(host.rstrip("."), port)
 
     def covers(self, host: str, address: IPv4Address | IPv6Address, port: int) -> bool:
-        """True if a connection to this address and port, found under the name of a host, is granted."""
+        """True if a connection to this address and port, resolved from the name of a host, is granted."""
         if self.port not in (0, port):
             return False
         return address in ip_network(self.place) if "/" in self.place else host == self.place
 
 
 class KnownPlace(NamedTuple):
-    """A place that the settings name: granted; its headers go to its scheme, host and port alone."""
+    """A place that the settings name: it is granted; its headers go only to its scheme, host and port."""
 
     url: str
     headers: Mapping[str, str]
 
     def covers(self, url: str) -> bool:
-        """True if a URL is of this place."""
+        """True if a URL belongs to this place."""
         return _origin(url) == _origin(self.url)
 
 
 class _Request(NamedTuple):
-    """The request of a call of `fetched`, over all its redirects."""
+    """The request of a call of `fetched`, for all its redirects."""
 
     url: str
     method: str
@@ -145,11 +146,11 @@ class _Request(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """True if redirects are followed: a request that may alter something is made once."""
+        """True if redirects are followed; a request that may alter something is made only once."""
         return self.method in ("GET", "HEAD")
 
     def headers_for(self, url: str) -> dict[str, str]:
-        """The headers for a URL on the way: what lets in goes to the place it was meant for alone."""
+        """The headers for a URL on the way: credentials go only to the place they are intended for."""
         sent = dict(self.headers)
         if _origin(url) != _origin(self.url):
             sent = {name: value for name, value in sent.items() if name.lower() not in _LETS_IN}
@@ -174,9 +175,9 @@ async def fetched(
 ) -> Fetched:
     """Ask for a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings.
 
-    The answer has at most `most` bytes, unpacked, and takes at most so many seconds, `silent` of them without
-    a byte; `received` is told each piece as it comes. `tls_ca` is a file with the certificates that may sign
-    the server's; None: those of this machine. Raises FetchError.
+    The answer has at most `most` bytes, decompressed, and takes at most `seconds` seconds, at most `silent`
+    of them without a byte; `received` is given each piece as it comes. `tls_ca` is a file of certificates
+    that may sign the server's; None: those of this machine. Raises FetchError.
     """
     loaded = _client_parts.cache_info().currsize
     httpx2, tls = _client_parts() if loaded else await asyncio.to_thread(_client_parts)
@@ -204,7 +205,7 @@ async def fetched(
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """True if an address is of the public internet; one of IPv6 that stands for one of IPv4 is judged so."""
+    """True if an address is of the public internet; an IPv6 address for an IPv4 one is judged by that."""
     if any(address in network for network in _NOT_PUBLIC):
         return False
     if isinstance(address, IPv4Address):
@@ -218,7 +219,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def is_web(url: str) -> bool:
-    """True for a URL of http or https that may be asked, and shown as a link."""
+    """True for a URL of http or https that may be fetched, and shown as a link."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -228,7 +229,7 @@ def is_web(url: str) -> bool:
 
 @cache
 def _client_parts() -> tuple[Any, Any]:
-    """The library and its TLS context: the import takes 0.2 s, and the context reads all certificates."""
+    """The library and its TLS context: importing takes 0.2 s, and the context reads all certificates."""
     httpx2 = importlib.import_module("httpx2")
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)  # they log whole URLs, and some have a secret
@@ -237,7 +238,7 @@ def _client_parts() -> tuple[Any, Any]:
 
 @cache
 def _tls_of(tls_ca: Path) -> ssl.SSLContext:
-    """The TLS context that trusts the certificates of a file alone. Raises FetchError."""
+    """The TLS context that trusts only the certificates of a file. Raises FetchError."""
     try:
         return ssl.create_default_context(cafile=tls_ca)
     except (OSError, ssl.SSLError) as error:
@@ -263,12 +264,12 @@ async def _followed(client: Any, request: _Request) -> Fetched:
             url = _joined(url, response.headers["location"])
         finally:
             await response.aclose()
-            client.cookies.clear()  # those of one host would go to another at the same address
+            client.cookies.clear()  # cookies of one host would go to another at the same address
     raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer", was_sent=True)
 
 
 async def _asked(client: Any, url: str, wanted: _Request) -> Any:
-    """The beginning of an answer, from the first address that takes the connection."""
+    """The beginning of an answer, from the first address that accepts the connection."""
     granted = wanted.known is not None and wanted.known.covers(url)
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
@@ -312,7 +313,7 @@ async def _checked(
 
 
 async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
-    """The addresses of a host; one that is an address is asked for nowhere. Raises FetchError."""
+    """The addresses of a host; a host that is an address is not resolved. Raises FetchError."""
     try:
         return [ip_address(host)]
     except ValueError:
@@ -325,7 +326,7 @@ async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
 
 
 async def _body(response: Any, most: int, received: Callable[[bytes], None] | None) -> bytes:
-    """The body, and never more of it than is allowed: a kilobyte may unfold to a megabyte."""
+    """The body, read no further than is allowed: a kilobyte may decompress to a megabyte."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", *_ENCODINGS):
         raise FetchError(f"the answer is encoded as {encoding!r}, unasked", "bad-answer", was_sent=True)
@@ -342,7 +343,7 @@ async def _body(response: Any, most: int, received: Callable[[bytes], None] | No
 
 
 def within(base: str, path: str) -> str:
-    """A URL within a known place: as it is where it names a host by its scheme, else after that of the place.
+    """A URL within a known place: `path` unchanged if it is a whole URL, else appended to that of the place.
 
     Raises FetchError for a path that leads out of it.
     """
@@ -369,6 +370,6 @@ def _joined(base: str, link: str) -> str:
 
 
 def _without_password(url: str) -> str:
-    """The URL as it may be shown."""
+    """The URL in the form that may be shown."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

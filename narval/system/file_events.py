@@ -1,9 +1,9 @@
 """Events of changed files in the folders of a home, as the system gives them; nothing is polled (N31).
 
-An event means no more here than that one should look: the change is found by reading, so that it does not
-matter in how many strokes, or by which renames, an editor saves. Two facts that no event tells are found
-otherwise: that the system's queue overflowed (then everything may have changed), and that a folder was
-replaced by another (then it is watched anew).
+An event only means that the files should be checked: the change is found by reading, so it does not matter in
+how many steps, or by which renames, an editor saves. Two facts that no event tells are found otherwise: that
+the system's queue overflowed (everything may have changed), and that a folder was replaced by another (it is
+watched again).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WATCHDOG = "watchdog.observers.inotify_c"
 
 
 class _WatchedFolder(NamedTuple):
-    """A folder to be watched: its identity now, and the part of the home that it belongs to."""
+    """A folder to watch: its identity now, and the part of the home that it belongs to."""
 
     path: str
     device: int
@@ -36,9 +36,9 @@ class _WatchedFolder(NamedTuple):
 
 
 class FileEvents:
-    """Watches the `parts` of a folder; those that are True with all that is below them.
+    """Watches the `parts` of a folder; parts with True including all folders below them.
 
-    `changed` is called with the name of a part, on the loop's thread, soon after something happened in it.
+    `changed` is called with the name of a part, on the loop's thread, soon after a change in it.
     """
 
     def __init__(self, root: Path, parts: Mapping[str, bool], changed: Callable[[str], None]) -> None:
@@ -52,7 +52,7 @@ class FileEvents:
         self._overflows = _Overflows(self._overflowed)
 
     def arm(self) -> None:
-        """Watch the folders as they are now. Not on the loop's thread: it may take a while.
+        """Watch the folders there are now. Call it outside the loop's thread: it may take a while.
 
         Raises OSError when the system has no room for it; then nothing is watched.
         """
@@ -64,7 +64,7 @@ class FileEvents:
             self.close()
             try:
                 self._listen(places)
-            except (FileNotFoundError, NotADirectoryError):  # it has just gone: look again
+            except (FileNotFoundError, NotADirectoryError):  # it has just gone: check again
                 self.stale = True
                 continue
             except BaseException:
@@ -73,7 +73,7 @@ class FileEvents:
             self._armed = places
 
     def close(self) -> None:
-        """Watch nothing more."""
+        """Stop watching."""
         watch, self._watch, self._armed = self._watch, None, frozenset()
         logging.getLogger(_WATCHDOG).removeHandler(self._overflows)
         if watch is not None:
@@ -86,7 +86,7 @@ class FileEvents:
             self._watch.add(Path(place.path), partial(self._notice, place), deep=place.deep)
 
     def _places(self) -> Iterator[_WatchedFolder]:
-        """The home itself, whose folders come and go; each part; and where links in a part lead to."""
+        """The home itself, whose folders come and go; each part; and the targets of links in a part."""
         folders = {_resolved(self._root): ("", False)}
         links: dict[Path, str] = {}
         for part, deep in self._parts.items():
@@ -104,7 +104,7 @@ class FileEvents:
     # --- on the thread of the watch -------------------------------------------------------------------
 
     def _notice(self, place: _WatchedFolder, is_folder: bool, paths: tuple[str, ...]) -> None:
-        """Take an event of a folder."""
+        """Handle an event of a folder."""
         if place.part:
             self.stale = self.stale or is_folder
             self._post(place.part)
@@ -134,7 +134,7 @@ class FileEvents:
 
 
 class _Overflows(logging.Handler):
-    """Finds out that events were lost: watchdog writes it to its log only."""
+    """Detects lost events: watchdog only writes them to its log."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
@@ -147,14 +147,14 @@ class _Overflows(logging.Handler):
 
 
 class Debounce:
-    """Waits until nothing has happened for `settle` seconds, but for `most` seconds at most."""
+    """Waits until nothing has happened for `settle` seconds, at most `most` seconds."""
 
     def __init__(self, settle: float, most: float) -> None:
         self._settle, self._most = settle, most
         self._news = asyncio.Event()
 
     def notice(self) -> None:
-        """Take note that something happened."""
+        """Record that something happened."""
         self._news.set()
 
     @property
@@ -164,7 +164,7 @@ class Debounce:
 
     async def quiet(self, within: float | None = None) -> bool:
         """Wait for something to happen, at most `within` seconds, and then until it has settled; False when
-        it does not.
+        nothing happens.
         """
         try:
             async with asyncio.timeout(within):
@@ -186,7 +186,7 @@ class Debounce:
 
 
 def _resolved(path: Path) -> Path:
-    """The path that a path leads to; of links that go in a circle, some path on it."""
+    """The target of a path; for links in a circle, some path on it."""
     return Path(os.path.realpath(path))
 
 

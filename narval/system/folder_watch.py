@@ -1,4 +1,4 @@
-"""Folders watched for changes, as the system gives them; nothing is polled. watchdog collects the events."""
+"""Folders watched for changes through events of the system, without polling. watchdog collects the events."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ _FILE_EVENTS = (
     "FileCreatedEvent", "FileModifiedEvent", "FileAttribEvent", "FileClosedEvent", "FileMovedEvent",
     "FileDeletedEvent",
 )  # fmt: skip
-"""The events of files that count: not those of a file opened, or closed unwritten, which reading causes."""
+"""The events of files that count: not opening a file, nor closing it unwritten, which reading causes."""
 
 _FOLDER_EVENTS = ("DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent")
 
 _SILENCE = logging.NullHandler()
-"""Without a handler, Python writes the warnings of watchdog to standard error, when it ends for example."""
+"""A handler that drops warnings of watchdog, which Python would otherwise write to standard error."""
 
 
 class FolderWatch:
-    """Watches folders until it is closed: `add` each of them. Making and adding take a while: not in a loop.
+    """Watches folders until it is closed: `add` each of them. Making one and adding may block: not for the
+    event loop.
 
-    An event says no more than that one should look: a change may come in several events, and events may be
-    lost where very many come at once.
+    An event only means that the folder should be checked: a change may come as several events, and events may
+    be lost where very many come at once.
     """
 
     def __init__(self) -> None:
@@ -44,9 +45,9 @@ class FolderWatch:
         deep: bool = False,
         files: bool = True,
     ) -> None:
-        """Have `hear` called for each change in a folder, with `deep` in those below it too; without `files`
-        of folders in it alone. It is called in a thread of its own: `hear(is_folder, paths)`, with one path,
-        or two of a move.
+        """Call `hear` for each change in a folder, with `deep` also in those below it; without `files` only
+        for changes of folders in it. It is called in a thread of its own: `hear(is_folder, paths)`, with one
+        path, or two for a move.
 
         Raises FileNotFoundError or NotADirectoryError where there is no folder, and another OSError where the
         system watches no more.
@@ -58,7 +59,7 @@ class FolderWatch:
         self._observer.schedule(listener, os.fspath(folder), recursive=deep, event_filter=counted)
 
     def close(self, *, wait: bool = False) -> None:
-        """Watch nothing more; with `wait` nothing is heard once this returns."""
+        """Stop watching; with `wait` no call is made once this returns."""
         self._observer.stop()
         if wait:
             self._observer.join()

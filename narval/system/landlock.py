@@ -1,7 +1,7 @@
-"""Landlock: a program gives up, for good and for all that it starts, what it may not reach.
+"""Landlock: a program gives up access to all but some places, for good and for all that it starts.
 
-The system calls are made by number, so nothing has to be installed. Which rights there are is found when it
-is first asked: folders from ABI 1, TCP ports from 4, signals and abstract sockets from 6.
+The system calls are made by number, so nothing has to be installed. The available rights are determined at
+the first request: folders from ABI 1, TCP ports from 4, signals and abstract sockets from 6.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LANDLOCK, AUDIT_HOOK = "landlock", "an audit hook"
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """The places that a program may reach, and no others: folders and files to read, to write and to execute,
-    and the ports of TCP to connect to; -1 among them is any.
+    """The only places that a program may reach: folders and files to read, to write and to execute, and the
+    TCP ports to connect to; -1 among them means any.
     """
 
     reads: tuple[str, ...] = ()
@@ -41,14 +41,14 @@ class Confinement(msgspec.Struct, frozen=True):
 
 @cache
 def abi() -> int:
-    """The version of Landlock that this kernel has; 0 where it has none, or does not let us use it."""
+    """The version of Landlock in this kernel; 0 where there is none, or we may not use it."""
     if sys.platform != "linux":
         return 0
     return max(0, _call(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION)))
 
 
 def confinement() -> str:
-    """By what programs are confined here, for people: `Landlock (version 7)`, or `an audit hook`."""
+    """The means of confinement here, for people: `Landlock (version 7)`, or `an audit hook`."""
     version = abi()
     return f"Landlock (version {version})" if version else AUDIT_HOOK
 
@@ -94,7 +94,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def _allow(rules: int, path: str, allowed: int) -> None:
-    """Let a folder, with all below it, or a file be reached; what is not there is left out."""
+    """Allow access to a folder, with all below it, or to a file; one that does not exist is left out."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The daemon's own log: kept in a bounded file, one JSON object a line, and shown by `narval log`."""
+"""The daemon's own log: a bounded file, one JSON object a line, shown by `narval log`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any
 from narval.core.source.secrets import without_secrets
 
 FILE_BYTES = 2 * 1024 * 1024
-"""At this size a log file is set aside, and a new one begun."""
+"""The bytes at which a log file is set aside, and a new one begun."""
 FILES = 3
-"""The number of files kept beside the one that is written."""
+"""The number of files kept besides the one being written."""
 KEPT = 2000
-"""Lines kept in memory."""
+"""The lines kept in memory."""
 
 
 class Logbook(logging.Handler):
@@ -41,7 +41,7 @@ class Logbook(logging.Handler):
             self._file = _LogFile(path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True)
 
     def leave(self, where: str) -> None:
-        """End the file with a line that says where the log is from now on; lines stay in memory."""
+        """End the file with a line that says where the log continues; lines stay in memory."""
         if self._file is not None:
             message = f"from here on the log is kept elsewhere: {where}"
             self.handle(logging.LogRecord("narval.log", logging.INFO, "", 0, message, None, None))
@@ -49,7 +49,7 @@ class Logbook(logging.Handler):
             self._file = None
 
     def attach(self) -> None:
-        """Begin to collect, for the loop that runs now."""
+        """Begin to collect, for the running loop."""
         self._loop = asyncio.get_running_loop()
         logger = logging.getLogger("narval")
         logger.addHandler(self)
@@ -58,13 +58,13 @@ class Logbook(logging.Handler):
         logger.propagate = False
 
     def set_level(self, level: str) -> None:
-        """Keep lines of this level and graver from now on."""
+        """Keep only lines of this level and above from now on."""
         self.setLevel(level.upper())
         if self._loop is not None:
             logging.getLogger("narval").setLevel(self.level)
 
     def detach(self) -> None:
-        """Collect no more."""
+        """Stop collecting."""
         logger = logging.getLogger("narval")
         logger.removeHandler(self)
         self._loop = None
@@ -93,13 +93,13 @@ class Logbook(logging.Handler):
             self._loop.call_soon_threadsafe(self._wake)
 
     def lines(self, after: int, most: int) -> list[dict[str, Any]]:
-        """The last lines, or the first of those behind a number."""
+        """The last lines, or the first of those after a number; at most `most`."""
         if not after:
             return list(self._lines)[-most:] if most > 0 else []
-        return [line for line in list(self._lines) if line["seq"] > after][:most]  # threads add to it
+        return [line for line in list(self._lines) if line["seq"] > after][:most]  # other threads add to it
 
     async def grown(self, wait: float) -> float:
-        """Wait for the next line; the seconds that are left of `wait`."""
+        """Wait for the next line; the seconds left of `wait`."""
         began = time.monotonic()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
@@ -123,7 +123,7 @@ class Logbook(logging.Handler):
 
 
 class _LogFile(RotatingFileHandler):
-    """A log file for its owner alone."""
+    """A log file that only its owner can read."""
 
     def _open(self) -> TextIOWrapper:
         handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,6 @@
-"""Limits of a worker's memory, where the system keeps count of that (N32, N33).
+"""Limits of a worker's memory, where the system counts it (N32, N33).
 
-The growth of the program is bounded: its size when it starts differs from system to system.
+The growth of the program is bounded: its size at the start differs from system to system.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def bound_memory(memory: int) -> None:
-    """Let this program grow by so many bytes at most, for good: what asks for more gets a MemoryError."""
+    """Limit the growth of this program to `memory` bytes, for good: beyond it a MemoryError is raised."""
     if sys.platform == "linux":
         import resource  # not on every system
 
@@ -22,7 +22,7 @@ def bound_memory(memory: int) -> None:
 
 @contextlib.contextmanager
 def bounded(memory: int) -> Iterator[None]:
-    """Let this program grow by so many bytes at most, for a while."""
+    """Limit the growth of this program to `memory` bytes, for a while."""
     if sys.platform != "linux":
         yield
         return
@@ -37,7 +37,7 @@ def bounded(memory: int) -> Iterator[None]:
 
 
 def peak_memory() -> int:
-    """The most bytes that this program has had in memory so far; 0 where the system does not count."""
+    """The most bytes that this program has had in memory so far; 0 where the system does not count them."""
     if sys.platform != "linux":
         return 0
     # ru_maxrss would begin with what the parent had
@@ -46,7 +46,7 @@ def peak_memory() -> int:
 
 
 def _reached(memory: int) -> int:
-    """The size of this program in bytes with so many more, or the most it may have at all."""
+    """The size of this program in bytes plus `memory`, or the most it may have at all."""
     import resource  # not on every system
 
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

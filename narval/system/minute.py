@@ -1,4 +1,4 @@
-"""Minutes: the calls and bytes that each of many has used in the last minute, held against what it may."""
+"""Minutes: counts the calls and bytes of each client in the last minute, against its limits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MINUTE = 60.0
 
 
 class Excess(NamedTuple):
-    """A call for which a minute has no room: too many calls, or too many bytes, and the seconds until the
-    oldest call counts no more; 0 where none counts.
+    """A call that exceeds a minute's limits: too many calls, or too many bytes, and the seconds until the
+    oldest call drops out; 0 where no call counts.
     """
 
     what: Literal["calls", "bytes"]
@@ -21,7 +21,7 @@ class Excess(NamedTuple):
 
 
 class UsedMinute:
-    """The use that each makes of a minute, by name."""
+    """The use that each client makes of a minute, by name."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -30,8 +30,8 @@ class UsedMinute:
         self._bytes: dict[str, int] = {}
 
     def take(self, name: str, calls: int, size: int = 0, most: float = math.inf) -> Excess | None:
-        """Count a call of `size` bytes of one that may make so many `calls` a minute, of `most` bytes
-        together; the excess where there is no room for it.
+        """Count a call of `size` bytes, with limits of `calls` calls a minute and `most` bytes together; the
+        excess where there is no room for it.
         """
         now, used, sent = self._seconds(), self._used.setdefault(name, deque()), self._bytes.get(name, 0)
         while used and now - used[0][0] >= MINUTE:

@@ -15,7 +15,7 @@ CHUNK = 256 * 1024
 
 
 class PipeWriter:
-    """Writes to a pipe, as fast as it is read. When no one reads it any more, the rest is dropped."""
+    """Writes to a pipe, as fast as it is read. Once its reader is gone, the rest is dropped."""
 
     __slots__ = ("_ends", "_loop", "_pipe", "_unsent")
 
@@ -46,7 +46,7 @@ class PipeWriter:
         except BlockingIOError:
             self._loop.add_writer(self._pipe, self._write)
             return
-        except OSError:  # no one reads any more
+        except OSError:  # the reader is gone
             self._unsent.clear()
         self._loop.remove_writer(self._pipe)
         if self._ends:
@@ -54,9 +54,10 @@ class PipeWriter:
 
 
 class Descriptors:
-    """Watches descriptors that can be read; while there are any, the loop watches one in place of them all.
+    """Watches descriptors for reading; while there are any, the loop watches one descriptor in place of them
+    all.
 
-    To have the loop watch each of the three of a short program would be a seventh of the work for it.
+    Having the loop watch each of the three of a short program would be a seventh of the work for it.
     """
 
     __slots__ = ("_loop", "_poll", "_ready")
@@ -67,7 +68,7 @@ class Descriptors:
         self._ready: dict[int, Callable[[], object]] = {}
 
     def add_reader(self, descriptor: int, ready: Callable[[], object]) -> None:
-        """Call `ready` whenever there is something to read, or the end of it."""
+        """Call `ready` whenever there is something to read, or the end is reached."""
         if self._poll is None:
             self._poll = select.epoll()
             self._loop.add_reader(self._poll.fileno(), self._tell, self._poll)
@@ -75,7 +76,7 @@ class Descriptors:
         self._ready[descriptor] = ready
 
     def remove_reader(self, descriptor: int) -> None:
-        """Watch this one no more, if it was; it is still open."""
+        """Stop watching a descriptor, if it was watched; it stays open."""
         if self._poll is None or self._ready.pop(descriptor, None) is None:
             return
         self._poll.unregister(descriptor)
@@ -92,11 +93,11 @@ class Descriptors:
 
 
 Readers = asyncio.AbstractEventLoop | Descriptors
-"""The loop itself, or what spares it the watching of each descriptor."""
+"""The loop itself, or the descriptors that it watches as one."""
 
 
 class ProgramEnd:
-    """Calls `ended` once a child program is no more, by a file descriptor, or else by a thread."""
+    """Calls `ended` once a child program has ended, by a file descriptor, or else by a thread."""
 
     __slots__ = ("_death", "_ended", "_pid", "_readers")
 
@@ -111,7 +112,7 @@ class ProgramEnd:
             threading.Thread(target=self._wait, args=waiting, name="narval-program-end", daemon=True).start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._death >= 0:
             self._readers.remove_reader(self._death)
             os.close(self._death)
@@ -125,7 +126,7 @@ class ProgramEnd:
 
 
 def read_pipe(pipe: int) -> bytes | None:
-    """The bytes in a pipe that does not block: b"" when it was closed, None when there are none now."""
+    """The bytes in a non-blocking pipe: b"" when it is closed, None when there are none now."""
     try:
         return os.read(pipe, CHUNK)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Regular files: read whole and within a bound, for others may drop what blocks whoever opens it.
+"""Regular files: read whole and up to a limit, for other users may drop files that block their readers.
 
-A pipe waits for a writer, a device may never end, and some do something when they are opened. So nothing but
-a regular file is opened to be read, whether it stands there itself or a link leads to it.
+A pipe waits for a writer, a device may never end, and some do something when they are opened. So only a
+regular file is opened for reading, directly or through a link.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _KINDS = (
 
 
 class UnfitFileError(OSError):
-    """No regular file is there, or one of too many bytes; `strerror` says what was expected."""
+    """The file is not a regular one, or is too large; `strerror` says what was expected."""
 
 
 def kind_of(mode: int) -> str:
-    """The kind of what is no regular file, for people."""
+    """The kind of a file that is not regular, for people."""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
 
 
 def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
-    """The bytes of a file. Raises OSError, which is UnfitFileError where narval itself refuses it."""
+    """The bytes of a file. Raises OSError, which is UnfitFileError where narval itself refuses the file."""
     _check(os.stat(path), most)
-    with open(os.open(path, _FLAGS), "rb") as file:  # which does not wait if a pipe has come in its place
+    with open(os.open(path, _FLAGS), "rb") as file:  # this does not wait if a pipe has replaced the file
         _check(os.fstat(file.fileno()), most)
         data = file.read(most + 1)
     if len(data) > most:
@@ -45,7 +45,7 @@ def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
 
 
 def read_source(path: Path, label: str) -> Source:
-    """The text of a file that is shown to people under a name.
+    """The text of a file, with the name under which people see it.
 
     Raises FileNotFoundError, and DefinitionError where it cannot be read.
     """
@@ -58,7 +58,7 @@ def read_source(path: Path, label: str) -> Source:
 
 
 def read_file(path: Path, label: str, most: int = MAX_BYTES) -> Source | Fault:
-    """The text of a file that is shown to people under a name, or the reason for which it cannot be read."""
+    """The text of a file, with the name under which people see it, or the reason why it cannot be read."""
     try:
         return Source(label, read_regular(path, most))
     except (OSError, ValueError) as error:

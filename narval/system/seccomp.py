@@ -1,7 +1,7 @@
-"""Seccomp: a program gives up, for good and for all that it starts, the sockets that it may not open.
+"""Seccomp: a program gives up opening certain sockets, for good and for all that it starts.
 
-Landlock knows TCP alone. This closes what is beside it: sockets of this machine, by which a program could ask
-the daemon itself, UDP, and the rings by which sockets are opened unseen.
+Landlock covers only TCP. This closes the rest: sockets of this machine, by which a program could reach the
+daemon itself, UDP, and the rings by which sockets are opened unseen.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _LOAD, _EQUAL, _GREATER, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _FOREIGN = 0x40000000
-"""Numbers from here on are of another way to call the same system, on x86."""
+"""Numbers from here on belong to another system call interface, on x86."""
 
 _IO_URING_SETUP = 425
 _SYSTEMS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""The number of an architecture, and of `socket` there."""
+"""The number of an architecture, and the number of `socket` there."""
 
 _INTERNET = (2, 10, 16)
-"""The families of IPv4, IPv6, and the questions that a resolver asks the kernel."""
+"""The families of IPv4, IPv6, and netlink, by which a resolver queries the kernel."""
 
 
 def can_filter() -> bool:
-    """True where the numbers of this machine's system calls are known."""
+    """True where the numbers of this machine's system calls are supported."""
     return platform.system() == "Linux" and platform.machine() in _SYSTEMS
 
 
 def refuse_sockets(*, but_internet: bool) -> None:
-    """Have the calling thread, and all that it starts from now on, open no sockets, or those of the internet
-    alone; a pair of connected ones can be opened. The thread must have given up new privileges. Raises
-    OSError.
+    """Prevent the calling thread, and all that it starts from now on, from opening sockets, or with
+    `but_internet` any but those of the internet; a connected pair can still be opened. The thread must have
+    given up new privileges. Raises OSError.
     """
     architecture, socket = _SYSTEMS[platform.machine()]
     families = _INTERNET if but_internet else ()

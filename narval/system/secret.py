@@ -1,4 +1,4 @@
-"""Secrets by name: an environment variable, or a file in `etc/` that its owner alone may read."""
+"""Secrets by name: an environment variable, or a file in `etc/` that only its owner may read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def secret_named(name: str, home: Path | None) -> str:
-    """Give the secret that a name stands for; `home` is where `etc/` is, None for a home in memory.
+    """Give the secret of a name; `home` is where `etc/` is, None for a home in memory.
 
     Raises ValueError, with what to do, where there is none or others may read it.
     """

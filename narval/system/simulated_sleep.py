@@ -1,7 +1,7 @@
-"""Calls that let time pass (`narval.sleep`), on a simulated clock.
+"""Calls that sleep (`narval.sleep`), on a simulated clock.
 
-On the clock of the machine a call sleeps as any coroutine does. Beside a simulated one that would be wrong
-twice: it would hold up a simulation in which a year passes in a second, and end at a moment of its own.
+On the clock of the machine a call sleeps as any coroutine does. On a simulated clock that would be wrong
+twice: it would hold up a simulation in which a year passes in a second, and end at an arbitrary moment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SimulatedSleeps:
         return woken
 
     def end(self, call: str) -> None:
-        """Take note that a call sleeps no longer, for whatever reason."""
+        """Record that a call no longer sleeps, for whatever reason."""
         self._asleep.discard(call)
 
     def next(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Garbage collection held back during start-up: a tenth of the start went into it, and it found nothing."""
+"""Garbage collection suspended during start-up: it took a tenth of the start, and found nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 def resume() -> None:
-    """Collect from now on, leaving out for good all objects made so far."""
+    """Collect from now on, excluding for good all objects made so far."""
     gc.freeze()
     gc.enable()
 
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Collect nothing within the block, and leave out for good the objects made in it."""
+    """Collect nothing within the block, and exclude for good the objects made in it."""
     gc.disable()
     try:
         yield
@@ -24,7 +24,7 @@ def suspended() -> Iterator[None]:
 
 
 class FirstTime:
-    """A block that collects nothing the first time: it imports, and what it imports stays.
+    """A block that collects nothing the first time: it imports, and imported objects stay.
 
     Later blocks change nothing, nor does any where the program collects by itself.
     """
@@ -34,7 +34,7 @@ class FirstTime:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Collect nothing within the first block, and leave out for good the objects made in it."""
+        """Collect nothing within the first block, and exclude for good the objects made in it."""
         if self._is_over or not gc.isenabled():
             yield
             return

@@ -1,4 +1,4 @@
-"""The stopwatch of turns and rounds: asked through this module, so that a test may say how long they take."""
+"""The stopwatch of turns and rounds: read through this module, so that a test can set how long they take."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 seconds = time.perf_counter
-"""Seconds from a moment that is always the same."""
+"""Seconds since a fixed moment."""
 
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Let no time pass for turns within the block: none is cut short, so that two plays are the same."""
+    """Stop time for turns within the block: none is cut short, so that two plays are the same."""
     global seconds
     before, seconds = seconds, lambda: 1.0
     try:

@@ -1,9 +1,9 @@
 """Notices to the service manager that started the daemon, and the log it wants (sd_notify(3)).
 
-systemd names a datagram socket in NOTIFY_SOCKET: the daemon says there when it is ready, when it reads its
-files anew, when it ends, and, where WATCHDOG_USEC asks for it, that it is alive. Without these nothing is
-sent, and nothing wakes up. The variables are taken out of the environment, so that no program that the daemon
-starts speaks in its name.
+systemd names a datagram socket in NOTIFY_SOCKET: the daemon reports there when it is ready, when it reads its
+files again, when it ends, and, where WATCHDOG_USEC asks for it, that it is alive. Without these variables
+nothing is sent, and nothing wakes up. They are removed from the environment, so that no program that the
+daemon starts reports in its name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from narval.core.errors import NarvalError
 log = logging.getLogger("narval.service")
 
 _LEVELS = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
-"""Levels of the log, and what syslog calls them; what is below is 7."""
+"""Levels of the log, and their syslog numbers; lower levels are 7."""
 
 
 class ServiceManager:
-    """The program that started the daemon, if it wants notices; without one they have no effect."""
+    """The program that started the daemon, if it wants notices; otherwise they have no effect."""
 
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         named = environ.pop("NOTIFY_SOCKET", "")
@@ -34,14 +34,14 @@ class ServiceManager:
         period, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         meant = self._address and period.isascii() and period.isdigit() and pid in ("", str(os.getpid()))
         self.watchdog: float | None = int(period) / 1_000_000 if meant and int(period) else None
-        """Seconds after which a daemon that is silent is taken for hung; None without a watchdog."""
+        """Seconds after which a silent daemon is taken for hung; None without a watchdog."""
 
     def ready(self, status: str = "") -> None:
-        """Report that the daemon may be asked, or has read its files anew."""
+        """Report that the daemon accepts requests, or has read its files again."""
         self._send("READY=1", *([f"STATUS={status}"] if status else ()))
 
     def reloading(self) -> None:
-        """Report that the daemon reads its files anew; `ready` follows."""
+        """Report that the daemon reads its files again; `ready` follows."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
@@ -49,7 +49,7 @@ class ServiceManager:
         self._send("STOPPING=1", "STATUS=stopping")
 
     async def keep_alive(self, turn: Callable[[], Awaitable[object]], status: Callable[[], str]) -> None:
-        """Report twice in each period that the daemon is alive, each time once a turn has come to its end.
+        """Report twice in each period that the daemon is alive, each time after a turn has ended.
 
         So a loop that hangs, or a commit that never returns, is noticed. It ends when turns fail.
         """
@@ -90,7 +90,7 @@ class JournalFormatter(logging.Formatter):
     """Lines as the journal takes them from standard error: each begins with the number of its level."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message, each of its lines with the same level; those behind the first are set in."""
+        """The message, each of its lines with the same level; lines after the first are indented."""
         number = next((number for level, number in _LEVELS if record.levelno >= level), 7)
         text = f"{record.name}: {super().format(record)}"
         return f"<{number}>" + f"\n<{number}>    ".join(text.splitlines())

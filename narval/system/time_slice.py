@@ -1,4 +1,4 @@
-"""Slices of long work in the event loop: between two of them the loop does something else."""
+"""Slices of long work in the event loop: between two of them the loop runs other work."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import time
 
 SLICE = 0.005
-"""Seconds that work goes on without a break."""
+"""Seconds of work without a break."""
 
 
 class TimeSlice:
-    """The time for which work has gone on without a break."""
+    """The time since the last break of some work."""
 
     __slots__ = ("_since",)
 
@@ -18,7 +18,7 @@ class TimeSlice:
         self._since = time.monotonic()
 
     async def yield_if_due(self) -> None:
-        """Let the loop do something else, if the slice is used up."""
+        """Let the loop run other work, if the slice is used up."""
         if time.monotonic() - self._since > SLICE:
             await asyncio.sleep(0)
             self._since = time.monotonic()

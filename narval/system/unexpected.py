@@ -7,11 +7,11 @@ import traceback
 from narval.core.errors import Fault
 
 WORDS = "this could not be read by narval itself"
-"""The beginning of such a fault."""
+"""The beginning of the message of such a fault."""
 
 
 def unexpected(label: str, error: Exception) -> Fault:
-    """The fault of a file that narval fails to read, which says where in narval that is."""
+    """The fault of a file that narval fails to read, with the place in narval."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     what = traceback.format_exception_only(error)[-1].strip()

@@ -1,10 +1,9 @@
 """A timer that rings at a moment of the wall clock, and when that clock is set: nothing is polled.
 
-A timer of the event loop counts seconds of being awake: it would ring late after the machine has slept, or
-once the clock was set. Linux has a timer for it, `timerfd` on the wall clock, which
-also tells when that was set (`TFD_TIMER_CANCEL_ON_SET`); Python offers it from 3.13 on, so it is asked of the
-C library. Elsewhere the loop's own timer serves, and looks at the clock every minute while a moment is waited
-for.
+A timer of the event loop counts only seconds awake: it would ring late after the machine has slept, or once
+the clock was set. Linux has a timer for it, `timerfd` on the wall clock, which also reports that the clock
+was set (`TFD_TIMER_CANCEL_ON_SET`). Python offers it only from 3.13 on, so it is called through the C
+library. Elsewhere the loop's own timer serves, and checks the clock every minute while a moment is awaited.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from math import floor
 from typing import Protocol
 
 LOOK_AGAIN = 60.0
-"""Seconds after which the clock is looked at where no one tells that it was set."""
+"""Seconds between two checks of the clock where the system does not report that it was set."""
 
 _CLOCK_REALTIME = 0
 _NONBLOCK, _CLOSE_ON_EXEC = os.O_NONBLOCK, getattr(os, "O_CLOEXEC", 0)
 _ABSOLUTE, _CANCEL_ON_SET = 1, 2
 _FARTHEST = 2**40
-"""Seconds since 1970 that the timer is asked for at most."""
+"""The latest moment for which the timer is set (seconds since 1970)."""
 
 
 class WallTimer(Protocol):
-    """Rings once for each time it was set, or before; the owner then looks at the clock."""
+    """Rings once each time it was set, at the moment or before; the owner then checks the clock."""
 
     def set(self, at: float | None) -> None:
         """Ring at that moment, in place of any other; None: never."""
 
     def close(self) -> None:
-        """Ring no more."""
+        """Stop ringing."""
 
 
 def wall_timer(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> WallTimer:
-    """Make the best timer that this machine has."""
+    """Make the best timer available on this machine."""
     if sys.platform == "linux" and ctypes.sizeof(ctypes.c_long) == 8:
         try:
             return TimerFdTimer(loop, ring)
@@ -75,7 +74,7 @@ class TimerFdTimer:
         setting = _Setting()
         if at is not None:
             whole = floor(min(max(at, 1.0), _FARTHEST))
-            # Rounded up: an owner woken too early would look, and be woken again at once.
+            # Rounded up: an owner woken too early would check the clock, and be woken again at once.
             nanoseconds = min(999_999_999, int(max(0.0, at - whole) * 1e9) + 1000) if at >= 1.0 else 1
             setting[2:] = [whole, nanoseconds]
         flags = _ABSOLUTE | _CANCEL_ON_SET
@@ -85,11 +84,11 @@ class TimerFdTimer:
 
     @property
     def is_set(self) -> bool:
-        """True if it has yet to ring."""
+        """True if it has not rung yet."""
         return self._at is not None
 
     def close(self) -> None:
-        """Ring no more."""
+        """Stop ringing."""
         self._loop.remove_reader(self._file)
         os.close(self._file)
 
@@ -119,7 +118,7 @@ class LoopTimer:
             self._timer = self._loop.call_later(wait, self._ring)
 
     def close(self) -> None:
-        """Ring no more."""
+        """Stop ringing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

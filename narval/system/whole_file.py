@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace what a file holds, or make it; others see the old content or the new one, never a part.
+    """Replace the content of a file, or make it; others see the old content or the new one, never a part.
 
-    A file that is there keeps its rights, and a link leads where it led. Raises OSError; then nothing is
-    left behind.
+    An existing file keeps its permissions, and a link its target. Raises OSError; then nothing is left
+    behind.
     """
     path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")

@@ -1,4 +1,4 @@
-"""The time zone of the machine, by name: whose calendar a home keeps that names none (N25)."""
+"""The time zone of the machine, by name, for a home whose settings name none (N25)."""
 
 from __future__ import annotations
 

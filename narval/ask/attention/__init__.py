@@ -1,1 +1,1 @@
-"""Operations on what needs somebody's attention: incidents, what is to come, what came late."""
+"""Operations on what needs attention: incidents, moments to come, moments that came late."""

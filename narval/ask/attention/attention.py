@@ -1,7 +1,7 @@
-"""The operation `attention`: all that somebody should see to, gravest first (M13).
+"""The operation `attention`: everything that needs attention, gravest first (M13).
 
-It costs what has changed since it was asked last, and shows of everything the first of it, with how many more
-there are.
+Its cost is that of the changes since the last request. It shows the first of each sort, and the number of the
+rest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DISK_LEFT = 256 * 2**20
 
 @operation("read")
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
-    """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
+    """Everything that needs attention, gravest first: each with a sentence, since when, and what it links to.
 
     `what` is one of `store fleet disk loop file incident slowed grant login tool chat overdue nobody outlived
     source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`,
@@ -78,10 +78,10 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
 
 @operation("read")
 async def health(daemon: Daemon) -> dict[str, Any]:
-    """Say if the daemon can work, and the troubles that keep it from that: the store is away, the disk is
-    full, no daemon runs. What went wrong with runs and files is no such trouble: `attention` has that.
+    """Say whether the daemon can work, and which troubles prevent it: the store is away, the disk is full, no
+    daemon runs. What went wrong with runs and files is not among them: `attention` has that.
 
-    A daemon whose loop is stuck answers nobody, so whoever asks must not wait for long.
+    A daemon whose loop is stuck does not answer, so callers need a short timeout.
     """
     held = [one for one in (*_store(daemon), *_disk(daemon)) if one["grave"] == "high"]
     home = daemon.home
@@ -93,7 +93,7 @@ async def health(daemon: Daemon) -> dict[str, Any]:
 
 
 def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
-    """The work of people that something is wrong with, and that which waits for them."""
+    """The work of people that has a problem, and the work that waits for them."""
     if not any(daemon.agent.runs.counts[kind, "active"] for kind in asking_kinds()):
         return [], []
     from narval.kinds.work.operations.attention import open_work  # here: most homes ask no one
@@ -102,8 +102,8 @@ def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
 
 
 def _store(daemon: Daemon) -> Iterator[Form]:
-    """A store that is away or slow; leases that were lost; clocks, and files of the daemons that share it,
-    that differ (G59).
+    """A store that is away or slow; lost leases; clocks and files that differ between the daemons that share
+    it (G59).
     """
     if daemon.store.leases is None:
         return
@@ -122,7 +122,7 @@ def _store(daemon: Daemon) -> Iterator[Form]:
 
 
 def _membership(members: Members, now: float, link: Form) -> Iterator[Form]:
-    """The part of a daemon among those that share the store, as far as something is wrong with it."""
+    """The problems of this daemon among those that share the store."""
     if warning := members.clocks.warning:
         yield item("fleet", "middle", f"{warning}; set it right (NTP)", link)
     if members.answered_in > SLOW:
@@ -146,7 +146,7 @@ def _disk(daemon: Daemon) -> Iterator[Form]:
 
 
 def _loop(daemon: Daemon) -> Iterator[Form]:
-    """A round that took too long, within a day."""
+    """A round that took too long within the last day."""
     slow = daemon.main_loop.numbers.slow
     if slow is not None and slow[0] > daemon.rounds.clock.now() - A_DAY:
         text = f"the daemon was stuck for {slow[1]:.0f} s in a round of turns"
@@ -168,7 +168,7 @@ def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
 
 
 def _slowed(agent: AgentState) -> Iterator[Form]:
-    """The definitions that begin later and later, for they start themselves without end."""
+    """The definitions that are slowed down because they start themselves without end."""
     slowed = {job.name: (id, job) for id, job in agent.clockwork.starts.items() if job.slowed}
     for id, job in islice(slowed.values(), SHOWN):
         at = json_forms.moment(agent.clockwork.timers.due((0, id)))
@@ -218,7 +218,7 @@ def _servers(daemon: Daemon) -> Iterator[Form]:
 
 
 def _chats(daemon: Daemon) -> Iterator[Form]:
-    """The chats that are not connected, or not as they should be."""
+    """The chats that are not connected, or have a warning."""
     for chat in daemon.files.settings.chats:
         box = daemon.agents.own.chats.box(chat.name)
         if box.fault:
@@ -229,7 +229,7 @@ def _chats(daemon: Daemon) -> Iterator[Form]:
 
 
 def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
-    """The rows of incidents that are no faults of files, the one with the latest first."""
+    """The rows of incidents other than faults of files, the latest first."""
     found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
     found.sort(key=lambda pair: -next(reversed(pair[1].of)))
     for id, row in found[:SHOWN]:
@@ -240,7 +240,7 @@ def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
 
 
 def _sentence(row: IncidentRow) -> str:
-    """A row of incidents in a sentence."""
+    """A sentence on a row of incidents."""
     newest, count = row.newest, len(row.of)
     if newest.what != RUN:
         times = f"{counted(count, 'error')} " if count > 1 else ""
@@ -265,7 +265,7 @@ def _calls(daemon: Daemon) -> Iterator[Form]:
 
 
 def _sources(daemon: Daemon) -> Iterator[Form]:
-    """Sources that are kept from their work now."""
+    """Sources that cannot work now."""
     troubles, dispatcher = daemon.calls.executor.troubles, daemon.host.dispatcher
     records = map(dispatcher.calls.find, troubles.calls)
     active = daemon.agent.runs.active
@@ -285,10 +285,10 @@ class RunsToTryAgain(TurnIndex):
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
         self.waits: dict[int, tuple[Wait, ...]] = {}
-        """The tries that they wait for, by run."""
+        """The retries that each run waits for."""
 
     async def follow(self, changes: Changes) -> None:
-        """Look at the runs that changed."""
+        """Update the runs that changed."""
         active, time_slice = self._agent.runs.active, TimeSlice()
         for eid in {*self.waits, *active} if changes.lost else changes.runs:
             await time_slice.yield_if_due()
@@ -300,7 +300,7 @@ class RunsToTryAgain(TurnIndex):
 
 
 def _tries(run: Run) -> Iterator[Wait]:
-    """The tries that a run waits for; one that waits for dates alone costs nothing."""
+    """The retries that a run waits for; a run that waits only for dates costs nothing."""
     if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
         for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
             if wait.what == "try":
@@ -308,7 +308,7 @@ def _tries(run: Run) -> Iterator[Wait]:
 
 
 def _to_try_again(active: Mapping[int, Run], tries: Mapping[int, tuple[Wait, ...]]) -> Iterator[Form]:
-    """Calls that failed and are to be tried again."""
+    """Failed calls that will be tried again."""
     resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
     for eid in sorted(tries.keys() & active.keys()):
         run = active[eid]
@@ -344,7 +344,7 @@ def _others(daemon: Daemon) -> Iterator[Form]:
 
 
 def _missed(daemon: Daemon) -> Iterator[Form]:
-    """Moments that came late within a day, by the reason."""
+    """Moments that came late within the last day, by reason."""
     since = daemon.rounds.clock.now() - A_DAY
     late = [missed for missed in daemon.agent.clockwork.late if missed.came >= since]
     for why in dict.fromkeys(missed.why for missed in late):

@@ -1,4 +1,4 @@
-"""The operation `calendar`: by day what is to come, and what came late, and why (M48)."""
+"""The operation `calendar`: for each day, what is to come, what came late, and why (M48)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 MOST = 1000
-"""So many moments that are set are shown, and so many that are expected."""
+"""The most set moments that are shown, and the most expected ones."""
 
 LOOKED_AT = 10_000
-"""So many of the nearest moments are looked at, most of which may be those at which runs are forgotten."""
+"""The most nearest moments that are looked at; most of them may be those at which runs are forgotten."""
 
 LONGEST = 366 * 86_400.0
-"""Seconds: the longest time that is shown at once."""
+"""The longest time shown at once, in seconds."""
 
 USUAL = 14
-"""Days that are shown where no end is named."""
+"""The days shown if no end is named."""
 
 Form = dict[str, Any]
 
 
 class _Dates(NamedTuple):
-    """The dates of a part of a run, of which the first is set."""
+    """The dates of a part of a run; the first is set."""
 
     run: Run
     part: str
@@ -81,7 +81,7 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
 
 
 def _range(start: str | None, end: str | None, zone: ZoneInfo, now: float) -> tuple[float, float]:
-    """The moments between which is shown. Raises RequestError."""
+    """The first and the last moment to show. Raises RequestError."""
     try:
         today = datetime.fromtimestamp(now, zone).date()
         first = read_date(start or today.isoformat(), zone.key)
@@ -123,7 +123,7 @@ def _entry(at: float, what: str, run: Run | None, part: str = "", text: str = ""
 async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form], list[_Dates], bool]:
     """The moments that are set, the dates that come again, and True if there are more than are shown.
 
-    What is forgotten is counted by day.
+    Moments of forgetting are counted by day.
     """
     forms: list[Form] = []
     dates: list[_Dates] = []
@@ -172,7 +172,7 @@ def _waited(at: float, run: Run, wait: Wait) -> Form:
 
 
 def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
-    """The dates that come again of what waits for one."""
+    """The recurring dates of a part that waits for one."""
     if wait.what != "time" or not isinstance(run.engine, HasDates):
         return ()
     return run.engine.dates_of(run.definition, wait.id)
@@ -182,7 +182,7 @@ def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
 
 
 def _expected(dates: list[_Dates], zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
-    """The later dates of the same texts, in order: no more is worked out than is asked for."""
+    """The later dates of the same texts, in order, computed lazily."""
     return heapq.merge(*(_of(each, zone, first, last) for each in dates), key=lambda pair: pair[0])
 
 
@@ -195,7 +195,7 @@ def _of(dates: _Dates, zone: str, first: float, last: float) -> Iterator[tuple[f
 
 
 def _late(late: Any) -> Form:
-    """A moment that came late, or was dropped for that."""
+    """A moment that came late, or was dropped because of that."""
     text = "it was dropped, and the next date is waited for" if late.dropped else "it came late"
     return {
         **_entry(late.at, "late", None, late.part, text, name=late.name),
@@ -207,7 +207,7 @@ def _late(late: Any) -> Form:
 
 
 def _set_clocks(first: float, last: float, zone: ZoneInfo) -> Iterator[tuple[str, str]]:
-    """The days on which the clock is set, and what that does to dates in them."""
+    """The days on which the clock changes, and what that does to their dates."""
     day = datetime.fromtimestamp(first, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     while day.timestamp() < last:
         after = day + timedelta(days=1)

@@ -1,4 +1,4 @@
-"""Rows of incidents: alike ones are one, whatever numbers and quoted texts their messages have (M52)."""
+"""Rows of incidents: those that differ only in numbers and quoted texts share a row (M52)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narval.daemon.agents.news import Changes
 from narval.system.time_slice import TimeSlice
 
 RUN, ERROR, FILE = "run", "error", "file"
-"""Sorts of incidents: a run that failed, an error element outside runs, a file with faults."""
+"""The sorts of incidents: a failed run, an error element outside runs, a file with faults."""
 
 NAMES = (FAILURE, *ERRORS)
 
@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"\w*\d[\w.,:+-]*")
 
 
 def alike(message: str) -> str:
-    """A message without what differs between alike ones: its numbers and quoted texts."""
+    """A message without its numbers and quoted texts, in which alike ones differ."""
     return _NUMBER.sub("#", _QUOTED.sub("…", message))
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """One element's story: a run, an error or a file; the kind of the run, the definition or file, the
+    """The incident that one element tells of: its sort, the kind of the run, the definition or file, the
     part, the type of the error and its message.
     """
 
@@ -52,14 +52,14 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 class IncidentRow(msgspec.Struct):
-    """Alike incidents: the newest of them, and each one's moment and run (0: none) by the element."""
+    """Alike incidents: the newest of them, and the moment and run (0 for none) of each by its element."""
 
     newest: Incident
     of: dict[int, tuple[float, int]] = msgspec.field(default_factory=dict)
 
 
 class IncidentRows:
-    """Incidents of an agent by rows."""
+    """The incidents of an agent, in rows."""
 
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
@@ -73,7 +73,7 @@ class IncidentRows:
         return self._row_of
 
     def put(self, element: Element) -> None:
-        """Know an element that tells of an incident; any other is passed over."""
+        """Add an element that tells of an incident; ignore any other."""
         found = incident(self._agent, element)
         if found is None or element.eid in self._row_of:
             return
@@ -86,7 +86,7 @@ class IncidentRows:
         row.of[element.eid], self._row_of[element.eid] = (element.added, run), found.id
 
     def drop(self, eid: int) -> None:
-        """Know one no more."""
+        """Forget an element."""
         id = self._row_of.pop(eid)
         del self.rows[id].of[eid]
         if not self.rows[id].of:
@@ -94,9 +94,9 @@ class IncidentRows:
 
 
 class OpenIncidents(TurnIndex):
-    """The incidents of an agent that no one has dealt with: those whose elements count still.
+    """The incidents of an agent that no one has dealt with: those whose elements still count.
 
-    Where elements come or go, what is new is looked at, and all that is open.
+    When elements come or go, the new ones and the open ones are checked.
     """
 
     def __init__(self, agent: AgentState) -> None:
@@ -109,7 +109,7 @@ class OpenIncidents(TurnIndex):
         return self._incidents.rows
 
     async def follow(self, changes: Changes) -> None:
-        """Look at the elements, if some came or went."""
+        """Check the elements, if some came or went."""
         if changes.elements:
             await self._follow_elements()
 
@@ -133,11 +133,11 @@ class OpenIncidents(TurnIndex):
 
 
 def incident(agent: AgentState, element: Element) -> Incident | None:
-    """The incident that an element tells of; None for an error that a run has to do with by itself, for the
-    trouble of a source, which passes, and for a `failure` that is not narval's own.
+    """The incident that an element tells of. None for an error that a run itself handles, for the trouble of
+    a source, which passes, and for a `failure` that is not narval's own.
 
-    A run does not hold what a source has given. An error of a source that has a `key` is about one thing,
-    such as a mail, and does not pass.
+    A run does not hold what a source gave. An error of a source that has a `key` is about one thing, such as
+    a mail, and does not pass.
     """
     origin = element.origin
     run = agent.runs.get(origin.run) if origin is not None and origin.run else None

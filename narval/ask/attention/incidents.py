@@ -1,8 +1,8 @@
 """Operations on incidents: failed runs, errors outside runs, faults of files; alike ones in a row (M52, M53).
 
-An incident is open while the element that tells of it counts. It counts no more when a retry of the run is
-over, well or not (one that failed tells of itself), when somebody has acknowledged it, or when its file is
-good.
+An incident is open while the element that tells of it counts. The element stops counting when a retry of the
+run has ended, well or not (a failed one makes its own incident), when the incident is acknowledged, or when
+its file is good.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 LOOKED_AT = 10_000
-"""So many errors and failures, the newest, are looked at where those that were dealt with are asked for."""
+"""The most errors and failures, the newest, that are looked at if settled ones are requested too."""
 
 DAYS = 14
-"""The days of which a row has the counts."""
+"""The days for which a row has counts."""
 
 NEWEST, OF_ONE = 10, 1000
-"""The most runs or elements that a row names, and that the row that is asked for does."""
+"""The most runs or elements named by a row of the listing, and by the one row that is asked for."""
 
 Form = dict[str, Any]
 
@@ -56,11 +56,11 @@ Form = dict[str, Any]
 async def incidents(
     daemon: Daemon, every: bool = False, incident: str | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """The incidents that no one has dealt with, alike ones in one row, the row with the latest first.
+    """The incidents that no one has dealt with: alike ones in one row, the row with the latest first.
 
-    With `every` also those that were retried well or acknowledged, and faults of files that are good now: of
-    the 10,000 newest errors. With an `incident` that row alone, whatever became of it. `newest` has the runs,
-    or the elements that tell of what is no run; `days` the counts of the last 14 days.
+    With `every`, also those that were retried well or acknowledged, and faults of files that are good now,
+    among the 10,000 newest errors. With an `incident`, that row alone, whatever became of it. `newest` has
+    the runs, or the elements where there is no run; `days` has the counts of the last 14 days.
     """
     check_limit(limit)
     rows = (await up_to_date(daemon, OpenIncidents)).rows
@@ -73,7 +73,7 @@ async def incidents(
 
 
 async def _all_rows(agent: AgentState) -> dict[str, IncidentRow]:
-    """The rows of the newest errors and failures, whatever became of them."""
+    """The rows of the newest errors and failures, settled ones too."""
     rows, time_slice = IncidentRows(agent), TimeSlice()
     for eid in list(islice(agent.memory.index.newest_named(NAMES), LOOKED_AT)):
         await time_slice.yield_if_due()
@@ -118,7 +118,7 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
 
 
 def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:
-    """The number that came on each day up to that of the last, in the zone of the home."""
+    """The number of incidents on each of the days up to that of the last, in the zone of the home."""
     counts = Counter(datetime.fromtimestamp(at, zone).date() for at in moments)
     last = max(counts)
     days = [date.fromordinal(last.toordinal()) - timedelta(days=back) for back in reversed(range(DAYS))]
@@ -126,7 +126,7 @@ def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:
 
 
 def _acknowledged(agent: AgentState, id: str) -> Form | None:
-    """By whom, when and why a row was acknowledged last."""
+    """The last acknowledgement of a row: by whom, when and why."""
     for eid in islice(agent.memory.index.newest_named((ACKNOWLEDGED,)), OF_ONE):
         element = agent.memory.element(eid)
         if element is None:
@@ -150,9 +150,9 @@ def _acknowledged(agent: AgentState, id: str) -> Form | None:
 async def acknowledge(
     daemon: Daemon, incident: str, reason: str, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Deal with a row of incidents by saying why nothing more is to be done: they count no more.
+    """Acknowledge a row of incidents, with the reason why nothing more is to be done: they are settled.
 
-    An element `acknowledged` tells of it. A new one like them opens the row again. That of a file ends
+    An element `acknowledged` records it. A new incident like them opens the row again. That of a file ends
     when the file is good, and not before.
     """
     if not reason.strip():
@@ -177,7 +177,7 @@ async def acknowledge(
 
 
 async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
-    """An open row. Raises RequestError for one that is dealt with, or not there."""
+    """An open row. Raises RequestError for one that is settled or does not exist."""
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     if incident not in rows:
         _row(daemon, await _all_rows(daemon.agent), incident)
@@ -189,10 +189,10 @@ async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
 async def retry_incident(
     daemon: Daemon, incident: str, limit: int = OF_ONE, *, asker: Asker = PROGRAM
 ) -> list[dict[str, Any]]:
-    """Begin all open runs of a row again, each from the part that failed: the newest so many, 1,000 at most.
+    """Begin all open runs of a row again, each from the part that failed: the newest `limit`, 1,000 at most.
 
-    Of each run the new one, or why it cannot be begun again. One that is being tried again already is left
-    out.
+    Gives for each run the new one, or why it cannot be begun again. A run that is already being tried again
+    is left out.
     """
     if not 1 <= limit <= OF_ONE:
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
@@ -205,7 +205,7 @@ async def retry_incident(
 
 
 async def _retried(daemon: Daemon, run: int, asker: Asker) -> Form:
-    """The run that another begins again as, or the reason why it cannot."""
+    """The new run as which a run begins again, or the reason why it cannot."""
     try:
         begun = await retry(daemon, run, asker=asker)
     except NarvalError as error:

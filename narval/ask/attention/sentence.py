@@ -8,7 +8,7 @@ from narval.ask import json_forms
 from narval.ask.text import shortened
 
 SHOWN = 10
-"""So many of one sort are told one by one."""
+"""The most of one sort that have a sentence each."""
 
 LONGEST = 300
 

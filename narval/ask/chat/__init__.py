@@ -1,1 +1,1 @@
-"""Operations on chats, which the program that holds the connections asks."""
+"""Operations on chats, for the program that holds the connections."""

@@ -1,4 +1,4 @@
-"""The operations by which messages come in: taken once, dealt with once, answered once."""
+"""The operations for incoming messages: each is taken once, dealt with once, answered once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from narval.people.chat.elements import chat_message, without_name
 from narval.people.chat.messages import Answering, AskedBack, Incoming, Reply, Taken
 
 MOST_OF_A_STRANGER = 30
-"""The messages of a stranger that become elements within a minute."""
+"""The most messages of a stranger that become elements within a minute."""
 
 A_DAY = 86_400.0
 
@@ -43,11 +43,11 @@ log = logging.getLogger("narval.chat")
 async def chat_take(
     daemon: Daemon, chat: str, messages: list[dict[str, Any]], position: str = ""
 ) -> list[dict[str, Any]]:
-    """Take messages that came, and the position after them, in one turn: those of people wait in the inbox,
-    which are given back, each with its number.
+    """Take messages that came, and the position after them, in one turn. Those of people wait in the inbox
+    and are returned, each with its number.
 
-    A message that came before is not taken again. Of strangers none is, unless the chat makes elements of
-    theirs; one that is a code which `chat_link` made links its sender.
+    A message that came before is not taken again. Messages of strangers are taken only if the chat makes
+    elements of them; a code that `chat_link` made links its sender.
     """
     box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
 
@@ -86,7 +86,7 @@ def _read(messages: list[dict[str, Any]]) -> list[Incoming]:
 
 
 def _is_for_us(settings: ChatSettings, message: Incoming, own: str) -> bool:
-    """True of what is written between two; in a room of the settings, of lines that begin with the name."""
+    """True for what is written between two; in a room of the settings, for lines that begin with the name."""
     if not message.room:
         return True
     if message.room not in settings.rooms:
@@ -98,14 +98,14 @@ def _is_for_us(settings: ChatSettings, message: Incoming, own: str) -> bool:
 
 
 def _may_matter(daemon: Daemon, turn: Turn, settings: ChatSettings, message: Incoming) -> bool:
-    """True of what a stranger wrote if something may come of it: of all else nothing is recorded."""
+    """True if the text of a stranger may have an effect; anything else is not recorded."""
     if message.room:
         return False
     return settings.strangers == "element" or may_be_code(daemon, message.text, turn.at)
 
 
 def _tell_strange(turn: Turn, box: ChatBox, settings: ChatSettings, message: Incoming, why: str) -> None:
-    """Have the log say once a day why nothing is taken of a stranger."""
+    """Log once a day why nothing is taken from a stranger."""
     if box.strangers.is_news(message.sender, turn.at, A_DAY):
         log.info("%s %.200r %s", settings, f"{settings.kind}:{message.sender}", why)
 
@@ -113,7 +113,7 @@ def _tell_strange(turn: Turn, box: ChatBox, settings: ChatSettings, message: Inc
 def _take_strange(
     daemon: Daemon, turn: Turn, box: ChatBox, settings: ChatSettings, message: Incoming
 ) -> None:
-    """Link a stranger, make an element of what they wrote, or leave it, with a line in the log."""
+    """Link a stranger, make an element of their text, or leave it and log that."""
     address, at = f"{settings.kind}:{message.sender}", turn.at
     if (text := linked_by(daemon, message.text, address, at)) is not None:
         box.send(turn, Reply(text=text, place=message.place))
@@ -125,7 +125,7 @@ def _take_strange(
             try:
                 raise_if_refused(turn, [xml])
                 raise_if_over_limit(turn, [xml])
-            except NarvalError as error:  # no message of a stranger keeps others from being taken
+            except NarvalError as error:  # no message of a stranger stops others from being taken
                 why = f"wrote what is not taken: {error}"
             else:
                 with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
@@ -147,8 +147,8 @@ def _form(taken: Taken) -> dict[str, Any]:
 
 @operation("read")
 async def chat_inbox(daemon: Daemon, chat: str) -> list[dict[str, Any]]:
-    """The messages of a chat that are not dealt with, oldest first; and, with the `operation` that was done,
-    those that are not answered.
+    """The messages of a chat that are not dealt with, oldest first; also those that are not answered yet,
+    with the `operation` that was done.
     """
     box = chat_box(daemon, chat)
     return [
@@ -165,13 +165,13 @@ async def chat_reply(
     answering: dict[str, Any] | None = None,
     question: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Deal with a message: it leaves the inbox, and its replies are to be sent, in one turn.
+    """Deal with a message in one turn: it leaves the inbox, and its replies are queued.
 
-    A reply has a `text`, and may have `place` or `to` (a person), without which it goes where the message
-    came from, `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`.
-    `answering` says which answer to work its person has begun to give (`form`; without it none), and which
-    item they have just dealt with (`done`). `question` is the command that they are asked back about; without
-    it they are asked nothing any more.
+    A reply has a `text`. It may have `place` or `to` (a person), without which it goes where the message came
+    from, and `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`.
+    `answering` says which answer to work its person has begun to give (`form`, or none), and which item they
+    have just dealt with (`done`). `question` is the command that they are asked to confirm; without it no
+    question is open.
     """
     also = None
     if answering is not None:
@@ -185,11 +185,11 @@ async def chat_reply(
 async def chat_element(
     daemon: Daemon, chat: str, message: int, path: str = "", otherwise: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """Deal with a message by adding a `chat-message` of its text, and of the file at a path: it leaves the
+    """Deal with a message by adding a `chat-message` with its text and the file at a path: it leaves the
     inbox in the same turn.
 
-    What somebody else wrote, a text passed on or a file, has the label `chat`. `taken` is false where no
-    condition waits for such an element; the replies `otherwise` are to be sent then.
+    What somebody else wrote, a forwarded text or a file, has the label `chat`. `taken` is false if no
+    condition waits for such an element; the replies `otherwise` are then sent.
     """
     box, settings = chat_box(daemon, chat), settings_of(daemon, chat)
     if message not in box.inbox:
@@ -224,9 +224,9 @@ async def _deal(
     also: Also | None = None,
     question: AskedBack | None = None,
 ) -> dict[str, Any]:
-    """Deal with a message in one turn, in which `also` something is done because of it.
+    """Deal with a message in one turn; `also` does something in the same turn.
 
-    With `unless_taken`, replies are for an element that nobody takes.
+    With `unless_taken`, the replies are sent only if nothing takes the element.
     """
 
     def work(turn: Turn) -> dict[str, Any]:
@@ -253,7 +253,7 @@ async def _deal(
 
 
 def _without_room(message: Incoming, settings: ChatSettings, daemon: Daemon) -> Incoming:
-    """A message without the name by which a line in a room begins."""
+    """A message without the name with which a line in a room begins."""
     if not message.room:
         return message
     text = without_name(message.text, settings.called or daemon.files.settings.name)
@@ -261,9 +261,9 @@ def _without_room(message: Incoming, settings: ChatSettings, daemon: Daemon) -> 
 
 
 def _addressed(reply: Reply, taken: Taken) -> Reply:
-    """A reply with the place to which it goes: that of the message, unless it names one or a person.
+    """A reply with its place: that of the message, unless the reply names a place or a person.
 
-    One that names the person who wrote goes to them alone, though they wrote in a room.
+    A reply that names the sender goes to them alone, even if they wrote in a room.
     """
     if reply.place or reply.to:
         return reply

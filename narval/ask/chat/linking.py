@@ -1,4 +1,4 @@
-"""The operations by which an account at a chat is linked with a person: a code that is sent from there."""
+"""The operations that link an account at a chat with a person: the account sends a code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from narval.daemon.daemon import Daemon
 from narval.people.chat.boxes import LinkCode
 
 VALID = 600.0
-"""Seconds for which a code holds."""
+"""Seconds for which a code is valid."""
 
 MOST_TRIES = 20
-"""The wrong codes of strangers after which a code holds no more."""
+"""The number of wrong codes from strangers that invalidates a code."""
 
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _LENGTH = 10
@@ -27,8 +27,8 @@ _LENGTH = 10
 
 @operation("write")
 async def chat_link(daemon: Daemon, person: str) -> dict[str, Any]:
-    """Make a code that links the account with a person from which it is sent to a chat: once, and within ten
-    minutes. An earlier code of the person holds no more.
+    """Make a code that links a person with the account that sends it to a chat, once and within ten minutes.
+    An earlier code of the person becomes invalid.
     """
     people = daemon.agents.own.agent.lookup.people
     if people.person(person) is None:
@@ -55,8 +55,8 @@ async def chat_link(daemon: Daemon, person: str) -> dict[str, Any]:
 
 @operation("read")
 async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[str, Any]:
-    """The address, with its kind, from which the code of a person was sent; "" while it was not. `wait`
-    seconds for it. `valid` is false once the code holds no more.
+    """The address, with its kind, that sent the code of a person, or "" so far; waits `wait` seconds for it.
+    `valid` is false once the code is invalid.
     """
     links, deadline = daemon.agents.own.chats.links, time.monotonic() + wait
     while True:
@@ -76,7 +76,7 @@ async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[st
 
 
 def may_be_code(daemon: Daemon, text: str, at: float) -> bool:
-    """True of a text that looks like a code, while one holds that nobody has sent."""
+    """True for a text that looks like a code, while a valid code has not been sent."""
     links, code = daemon.agents.own.chats.links, text.strip().lower()
     if len(code) != _LENGTH or not set(code) <= set(_LETTERS):
         return False
@@ -84,7 +84,7 @@ def may_be_code(daemon: Daemon, text: str, at: float) -> bool:
 
 
 def linked_by(daemon: Daemon, text: str, address: str, at: float) -> str | None:
-    """The answer to somebody unknown who has sent the code of a person; None if it is no such code."""
+    """The answer to a stranger who sent the code of a person; None if the text is not such a code."""
     if not may_be_code(daemon, text, at):
         return None
     links, digest = daemon.agents.own.chats.links, _digest(text.strip().lower())
@@ -99,7 +99,7 @@ def linked_by(daemon: Daemon, text: str, address: str, at: float) -> str | None:
 
 
 def _linked(person: str, address: str, *, is_waited_for: bool) -> str:
-    """The words for what follows from the right code of a person."""
+    """The words for the result of the right code of a person."""
     if is_waited_for:
         return f"The code is right: you are linked once etc/people.toml has this address of {person}."
     return (

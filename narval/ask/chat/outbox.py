@@ -1,4 +1,4 @@
-"""The operations by which messages go out: what is to be sent, and what came of that."""
+"""The operations for outgoing messages: what is to be sent, and the result."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ AT_ONCE = 50
 """The most messages that are given at a time."""
 
 MOST_TRIES = 34
-"""The tries after which a message is given up: about a day of them."""
+"""The number of tries before a message is given up: about a day of them."""
 
 A_DAY = 86_400.0
 
 LONGEST_PAUSE = 3600.0
-"""The most seconds until a message that was refused is tried again."""
+"""The longest pause before a refused message is tried again, in seconds."""
 
 log = logging.getLogger("narval.chat")
 
 
 @operation("read")
 async def chat_outgoing(daemon: Daemon, chat: str, wait: float = 0.0) -> list[dict[str, Any]]:
-    """The messages of a chat that are to be sent now, oldest first; `wait` seconds for one if there is none.
+    """The messages of a chat that are to be sent now, oldest first; waits `wait` seconds for one if there is
+    none.
 
-    Each has its `place`; `handed` is true of one that was given before, or by a daemon before, and `begun`
-    are the times that it was begun to be sent, as far as `chat_begun` was asked.
+    Each has its `place`. `handed` is true for one that was given before, also by an earlier daemon. `begun`
+    is how often its sending began, as recorded by `chat_begun`.
     """
     box, settings, deadline = chat_box(daemon, chat), settings_of(daemon, chat), time.monotonic() + wait
     while True:
@@ -64,7 +65,7 @@ async def chat_outgoing(daemon: Daemon, chat: str, wait: float = 0.0) -> list[di
 
 
 def _due(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> Iterator[tuple[Outbound, str]]:
-    """The messages that are due, each with its place; what is behind one that failed at a place waits."""
+    """The messages that are due, each with its place; those behind a failed one at the same place wait."""
     held = set[str]()
     for outbound in sorted(box.outbox.values(), key=lambda one: one.number):
         place = _place_of(daemon, box, settings, outbound)
@@ -75,14 +76,14 @@ def _due(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> It
 
 
 def _place_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, outbound: Outbound) -> str:
-    """The place where a message goes, "" while there is none."""
+    """The place where a message goes; "" while there is none."""
     if outbound.address and not _is_of(daemon, settings, outbound.address, outbound.to):
-        return ""  # it was linked with its person when they were asked, and is no more
+        return ""  # it was linked with its person when they were asked, and no longer is
     return outbound.place or whereabouts_of(daemon, box, settings, outbound.to)[1]
 
 
 async def _give_up_stranded(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> None:
-    """Give up what should have gone out a day ago, and has no place to which it may go."""
+    """Give up messages that were due a day ago and still have no place."""
     stranded = [
         outbound.id
         for outbound in box.outbox.values()
@@ -101,8 +102,8 @@ async def _give_up_stranded(daemon: Daemon, box: ChatBox, settings: ChatSettings
 
 
 def whereabouts_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, name: str) -> tuple[str, str]:
-    """The address of a person at a chat, and the place where they are written to: where they wrote from last,
-    else their first address. Both are "" of one who has none there (any more).
+    """The address of a person at a chat, and the place to write to: where they wrote last, else their first
+    address. Both are "" for a person who has none there (any more).
     """
     if (wrote := box.wrote.get(name)) is not None and _is_of(daemon, settings, wrote.address, name):
         return wrote.address, wrote.place
@@ -121,7 +122,7 @@ def _addresses(person: Person, kind: str) -> list[str]:
 
 
 def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:
-    """A message that is to be sent, as this turn has altered it. Raises RequestError where there is none."""
+    """A message in the outbox, as altered in this turn. Raises RequestError if it does not exist."""
     outbound = outbox_in(turn, box).get(id)
     if outbound is None:
         raise RequestError(f"there is no message {id!r:.80} in the outbox of {box.name}")
@@ -130,8 +131,8 @@ def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:
 
 @operation("write")
 async def chat_begun(daemon: Daemon, chat: str, id: str, back: bool = False) -> dict[str, Any]:
-    """Record that a message is begun to be sent, where the service does not know ids: whoever finds it so
-    later knows that it may have been sent. With `back` it certainly was not, that time.
+    """Record that sending a message begins, where the service does not know ids: after a crash it is then
+    known that it may have been sent. With `back`, that try certainly did not send it.
     """
     box = chat_box(daemon, chat)
 
@@ -146,7 +147,7 @@ async def chat_begun(daemon: Daemon, chat: str, id: str, back: bool = False) -> 
 
 @operation("write")
 async def chat_sent(daemon: Daemon, chat: str, id: str, message_ids: list[str]) -> dict[str, Any]:
-    """Record that a message was sent, as one or several of the service, by their ids there."""
+    """Record that a message was sent, as one or more messages of the service with these ids."""
     box, settings = chat_box(daemon, chat), settings_of(daemon, chat)
 
     def work(turn: Turn) -> None:
@@ -163,8 +164,8 @@ async def chat_sent(daemon: Daemon, chat: str, id: str, message_ids: list[str]) 
 
 @operation("write")
 async def chat_unsent(daemon: Daemon, chat: str, id: str, why: str, final: bool = False) -> dict[str, Any]:
-    """Record that a message could not be sent: it is tried again after a growing pause, or given up, as it is
-    after a day of tries.
+    """Record that a message could not be sent: it is tried again after a growing pause, or given up, in any
+    case after a day of tries.
     """
     box = chat_box(daemon, chat)
 
@@ -183,7 +184,7 @@ async def chat_unsent(daemon: Daemon, chat: str, id: str, why: str, final: bool 
 
 
 def _give_up(turn: Turn, box: ChatBox, outbound: Outbound, why: str) -> None:
-    """Record that a message is not sent, with a line in the log."""
+    """Record that a message is given up, and log it."""
     box.drop(turn, OUT, outbound.id)
     to = outbound.place or outbound.to
     log.warning("a message to %.100s by %s is given up: %.500s", to, box.name, why)

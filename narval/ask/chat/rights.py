@@ -1,4 +1,4 @@
-"""Rights of people who write by a chat: what they may ask, and that it is done once."""
+"""The rights of people who write by a chat, and doing once what a message asks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import ChatBox
 
 OF_WORK = frozenset({"worklist", "work_item", "work_log", "reminders"})
-"""The operations that only read, and that whoever may answer work may ask: they tell them their own."""
+"""The operations that only read and that anyone who may answer work may ask: they show a person their own."""
 
 
 def check_may_ask(daemon: Daemon, asker: Asker, operation: Operation[..., Any]) -> None:
-    """Raise RequestError unless a person may ask an operation by a chat: as they may on pages."""
+    """Raise RequestError unless a person may ask an operation by a chat; the rights are those on pages."""
     people = daemon.agent.lookup.people
     person = people.person(asker.person)
     if person is None:
@@ -40,14 +40,14 @@ def check_may_ask(daemon: Daemon, asker: Asker, operation: Operation[..., Any]) 
 
 
 _UNDER_WAY: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-"""The locks of what is being done because of messages, by box and message."""
+"""The locks for acts in progress because of messages, by box and message."""
 
 
 @asynccontextmanager
 async def once(daemon: Daemon, asker: Asker, operation: str) -> AsyncIterator[None]:
-    """Let what is submitted first meanwhile be done once because of a message: it leaves the inbox with it.
+    """Bind the first work submitted inside the context to a message: both are done once, in the same turn.
 
-    Raises RequestError where the message is not in the inbox (any more).
+    Raises RequestError if the message is not in the inbox (any more).
     """
     box, number = message_named(daemon, asker.once)
     if asker.agent not in ("", daemon.files.settings.name):
@@ -64,7 +64,7 @@ async def once(daemon: Daemon, asker: Asker, operation: str) -> AsyncIterator[No
 
 
 class _Once:
-    """The change of the first work that is submitted: it has the message leave the inbox."""
+    """The change to the first work that is submitted: it also takes the message out of the inbox."""
 
     def __init__(self, box: ChatBox, number: int, operation: str) -> None:
         self._box, self._number, self._operation = box, number, operation
@@ -86,12 +86,12 @@ class _Once:
 
 
 def done_before(message: str) -> RequestError:
-    """The error for a message that is dealt with."""
+    """The error for a message that was already dealt with."""
     return RequestError(f"the message {message} is dealt with already: this was done because of it, or is")
 
 
 def settings_of(daemon: Daemon, name: str) -> ChatSettings:
-    """The settings of a chat. Raises RequestError where there is none of that name."""
+    """The settings of a chat. Raises RequestError for an unknown name."""
     chats = {chat.name: chat for chat in daemon.files.settings.chats}
     if name not in chats:
         hint = closest(name, chats) or f"; write a table [chats.{name:.32}]"
@@ -100,12 +100,12 @@ def settings_of(daemon: Daemon, name: str) -> ChatSettings:
 
 
 def chat_box(daemon: Daemon, name: str) -> ChatBox:
-    """The box of a chat of the settings. Raises RequestError where there is none of that name."""
+    """The box of a chat of the settings. Raises RequestError for an unknown name."""
     return daemon.agents.own.chats.box(settings_of(daemon, name).name)
 
 
 def message_named(daemon: Daemon, once: str) -> tuple[ChatBox, int]:
-    """The box and the number of a message that is named as CHAT/NUMBER. Raises RequestError."""
+    """The box and the number of the message CHAT/NUMBER. Raises RequestError."""
     chat, _, number = once.partition("/")
     if not (number.isascii() and number.isdecimal() and len(number) < 16):
         raise RequestError(f"expected once to be CHAT/NUMBER, got {once!r:.80}")

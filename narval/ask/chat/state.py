@@ -1,4 +1,4 @@
-"""The operations `chats` and `chat_state`: the chats of the home, and how it goes with them."""
+"""The operations `chats` and `chat_state`: the chats of the home and their state."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST_OF_A_FAULT = 500
 
 @operation("read")
 async def chats(daemon: Daemon) -> list[dict[str, Any]]:
-    """The chats of `etc/narval.toml`: kind, server and account, whether it is connected, and how many
-    messages wait.
+    """The chats of `etc/narval.toml`: kind, server, account, whether each is connected, and how many messages
+    wait.
 
-    `state` is `connected` (`warning` says what is wrong all the same), `broken` (`fault` says why) or
-    `unknown`, while no program has told; `since` is the moment of that. `inbox` are messages that are not
-    dealt with, `owed` those whose answer is not given yet, `outbox` those that are to be sent.
+    `state` is `connected` (`warning` names a remaining problem), `broken` (`fault` says why) or `unknown`
+    until a program reports; `since` is the moment of that. `inbox` counts messages that are not dealt with,
+    `owed` those not answered yet, `outbox` those to be sent.
     """
     return [
         _row(daemon, chat.name, chat.kind, chat.server, chat.user) for chat in daemon.files.settings.chats
@@ -48,7 +48,7 @@ def _row(daemon: Daemon, name: str, kind: str, server: str, user: str) -> dict[s
 
 @operation("write")
 async def chat_state(daemon: Daemon, chat: str, fault: str = "", warning: str = "") -> dict[str, Any]:
-    """Note that a chat is connected, or the fault that keeps it from that, and what else is wrong."""
+    """Record that a chat is connected, or the fault that prevents it, and a warning."""
     box = chat_box(daemon, chat)
     fault, warning = (" ".join(words.split())[:MOST_OF_A_FAULT] for words in (fault, warning))
     box.is_told(fault, daemon.rounds.clock.now(), warning)

@@ -1,1 +1,1 @@
-"""Clients of MCP: the tools that one may use, what each of them is held against, and what they answer."""
+"""Clients of MCP: the tools that a client may use, the check of each call, and the answers."""

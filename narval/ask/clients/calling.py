@@ -1,4 +1,4 @@
-"""Operations by which clients of MCP are served: who they are, which tools they have, and a call of one."""
+"""Operations that serve clients of MCP: the clients, their tools, and the call of a tool."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from narval.store import codec
 log = logging.getLogger("narval.clients")
 
 WAY = "mcp"
-"""The way of who asks through a client of MCP."""
+"""The way of an asker that comes through a client of MCP."""
 
 _LAST = 1 << 62
-"""A number that no line of a journal has."""
+"""A number above that of any line of a journal."""
 
 Form = dict[str, Any]
 
 
 def asker_of(client: McpClient) -> Asker:
-    """The asker that a client is: never the owner of the home, and never a person by login."""
+    """The asker for a client: never the owner of the home, and never a person by login."""
     return Asker(client.person, NOBODY, WAY, labels=(client.person,))
 
 
 @asynccontextmanager
 async def agent_seen(daemon: Daemon, client: McpClient, agent: str, *, reads: bool) -> AsyncIterator[Daemon]:
-    """The daemon as an agent sees it that a client may ask; "" is the first that its file names.
+    """The daemon as seen by an agent that the client may ask; "" is the first that its file names.
 
     Raises RequestError.
     """
@@ -75,8 +75,8 @@ async def agent_seen(daemon: Daemon, client: McpClient, agent: str, *, reads: bo
 
 @operation("read")
 async def mcp_clients(daemon: Daemon) -> list[Form]:
-    """The clients of MCP, by the files `etc/mcp/NAME.toml`: what each may do, and the digest of its token; of
-    one whose file has faults these.
+    """The clients of MCP, by the files `etc/mcp/NAME.toml`: what each may do, and the digest of its token;
+    for a file with faults, its faults.
     """
     return [_form(*row) for row in daemon.clients.all()]
 
@@ -94,8 +94,8 @@ def _form(name: str, client: McpClient | None, faults: Iterable[Any]) -> Form:
 async def client_tools(daemon: Daemon, client: str) -> list[Form]:
     """The tools that a client of MCP may use: those of operations, and definitions that have a `tool`.
 
-    Each has `tool`, the name, `description`, `schema` (that of its arguments, as JSON schema), `reads` (true
-    of one that alters nothing), and of a definition `definition`, `approve` and `wait`.
+    Each has `tool`, the name, `description`, `schema` (the JSON schema of its arguments) and `reads` (true if
+    it alters nothing). A definition also has `definition`, `approve` and `wait`.
     """
     who = daemon.clients.client(client)
     if not who.agents:
@@ -127,8 +127,8 @@ async def client_tools(daemon: Daemon, client: str) -> list[Form]:
 
 
 def tools_of_definitions(daemon: Daemon, client: McpClient) -> dict[str, tuple[RunDefinition, Tool]]:
-    """The definitions that are tools of a client, by the names of these: `group_name`, as many programs that
-    call tools take no point in a name. One that has the name of another is left out.
+    """The definitions that are tools of a client, by tool name: `group_name`, as many programs that call
+    tools accept no point in a name. A tool whose name is taken is left out.
     """
     tools: dict[str, tuple[RunDefinition, Tool]] = {}
     for full_name in client.recipes:
@@ -148,12 +148,12 @@ async def use_tool(
     size: int = 0,
     agreed: bool = False,
 ) -> Form:
-    """Call a tool for a client of MCP, of `size` bytes: refused before anything is done where its file does
-    not allow it, or its arguments do not fit.
+    """Call a tool for a client of MCP, of `size` bytes; refused before anything is done if the client's file
+    does not allow it or its arguments do not fit.
 
-    The answer is `{"tool", "agent", "answer"}`; of a definition `{"tool", "agent", "run", "wait"}`, a run
-    that `client_run` follows. One with `approve="user"` is not started before somebody `agreed`: until then
-    the answer is `{"tool", "agent", "ask"}`, with what is to be shown. Every call is in the log.
+    The answer is `{"tool", "agent", "answer"}`, for a definition `{"tool", "agent", "run", "wait"}`, a run
+    that `client_run` follows. A definition with `approve="user"` starts only once the user `agreed`: until
+    then the answer is `{"tool", "agent", "ask"}`, with the text to show. Every call is logged.
     """
     who, values = daemon.clients.client(client), dict(arguments or {})
     try:
@@ -203,7 +203,7 @@ async def _called(
 
 
 def question(definition: RunDefinition, element: bytes) -> str:
-    """The text by which somebody is asked if a definition may be started with an element."""
+    """The question whether a definition may be started with an element."""
     root = parse(element)
     etree.indent(root)
     return f"Start {definition.full_name} with:\n\n{etree.tostring(root, encoding='unicode')}"
@@ -212,7 +212,7 @@ def question(definition: RunDefinition, element: bytes) -> str:
 async def _asking(
     daemon: Daemon, client: McpClient, definition: RunDefinition, element: bytes
 ) -> tuple[str, bytes]:
-    """The recipe by which the owner of the home is asked, and what it is given. Raises RequestError."""
+    """The recipe that asks the owner of the home, and its inputs. Raises RequestError."""
     library = daemon.agent.library
     if library.get(ASKING, FOR_A_CLIENT) is None or library.find(ASKS_FOR_A_CLIENT) is None:
         raise RequestError(
@@ -238,13 +238,13 @@ async def client_run(
     each_step: bool = False,
     begun: float = 0.0,
 ) -> Form:
-    """A run that a client of MCP has started, after `wait` seconds at most, once it is over; with `each_step`
-    once something has changed since the turn `after`, or the parts under way are further than `begun`, and
-    how far it is: `done` of `total` parts, of those under way `begun`, by what their calls say of themselves,
-    and the part `at` which it is.
+    """A run that a client of MCP has started, once it has ended or after `wait` seconds. With `each_step`,
+    already once something has changed since the turn `after`, or the parts under way are further than
+    `begun`; the answer then has the progress: `done` of `total` parts, the share `begun` of those under way,
+    as their calls report it, and the part `at` which the run is.
 
-    Once it is over, `elements` are what it gave. Of a call that the owner has to agree to, the run is that
-    which asks, and then that which was started. Raises RequestError where they did not agree.
+    Once it has ended, `elements` are its results. If the owner has to agree to the call, the run is first the
+    one that asks, then the one that was started. Raises RequestError if the owner did not agree.
     """
     who = daemon.clients.client(client)
     async with agent_seen(daemon, who, agent, reads=True) as seen:
@@ -263,7 +263,7 @@ async def client_run(
 
 @operation("write")
 async def cancel_call(daemon: Daemon, client: str, run: int, agent: str = "") -> Form:
-    """End a run that a client of MCP has started by a call that it has cancelled."""
+    """End the run that a client of MCP has started by a call that it then cancelled."""
     who = daemon.clients.client(client)
     async with agent_seen(daemon, who, agent, reads=False) as seen:
         if not has_started(seen, who, run):
@@ -277,8 +277,8 @@ CANCELLED = "the client cancelled its call"
 
 
 def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
-    """The run that was begun when the owner agreed, of a run that asked and is over; None where it is not
-    known any more. Raises RequestError where they did not agree.
+    """The run that began when the owner agreed, by the ended run that asked; None if it is no longer known.
+    Raises RequestError if the owner did not agree.
     """
     memory, runs = daemon.agent.memory, daemon.agent.runs
     outputs = ((eid, memory.element(eid)) for eid in _given(daemon, asking))
@@ -291,11 +291,11 @@ def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
 
 
 NEAR = 1_000
-"""The run that an element begins is among so many numbers after it: it begins in the same turn."""
+"""The most eids after an element among which the run that it begins is found: both are of one turn."""
 
 
 def followed_form(daemon: Daemon, run: Run, *, each_step: bool = False) -> Form:
-    """A run, and with `each_step` how far it is."""
+    """A run, with its progress if `each_step`."""
     answer = {**json_forms.run(daemon.agent, run), "active": run.active}
     if each_step:
         answer |= _how_far(daemon, run)
@@ -306,8 +306,8 @@ def followed_form(daemon: Daemon, run: Run, *, each_step: bool = False) -> Form:
 
 
 async def _next_step(daemon: Daemon, run: Run, after: int, wait: float, begun: float) -> int:
-    """The turn up to which a run is looked at next: of its next change since `after`, or that of now once its
-    parts under way are further than `begun`; after `wait` seconds at most.
+    """The turn up to which a run is looked at next: that of its next change since `after`, or the current one
+    once its parts under way are further than `begun`; after `wait` seconds at most.
     """
     deadline, turn = time.monotonic() + wait, after
     while True:
@@ -319,7 +319,7 @@ async def _next_step(daemon: Daemon, run: Run, after: int, wait: float, begun: f
 
 
 LOOK = 0.5
-"""Seconds between two looks at how far calls are: no turn says so."""
+"""Seconds between two looks at the progress of calls, which no turn reports."""
 
 
 def _how_far(daemon: Daemon, run: Run) -> Form:
@@ -334,7 +334,7 @@ def _how_far(daemon: Daemon, run: Run) -> Form:
 
 
 def _begun(daemon: Daemon, run: Run) -> float:
-    """The share of the parts under way that is done, by what their calls say of themselves."""
+    """The share of the parts under way that is done, as their calls report it."""
     fractions: dict[str, list[float]] = {}
     for call in run.calls.values():
         record = daemon.host.dispatcher.find(call.call)
@@ -345,15 +345,15 @@ def _begun(daemon: Daemon, run: Run) -> float:
 
 
 MOST_BEGUN = 0.99
-"""The most of a part that its calls say is done while they are under way."""
+"""The greatest share of a part that counts as done while its calls are under way."""
 
 
 _DONE = frozenset({"done", "history", "error", "failed"})
-"""The states of parts that go no further."""
+"""The states of parts that have ended."""
 
 
 def _parts(daemon: Daemon, run: Run) -> list[Form]:
-    """The parts of a run of which one is done after another; none where it cannot be read."""
+    """The parts of a run that are done one after another; none if it cannot be read."""
     try:
         listed = run.engine.parts(definition_of(daemon.agent, run), state_of(daemon.agent, run))
     except UnreadableError:
@@ -362,7 +362,7 @@ def _parts(daemon: Daemon, run: Run) -> list[Form]:
 
 
 def _given(daemon: Daemon, run: Run) -> Iterator[int]:
-    """The eids of what a run that is over gave to who called it."""
+    """The eids of what an ended run gave its caller."""
     for row in daemon.agent.store.journal(run.eid, before=_LAST, most=3):
         for line in codec.describe_entry(row.data, run.eid, row.seq):
             if line["what"] == "Finish":

@@ -1,7 +1,7 @@
-"""Descriptions of the tools that are operations, for the model of a client: what a tool does, when to use it,
+"""Descriptions of the tools that are operations, for the model of a client: what each does, when to use it,
 and the form of each argument.
 
-The words of an operation itself are for those who program; a model has read nothing of narval before.
+The docstring of an operation is for programmers; a model has read nothing about narval before.
 """
 
 from __future__ import annotations

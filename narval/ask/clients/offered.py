@@ -1,4 +1,4 @@
-"""Operations by which programs call over HTTP what an agent offers to them: `http:NAME` in its `offers`."""
+"""Operations for programs that call over HTTP what an agent offers them: `http:NAME` in its `offers`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from narval.daemon.daemon import Daemon
 from narval.files.agents.senders import CALL_ORIGIN, Caller
 
 WAY = "http"
-"""The way of who asks by HTTP."""
+"""The way of an asker that comes by HTTP."""
 
 MOST_WAIT = 60.0
-"""The most seconds that are waited for the end of a run."""
+"""The longest wait for the end of a run, in seconds."""
 
 Form = dict[str, Any]
 
@@ -42,11 +42,11 @@ async def callers(daemon: Daemon) -> list[Form]:
 async def call_offered(
     daemon: Daemon, caller: str, definition: str, elements: list[bytes], key: str = "", wait: float = 0.0
 ) -> Form:
-    """Call a definition for a program that calls by HTTP, and wait for its end for some seconds at most.
+    """Call a definition for a program that calls by HTTP, and wait for its end for at most `wait` seconds.
 
-    The answer is that of `offered_run`, and `again`: this key of the caller had started it before. The last
-    1,024 keys are remembered, each recorded with its run. Raises NotOfferedError where `offers` of the agent
-    does not name `http:NAME` for the definition, ElementError for an element that is refused.
+    The answer is that of `offered_run`, with `again` true if this key of the caller had started it before.
+    The last 1,024 keys are remembered, each recorded with its run. Raises NotOfferedError if `offers` of the
+    agent does not name `http:NAME` for the definition, ElementError for an element that is refused.
     """
     who = _caller(daemon, caller)
     check_key(key)
@@ -74,15 +74,15 @@ async def call_offered(
 
 @operation("read")
 async def offered_run(daemon: Daemon, caller: str, run: int, wait: float = 0.0) -> Form:
-    """A run that a program has started by HTTP, after `wait` seconds at most; `active` while it is under way.
+    """A run that a program has started by HTTP, once it has ended, or still `active` after `wait` seconds.
 
-    Once it is over, `elements` are what it gave.
+    Once it has ended, `elements` are its results.
     """
     return await _answer(daemon, _caller(daemon, caller), run, wait)
 
 
 async def _answer(daemon: Daemon, caller: Caller, eid: int, wait: float) -> Form:
-    """A run of a caller; that of another one is not told to be there. Raises RequestError."""
+    """A run of a caller; the run of another caller is treated as missing. Raises RequestError."""
     run: Run | None = daemon.agent.runs.get(eid)
     if run is None or run.by != caller.person:
         raise RequestError(f"there is no run {eid} that the caller {caller.name} has started")
@@ -92,7 +92,7 @@ async def _answer(daemon: Daemon, caller: Caller, eid: int, wait: float) -> Form
 
 
 def _caller(daemon: Daemon, name: str) -> Caller:
-    """The caller of a name. Raises RequestError."""
+    """The caller with a name. Raises RequestError."""
     there = daemon.files.settings.callers
     if (caller := there.get(name)) is None:
         hint = closest(name, there)

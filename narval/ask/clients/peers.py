@@ -1,4 +1,4 @@
-"""Asking from elsewhere: an operation that a peer asks of this home, with the rights that its table gives."""
+"""The requests of peers: operations asked of this home with the rights that the peer's table gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.outside.peers import PEERS_FILE, PeerSettings, load_peers
 
 WAY = "peer"
-"""The way of who asks from another home."""
+"""The way of an asker in another home."""
 
 NOT_FOR_PEERS = frozenset(
     {
@@ -21,12 +21,13 @@ NOT_FOR_PEERS = frozenset(
         "client_run", "client_resource", "cancel_call", "call_offered", "offered_run",
     }
 )  # fmt: skip
-"""The operations by which programs of this home speak for others, whose names they have checked; so do all
-that begin with `chat_`."""
+"""The operations in which programs of this home speak for others, whose names they have checked; so are all
+that begin with `chat_`.
+"""
 
 
 def asker_of(peer: PeerSettings) -> Asker:
-    """The asker that a peer is: no person, and never the owner of the home."""
+    """The asker for a peer: no person, and never the owner of the home."""
     scopes: frozenset[Scope] = frozenset(peer.asks)
     return Asker("", NOBODY, WAY, peer.name, scopes=scopes, labels=(f"{STORE}{peer.name}",))
 
@@ -42,7 +43,7 @@ async def ask_for_peer(
 ) -> Any:
     """Ask an operation for a peer, with the rights that `asks` of its table gives.
 
-    It is for the program that has checked the peer's token. `wait` is that of the arguments.
+    It is for the program that has checked the peer's token. `wait` is one of the arguments.
     """
     table = load_peers(daemon.home.path if daemon.home is not None else None).get(peer)
     if table is None:

@@ -1,4 +1,4 @@
-"""The operation `client_resource`: an element, a run, a definition, or a listing, as a client may read it."""
+"""The operation `client_resource`: an element, run, definition or listing, as far as a client may read it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def client_resource(daemon: Daemon, client: str, uri: str) -> Form:
     """The content of an address, as far as a client of MCP may read it: `{"uri", "xml", "json"}`, both texts.
 
     `narval://AGENT/memory/EID`, `/run/EID`, `/definition/NAME`, `/memory?xpath=…`, `/runs?state=…`. What a
-    client may not read is refused in the words for what is not there.
+    client may not read is refused like something that does not exist.
     """
     who = daemon.clients.client(client)
     daemon.clients.take(who, len(uri))
@@ -52,7 +52,7 @@ async def client_resource(daemon: Daemon, client: str, uri: str) -> Form:
 
 
 async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form, uri: str) -> tuple[str, Any]:
-    """The XML and the JSON form of what a path says. Raises RequestError."""
+    """The XML and the JSON form of what a path names. Raises RequestError."""
     match path:
         case ["memory", eid] if eid.isdecimal() and len(eid) < 19:
             element = daemon.agent.memory.element(int(eid))

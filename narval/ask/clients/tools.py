@@ -1,7 +1,7 @@
-"""The tools that are operations: which arguments a client gives, and what each call is held against.
+"""The tools that are operations: the arguments that a client gives, and the check of each call.
 
-An operation is one thing, and who may ask it another: a row says which parameters a client sees, which are
-given for it, and by what a call is refused before anything is done.
+What an operation does is separate from who may ask it: a row says which parameters a client sees, which ones
+are fixed, and which guard may refuse a call before anything is done.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Guard = Callable[[Daemon, McpClient, Arguments], Awaitable[None]]
 
 
 class OperationTool(NamedTuple):
-    """A tool that is an operation: the parameters that a client gives, those that are `fixed` for it, the
-    guard that refuses a call, and what of the answer is `shown`.
+    """A tool that is an operation: the parameters that a client gives, those `fixed` for it, the guard that
+    may refuse a call, and the part of the answer that is `shown`.
     """
 
     takes: tuple[str, ...]
@@ -37,7 +37,7 @@ class OperationTool(NamedTuple):
     shown: Callable[[Any], Any] = lambda answer: answer
 
 
-# --- what a call is held against ----------------------------------------------------------------------------
+# --- the check of a call ------------------------------------------------------------------------------------
 
 
 def has_started(daemon: Daemon, client: McpClient, eid: int) -> bool:
@@ -61,12 +61,12 @@ def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
 
 
 def not_started(client: McpClient, eid: int) -> RequestError:
-    """The error of a run that is not a client's: it is not told if there is one."""
+    """The error for a run that is not the client's; it does not reveal whether the run exists."""
     return RequestError(f"there is no run {eid} that the client {client.name} has started")
 
 
 async def check_elements(client: McpClient, documents: list[bytes] | None) -> None:
-    """Raise RequestError for an element that a client may not give, ElementError for what is none."""
+    """Raise RequestError for an element that a client may not give, ElementError for text that is none."""
     for xml in await elements_in(documents):
         name = Element(0, xml).name
         if name not in client.add:
@@ -83,7 +83,7 @@ def check_recipe(client: McpClient, name: str) -> None:
 
 
 async def _anything(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
-    """Refuse nothing: what is shown is chosen by what is fixed, or by who asks."""
+    """Refuse nothing: the fixed arguments, or the asker, already limit what is shown."""
 
 
 async def _elements(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
@@ -120,7 +120,7 @@ async def _trial(daemon: Daemon, client: McpClient, arguments: Arguments) -> Non
 
 
 async def _answer(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
-    """Refuse an answer to a question whether something may be done: that is for people alone."""
+    """Refuse to answer a question whether something may be done: only people may."""
     run = daemon.agent.runs.get(arguments["item"])
     if run is not None and (
         (run.caller is not None and run.caller.held is not None) or run.name == FOR_A_CLIENT
@@ -139,7 +139,7 @@ def _readable(client: McpClient) -> Arguments:
 
 
 def _of_page(answer: Form) -> Form:
-    """A page of elements without the number of those that were looked at: a client may not read them all."""
+    """A page of elements without the number that was tried: a client may not read all of them."""
     return {key: value for key, value in answer.items() if key != "tried"}
 
 
@@ -147,11 +147,11 @@ OF_ELEMENT = frozenset({
     "element", "name", "added", "declared", "labels", "decided_by", "hearsay", "outdated", "withdrawn",
     "doubtful",
 })  # fmt: skip
-"""The parts of an element's story that are of it alone."""
+"""The parts of an element's story that concern it alone."""
 
 
 def _of_story(answer: Form) -> Form:
-    """The story of an element without other elements and runs; that of a run, which is the client's own."""
+    """The story of an element without other elements and runs, or of a run, which is the client's own."""
     return {key: answer[key] for key in answer if key in OF_ELEMENT} if "element" in answer else answer
 
 
@@ -180,7 +180,7 @@ TOOLS: Mapping[str, OperationTool] = {
 """The tools that are operations, by name."""
 
 _NEEDED = {"cancel": ("run",), "simulate": ("definition",)}
-"""The parameters that a client must give, though the operation has others in their place."""
+"""The parameters that a client must give, although the operation accepts others instead."""
 
 
 # --- what a client sees of a tool ---------------------------------------------------------------------------

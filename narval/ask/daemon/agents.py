@@ -1,4 +1,4 @@
-"""Operations on the agents of a home: which there are, what state they are in (G20), what they send (G23)."""
+"""Operations on the agents of a home: their list, their states (G20), what they send (G23)."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ A_DAY = 86_400.0
 async def agents(
     daemon: Daemon, limit: int | None = None, after: str | None = None, text: str | None = None
 ) -> list[dict[str, Any]]:
-    """The agents, the home's own first, then by name: their states and what they hold; of those in memory
-    also what is under way, what failed within a day, open work, faults, and the memory they take (M58).
+    """The agents, the home's own first, then by name: their states and what they hold; for those in memory
+    also what is under way, what failed within a day, open work, faults, and their memory (M58).
 
-    `limit` and `after` a name are a page, for which those that are passive cost their rows alone: what they
-    hold is null. `text` leaves those whose names have it, in any case.
+    `limit` and `after` (a name) select a page, in which passive agents cost only their rows: what they hold
+    is null. `text` keeps those whose names contain it, in any case.
     """
     check_limit(limit)
     rows, own_name = daemon.agents.rows, daemon.files.settings.name
@@ -81,8 +81,8 @@ async def agents(
 async def _of_all_daemons(
     daemon: Daemon, first: list[dict[str, Any]], limit: int | None, follows: Callable[[str], bool]
 ) -> list[dict[str, Any]]:
-    """The agents of a store that daemons share, each with the home of the daemon that has it, and the number
-    of its ownership; those of others as the store has them.
+    """The agents of a store that daemons share, each with the home of its daemon and its epoch; those of
+    other daemons as the store has them.
     """
     store, own = daemon.store, daemon.agents.own.agent.store.agent
 
@@ -115,10 +115,10 @@ def _owned(owner: Ownership | None) -> dict[str, Any]:
 
 @operation("read")
 async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
-    """An agent: its state, its folder, the settings that count for it, what it uses of each limit (G16), and
-    the faults of its files; `text` is that of its settings, where the store has them and no folder.
+    """An agent: its state, its folder, the settings that count for it, its use of each limit (G16), and the
+    faults of its files; `text` is that of its settings if they are in the store and not in a folder.
 
-    A limit of calls is null where it is all places but one.
+    A limit of calls is null if it is all places but one.
     """
     if name == daemon.files.settings.name:
         return _settings_form(daemon, daemon.agents.own)
@@ -159,7 +159,7 @@ def _settings_form(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
 async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = None) -> dict[str, Any]:
     """Make an agent, with a memory of its own.
 
-    It follows the definitions that the home's own does; with `collections` those named and its own, for which
+    It follows the definitions of the home's own agent, with `collections` those named and its own, for which
     it gets a folder. Where daemons share the store these are published ones, and it gets settings instead.
     """
     if not collections:
@@ -181,8 +181,8 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
 
 @operation("write")
 async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, Any]:
-    """Let the settings of an agent be a text, as `agent.toml` would have it: of one that any daemon of the
-    store may have, and no folder.
+    """Set the settings of an agent to a text in the form of `agent.toml`; for an agent without a folder,
+    which any daemon of the store may have.
     """
     roaming, own = daemon.files.followers.roaming, daemon.files.settings.name
     if name == own:
@@ -196,7 +196,7 @@ async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, 
 
 
 def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
-    """The limits of an agent, and what it uses of each."""
+    """The limits of an agent, and its use of each."""
     agent, settings = host.agent, host.settings
     used = {
         "elements": len(agent.memory.elements),
@@ -213,7 +213,7 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
 
 @operation("write")
 async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]:
-    """Let an agent do nothing until it is resumed: what it is asked is recorded and waits."""
+    """Suspend an agent until it is resumed: what it is asked is recorded and waits."""
     row = await daemon.agents.here(name)
     known = row.why if row.state == SUSPENDED and not is_held(row) else ""
     return _form(daemon, await daemon.agents.suspend(name, reason or known or "as asked"))
@@ -221,7 +221,7 @@ async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]
 
 @operation("write")
 async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
-    """Let a suspended agent go on where it was."""
+    """Let a suspended agent continue where it was."""
     row = await daemon.agents.here(name)
     if is_held(row):
         raise RequestError(f"{name} goes on by itself once that is set right: {row.why}")
@@ -230,16 +230,16 @@ async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
 
 @operation("write")
 async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
-    """Take an agent that has nothing to do out of memory, until it has; that happens by itself as well."""
+    """Take an idle agent out of memory until it has something to do; that also happens by itself."""
     return _form(daemon, await daemon.agents.passivate(name))
 
 
 @operation("write")
 async def move_agent(daemon: Daemon, name: str, to: str, grace: float = 10.0) -> dict[str, Any]:
-    """Have an agent go on at another daemon of the store, that of the home `to`, from the end of a turn on.
+    """Move an agent to another daemon of the store, that of the home `to`, at the end of a turn.
 
-    Its calls have `grace` seconds to end; what runs still then is ended, and made again there or interrupted,
-    as after a crash. No call begins here meanwhile. It is answered once the agent is that daemon's.
+    Its calls have `grace` seconds to end; what still runs is then ended, and made again there or interrupted,
+    as after a crash. No call begins here meanwhile. The answer comes once the other has the agent.
     """
     if grace < 0:
         raise RequestError(f"expected grace to be seconds, 0 or more, got {grace:g}")
@@ -273,7 +273,7 @@ def _daemon_of(home: str, daemons: Iterable[DaemonRow]) -> DaemonRow | None:
 
 
 def _check_may_move(daemon: Daemon, name: str) -> None:
-    """Make sure that an agent is bound to no home. Raises RequestError."""
+    """Check that an agent is not bound to a home. Raises RequestError."""
     if name == daemon.files.settings.name:
         raise RequestError(f"{name} is the home's own agent, which stays with its home")
     if name in daemon.files.followers.folders:
@@ -282,7 +282,7 @@ def _check_may_move(daemon: Daemon, name: str) -> None:
 
 @operation("write")
 async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
-    """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
+    """Remove an agent with everything it has; one with runs under way only with `now`."""
     if name in daemon.files.followers.folders:
         raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
     await daemon.agents.here(name)
@@ -293,7 +293,7 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
 def _form(
     daemon: Daemon, row: AgentRow, held: tuple[int | None, int | None] = (None, None)
 ) -> dict[str, Any]:
-    """The form of an agent; of one that is not in memory `held` are the elements and runs in its store."""
+    """The form of an agent; `held` is the elements and runs in the store of one that is not in memory."""
     host = daemon.agents.supervisor.host(row.name)
     due = json_forms.moment(row.wake_at)
     form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
@@ -305,7 +305,7 @@ def _form(
 
 
 def _said(settings: AgentSettings) -> dict[str, Any]:
-    """The settings of an agent but its limits, as plain data."""
+    """The settings of an agent except its limits, as plain data."""
     said = msgspec.to_builtins(msgspec.structs.replace(settings, offers={}))
     said = {key: value for key, value in said.items() if key not in LIMITS}
     if said["receives"] is not None:
@@ -316,8 +316,8 @@ def _said(settings: AgentSettings) -> dict[str, Any]:
 
 
 def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
-    """The numbers of elements, active runs and calls of an agent in memory, its bytes, its next moment; how
-    many runs failed within a day, items of work are open, faults its files have.
+    """The figures of an agent in memory: its elements, active runs, calls, bytes and next moment, the runs
+    that failed within a day, open items of work, and faults of its files.
     """
     agent, since = host.agent, daemon.rounds.clock.now() - A_DAY
     due, failures = agent.clockwork.timers.next(), agent.runs.latest_failures(MOST_FAILURES)

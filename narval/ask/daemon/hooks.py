@@ -1,4 +1,4 @@
-"""Operations on webhooks: which there are, and the element that one gives, once for each key of a sender."""
+"""Operations on webhooks: their list, and adding the element of a call, once for each key of a sender."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.agents.senders import HOOK_ORIGIN
 
 KEYS = 1024
-"""So many keys of senders are remembered of a webhook, the latest."""
+"""The most keys of senders that are remembered for a webhook, the latest."""
 
 STATUSES = (400, 401, 408, 413, 415, 422, 429)
 """The statuses with which a call of a webhook is refused."""
@@ -29,10 +29,10 @@ LONGEST_KEY = 200
 
 @operation("read")
 async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
-    """The webhooks of `etc/narval.toml`: the element each gives, its limits, the digest of its token.
+    """The webhooks of `etc/narval.toml`: the element of each, its limits, the digest of its token.
 
-    With the calls that were taken, the moment of the last and its element; and with those refused since the
-    daemon began, by the status that was answered.
+    Each has the number of accepted calls, the moment of the last and its element; and the calls refused since
+    the daemon began, by the status that was answered.
     """
     meta, refused = daemon.agent.store.meta, daemon.main_loop.numbers.refused
     return [
@@ -51,7 +51,7 @@ async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _taken(fact: str | None) -> dict[str, Any]:
-    """The calls that a webhook has taken: how many, the moment of the last, and its element."""
+    """The calls that a webhook has accepted: how many, the moment of the last, and its element."""
     if fact is None:
         return {"taken": 0, "last": None, "eid": None}
     count, at, eid = fact.split(" ")
@@ -60,7 +60,7 @@ def _taken(fact: str | None) -> dict[str, Any]:
 
 @operation("write")
 async def note_refused(daemon: Daemon, name: str, statuses: dict[str, int]) -> dict[str, Any]:
-    """Count calls of a webhook that were refused, by the status that was answered."""
+    """Count refused calls of a webhook, by the status that was answered."""
     if name not in daemon.files.settings.hooks:
         raise RequestError(f"there is no webhook {name!r:.80} in etc/narval.toml")
     if wrong := [status for status in statuses if status not in map(str, STATUSES)]:
@@ -72,10 +72,10 @@ async def note_refused(daemon: Daemon, name: str, statuses: dict[str, int]) -> d
 
 @operation("write")
 async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") -> dict[str, Any]:
-    """Add the element that a webhook gives; `again` if one with that key of its sender was added before.
+    """Add the element of a call of a webhook; `again` is true if the sender had used the key before.
 
-    The last 1,024 keys are remembered, each recorded with its element. Raises ElementError for one that is
-    none, has another name, or is refused by its schema.
+    The last 1,024 keys are remembered, each recorded with its element. Raises ElementError for text that is
+    not an element, has another name, or is refused by its schema.
     """
     hook = daemon.files.settings.hooks.get(name)
     if hook is None:
@@ -104,7 +104,7 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
 
 
 def check_key(key: str) -> None:
-    """Raise RequestError for a key of a sender that is none."""
+    """Raise RequestError for an invalid key of a sender."""
     if len(key) > LONGEST_KEY or not (key.isprintable() or key == ""):
         raise RequestError(f"expected a key of at most {LONGEST_KEY} printable characters, got {key!r:.80}")
 
@@ -119,7 +119,7 @@ class KeysOfSender:
         self._keys = {key: (int(number), int(eid)) for number, eid, key in rows}
 
     def eid(self, key: str) -> int | None:
-        """The element or run that came with a key; None where none did, or the key is ""."""
+        """The element or run that came with a key; None if none did, or the key is ""."""
         return self._keys[key][1] if key and key in self._keys else None
 
     def record(self, key: str, eid: int) -> None:

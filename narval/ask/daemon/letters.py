@@ -31,8 +31,8 @@ async def send(
 ) -> dict[str, Any]:
     """Send elements to another agent: of each document the root, or each child of a root `memory`.
 
-    The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
-    not taken within `keep` seconds becomes a dead letter.
+    The agent that is asked sends them in one turn; the ids of the messages are returned once that is
+    recorded. What is not taken within `keep` seconds becomes a dead letter.
     """
     parsed, mail = await elements_in(elements), daemon.host.mail
     _find_receiver(daemon, to)
@@ -49,9 +49,7 @@ async def send(
 
 
 def _find_receiver(daemon: Daemon, name: str) -> None:
-    """Make sure that there is an agent of a name to which the agent that is asked may write. Raises
-    RequestError.
-    """
+    """Check that the agent that is asked may write to an agent of a name. Raises RequestError."""
     mail = daemon.host.mail
     if mail.office.addresses.find(mail.identity.name, name) is not None:
         return
@@ -64,11 +62,11 @@ def _find_receiver(daemon: Daemon, name: str) -> None:
 async def letters(
     daemon: Daemon, dead: bool = False, limit: int | None = None, before: str | None = None
 ) -> list[dict[str, Any]]:
-    """The messages that the agent has sent and that are to be taken by it, as far as they are not taken;
-    with `dead`, those it has sent that could not be (G32).
+    """The messages that the agent has sent or that are sent to it, as far as they are not taken yet; with
+    `dead`, those it has sent that could not be taken (G32).
 
-    All; with `limit` the newest so many, newest first, and with `before` the number of a dead letter, or the
-    id of a message, those behind it in that order.
+    All; with `limit` the newest, newest first; with `before`, the number of a dead letter or the id of a
+    message, those after it in that order.
     """
     check_limit(limit)
     pending, own = daemon.store.letters, daemon.agent.store.agent
@@ -83,7 +81,7 @@ async def letters(
 
 
 def _receiver(row: MessageRow, name: str) -> str:
-    """The receiver of a message; `name` is that of the row that has it, which may stand for a peer."""
+    """The receiver of a message; `name` is that of its row, which may stand for a peer."""
     if not stands_for_peer(name):
         return name
     try:
@@ -99,8 +97,8 @@ def _page(
     limit: int | None,
     before: str | None,
 ) -> list[Row]:
-    """A page of rows, the newest first; all as they are without a limit. Raises RequestError for a `before`
-    that is none of them.
+    """A page of rows, the newest first; without a limit all, unchanged. Raises RequestError for a `before`
+    that is not among them.
     """
     if limit is None and before is None:
         return rows
@@ -114,16 +112,16 @@ def _page(
 
 
 MOST_PAIRS = 1_000
-"""The most pairs of agents that are told of."""
+"""The most pairs of agents in an answer."""
 
 
 @operation("read")
 async def message_counts(daemon: Daemon, name: str | None = None, limit: int = 200) -> dict[str, Any]:
-    """The pairs of agents of which one has sent the other anything, or those of one agent: how many messages
-    were sent, how many of them are taken, how many wait, and since when the oldest of these.
+    """The pairs of agents that sent messages, sender and receiver, or those of one agent: how many messages
+    were sent, how many are taken, how many wait, and since when the oldest waits.
 
-    Pairs with the most messages that wait come first, then those that have sent most; `more` says that there
-    are others than the first `limit`. An agent that is gone has no name. Raises RequestError.
+    Pairs with the most waiting messages come first, then those with the most sent; `more` says that there are
+    others after the first `limit`. A removed agent has no name. Raises RequestError.
     """
     if not 1 <= limit <= MOST_PAIRS:
         raise RequestError(f"expected limit to be from 1 to {MOST_PAIRS:,}, got {limit}")
@@ -157,7 +155,7 @@ async def message_counts(daemon: Daemon, name: str | None = None, limit: int = 2
 
 @operation("write")
 async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
-    """Send a dead letter again, to whoever has the name of its receiver now."""
+    """Send a dead letter again, to the agent that now has the name of its receiver."""
     mail = daemon.host.mail
 
     def work(turn: Turn) -> dict[str, Any]:
@@ -179,7 +177,7 @@ async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
 
 @operation("write")
 async def drop_letter(daemon: Daemon, letter: int) -> dict[str, Any]:
-    """Keep a dead letter no more."""
+    """Delete a dead letter."""
 
     def work(turn: Turn) -> None:
         _dead_letter(daemon, turn, letter)
@@ -190,7 +188,7 @@ async def drop_letter(daemon: Daemon, letter: int) -> dict[str, Any]:
 
 
 def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
-    """A dead letter of the agent. Raises RequestError where there is none of that number."""
+    """A dead letter of the agent. Raises RequestError for an unknown number."""
     for row in daemon.store.letters.dead(daemon.agent.store.agent):
         if row.line == letter and letter not in turn.transaction.batch.letters_settled:
             return row

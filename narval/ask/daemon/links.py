@@ -1,4 +1,4 @@
-"""Operations on links: exchanges with peers, and how each link stands (G39 to G42)."""
+"""Operations on links: exchanges with peers, and the state of each link (G39 to G42)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from narval.files.outside.peers import PEERS_FILE, PeerSettings
 from narval.store.letters import WaitingRow
 
 IDLE, WAITING, CONNECTED, FAULT, ELSEWHERE = "idle", "waiting", "connected", "fault", "elsewhere"
-"""The states of a link: not heard of in this activation, nor of late; the same with messages that wait; heard
-of within a minute; stopped by a fault; at work at another daemon of the store.
+"""The states of a link: nothing heard recently; the same, with messages waiting; heard of within a minute;
+stopped by a fault; at work at another daemon of the store.
 """
 
 OF_LATE = 60.0
-"""Seconds for which a link counts as connected after a frame: one that only waits is answered every 30."""
+"""Seconds for which a link counts as connected after a frame; an idle exchange is answered every 30."""
 
 
 @operation("write")
 async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: float = 0.0) -> bytes:
-    """Take a frame that a peer has sent, and give the next frame to send it: for the program that has the
-    connection. Without `frame` the link begins anew: at first, and when what was sent may be lost.
+    """Take a frame that a peer has sent, and return the next frame for it; for the program that has the
+    connection. Without `frame` the link begins again: at first, and when sent frames may be lost.
 
-    A frame that has no message waits for something to say, `wait` seconds at most, and 30. The side that asks
-    has two requests under way: in one the other side waits, for what it may have to say; for the other, this
-    side does, and sends what it has. Frames may be lost, repeated, reordered. Raises RequestError for what is
-    no frame, and where the link cannot go on: then nothing is recorded.
+    A frame without a message waits for one, at most `wait` seconds and at most 30. The asking side has two
+    requests under way: in one the other side waits for messages of its own; before the other, this side waits
+    for messages to send. Frames may be lost, repeated, reordered. Raises RequestError for an invalid frame,
+    and if the link cannot continue: then nothing is recorded.
     """
     peers = daemon.files.followers.snapshot.peers
     if peer not in peers:
@@ -48,7 +48,7 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
 
 @operation("write")
 async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
-    """Note why a peer cannot be asked, until it is heard of: for the program that has the connection."""
+    """Record why a peer cannot be asked, until it is heard of; for the program that has the connection."""
     if peer not in daemon.files.followers.snapshot.peers:
         raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     async with daemon.agents.asked(row_of_peer(peer)) as host:
@@ -60,8 +60,8 @@ async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
 
 @operation("read")
 async def links(daemon: Daemon) -> list[dict[str, Any]]:
-    """The links with the peers, by name: where each is asked, how it stands, what waits for it here, the
-    messages sent and taken so far, when it was last heard of, and why nothing comes.
+    """The links with the peers, by name: the address of each, its state, what waits for it here, the messages
+    sent and taken so far, when it was last heard of, and why nothing comes.
     """
     return links_of(daemon)
 
@@ -121,14 +121,14 @@ def _state(daemon: Daemon, number: int | None, heard_at: float | None, fault: st
 
 
 def _taken(daemon: Daemon, number: int | None) -> int:
-    """The messages of the peer that were taken so far."""
+    """The number of messages of the peer taken so far."""
     if number is None:
         return 0
     return sum(last for _, last, _ in senders_there(daemon.store.of(number)))
 
 
 def _reasons(peer: PeerSettings, state: str, fault: str, held: int) -> Iterator[str]:
-    """The reasons why nothing comes, or goes."""
+    """The reasons why nothing comes or goes."""
     if fault:
         yield fault
     elif state in (IDLE, WAITING):

@@ -1,7 +1,7 @@
 """The operation `metrics`: the numbers of a daemon, as Prometheus gathers them. A row of `METRICS` adds one.
 
-What is counted since the start is counted where it is done (`Numbers`), everything else is read when it is
-asked for. Labels are bounded: places, states, kinds, and definitions, of which the first `MOST` are named.
+Counts since the start are kept where things happen (`Numbers`); everything else is read on request. Labels
+are bounded: places, states, kinds, and definitions, of which the first `MOST` are named.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.fleet.fleet import Fleet
 
 MOST = 1000
-"""The definitions that are named, those that ended first; the rest is counted together."""
+"""The most definitions that are named, those that ended first; the rest is counted together."""
 
 OTHERS = "(others)"
 
@@ -37,7 +37,7 @@ Samples = Mapping[tuple[str, ...], float]
 
 
 class Gathered(NamedTuple):
-    """All that metrics are read from."""
+    """The sources that metrics are read from."""
 
     daemon: Daemon
     attention: list[dict[str, Any]]
@@ -51,12 +51,12 @@ class Gathered(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A number of a daemon: how it is called, what it says, and how it is read; None where there is none."""
+    """A number of a daemon: its name, what it says, and how it is read; `read` gives None without one."""
 
     name: str
-    """As Prometheus has it, with the unit; a counter's without `_total`."""
+    """The name for Prometheus, with the unit; that of a counter without `_total`."""
     kind: str
-    """`counter`, of what only grows while the daemon runs, or `gauge`."""
+    """`counter` for a number that only grows while the daemon runs, else `gauge`."""
     doc: str
     read: Callable[[Gathered], float | Samples | None]
     labels: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def _agents(number: Callable[[AgentState], float]) -> Callable[[Gathered], float
 
 
 def _fleet(number: Callable[[Fleet], float]) -> Callable[[Gathered], float | None]:
-    """A number of a daemon that shares its store; None of any other."""
+    """A number of a daemon that shares its store; None for any other."""
     return lambda gathered: None if (fleet := gathered.daemon.fleet) is None else number(fleet)
 
 
@@ -181,7 +181,7 @@ METRICS: tuple[Metric, ...] = (
 async def metrics(daemon: Daemon) -> list[dict[str, Any]]:
     """The numbers of the daemon: each with its name, kind, what it says, and samples with their labels.
 
-    Without a daemon at work it is `narval_up` alone, with 0.
+    If no daemon runs, only `narval_up`, with 0.
     """
     if daemon.record_only:
         return [_form(METRICS[0], 0.0)]
@@ -204,7 +204,7 @@ def _form(metric: Metric, value: float | Samples) -> dict[str, Any]:
 
 
 async def _spent(daemon: Daemon) -> list[tuple[str, int, float]]:
-    """The tokens and the money of each model on the day that it is in the zone of the home."""
+    """The tokens and the money of each model today, in the zone of the home."""
     if daemon.home is None or not (path := daemon.home.path / FILE).exists():
         return []
     zone = ZoneInfo(daemon.agents.own.agent.clockwork.zone)

@@ -1,4 +1,4 @@
-"""The operation `add_agents`: agents from a template, as many as are asked for, or one for each row."""
+"""The operation `add_agents`: agents from a template, a number of them or one for each row."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ async def add_agents(
     asker: Asker = PROGRAM,
 ) -> list[dict[str, Any]]:
     """Make agents from the template `agents/TEMPLATE.toml`: `count` of them, or one for each of `rows`, which
-    give its parameters; at most 1,000. The answer has the name and the number of each.
+    give its parameters; at most 1,000. The answer has the name and number of each.
 
-    `number` counts from `first`, and goes on where a name is taken. All names, settings and elements are
-    checked before any is made.
+    `number` counts from `first` and skips names that are taken. All names, settings and elements are checked
+    before any agent is made.
     """
     if (count is None) == (rows is None) or not 1 <= (
         many := len(rows) if rows is not None else count or 0
@@ -68,14 +68,14 @@ async def add_agents(
 
 
 def _taken(daemon: Daemon) -> Container[str]:
-    """The names that are taken, by agents and by folders."""
+    """The names taken by agents and by folders."""
     return {daemon.files.settings.name, *daemon.agents.rows.names(), *daemon.files.followers.folders}
 
 
 def _new_agents(
     template: AgentTemplate, rows: list[dict[str, str]], taken: Container[str], first: int
 ) -> Iterator[NewAgent]:
-    """The agents of rows. Raises RequestError for a name that is taken, where no number is in it."""
+    """The agents for rows. Raises RequestError for a taken name without a number in it."""
     there, number = set[str](), numbers(first)
     for row in rows:
         template.check(row)
@@ -90,7 +90,7 @@ def _new_agents(
 
 
 async def _check(daemon: Daemon, template: AgentTemplate, new: list[NewAgent]) -> None:
-    """Make sure that settings and elements are good. Raises RequestError, ElementError."""
+    """Check settings and elements. Raises RequestError, ElementError."""
     roaming, home = daemon.files.followers.roaming, daemon.home
     assert home is not None
     for text in dict.fromkeys(one.settings for one in new if one.settings):

@@ -1,4 +1,4 @@
-"""The operation `people`: the directory of who there is and what they may do (P15, M66)."""
+"""The operation `people`: the directory of people and what they may do (P15, M66)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from narval.daemon.daemon import Daemon
 @operation("read")
 async def people(daemon: Daemon) -> list[dict[str, Any]]:
     """The people of the home, in the order of its file: name, login, roles, rights on pages, addresses at
-    chats, zone and quiet hours; with the digest of the directory, which is another once anything in it is.
+    chats, zone and quiet hours; and the digest of the directory, which changes with any of it.
 
-    The roles are all that count for a person, those below one's own among them. Without a file it is the
-    home's owner, who holds every role (P16).
+    The roles include those below a person's own. Without a file there is only the home's owner, who holds
+    every role (P16).
     """
     directory = daemon.agent.lookup.people
     return [

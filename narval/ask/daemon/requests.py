@@ -15,15 +15,15 @@ from narval.core.engines.registry import asking_kinds
 from narval.daemon.daemon import Daemon
 
 FAILED_KEPT = 1000
-"""The failed runs that are remembered for the summary of a time of work, the last ones."""
+"""The most failed runs in the summary of a time of work, the last ones."""
 
 log_of_requests = logging.getLogger("narval.operations")
 
 
 @operation("write")
 async def stop(daemon: Daemon, drain: bool = False, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start. With
-    `drain` agents that other daemons may have are given away first, as they come to rest.
+    """End the daemon in good order: calls under way have `stop_grace` seconds, the rest is for the next
+    start. With `drain`, agents that other daemons may have are given away first, as they come to rest.
     """
     _note("stop", asker)
     end_well(daemon, drain=drain)
@@ -31,7 +31,7 @@ async def stop(daemon: Daemon, drain: bool = False, *, asker: Asker = PROGRAM) -
 
 
 def end_well(daemon: Daemon, *, drain: bool) -> None:
-    """Let a daemon come to rest and end; with `drain`, give agents to others of its store first (G56)."""
+    """Let a daemon come to rest and end; with `drain`, give agents to other daemons first (G56)."""
     if drain and daemon.fleet is not None:
         daemon.fleet.drain()
     else:
@@ -40,7 +40,7 @@ def end_well(daemon: Daemon, *, drain: bool) -> None:
 
 @operation("write")
 async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Read recipes, modules, schemas and settings now: true if they had changed, and their faults."""
+    """Read recipes, modules, schemas and settings now; whether they had changed, and their faults."""
     _note("reload", asker)
     changed = await daemon.files.reload()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
@@ -48,7 +48,7 @@ async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
 
 @operation("read")
 async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
-    """The daemon's own log: the last lines, or those after a number, for which it may `wait`."""
+    """The daemon's own log: the last lines, or those after a number, for which the request may `wait`."""
     logged = daemon.logbook.lines(after, lines)
     while not logged and wait > 0:
         wait = await daemon.logbook.grown(wait)
@@ -75,7 +75,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
 
 
 def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
-    """A form that says of what agent it is, if that is not the home's own (G21)."""
+    """A form that names its agent, if that is not the home's own (G21)."""
     own = agent.store.is_own
     return form if own else {**form, "agent": agent.store.identity().name}
 
@@ -92,7 +92,7 @@ async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 async def turn(daemon: Daemon) -> None:
-    """Wait for a turn to end: the daemon can record, and its runs know all that was posted before."""
+    """Wait for a turn to end: then the daemon can record, and its runs know everything posted before."""
     await daemon.host.submit(lambda turn: None)
 
 
@@ -103,6 +103,6 @@ def summary(daemon: Daemon) -> str:
 
 
 def _note(what: str, asker: Asker) -> None:
-    """Log who asked for something that no journal keeps."""
+    """Log the asker of something that no journal keeps."""
     if asker.person:
         log_of_requests.info("asked to %s by %s", what, asker)

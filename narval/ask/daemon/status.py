@@ -1,6 +1,6 @@
-"""The operation `status`: what a daemon does, since when, and which runs failed last.
+"""The operation `status`: the activity of a daemon, since when it runs, and the runs that failed last.
 
-Its cost grows with the runs that are active, not with those that are kept.
+Its cost grows with the active runs, not with those that are kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from narval.system.landlock import confinement
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
-"""The most runs that failed, and moments to come, that are listed."""
+"""The most failed runs, and moments to come, that are listed."""
 
 
 @operation("read")
@@ -99,8 +99,8 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 
 def fleet(daemon: Daemon) -> dict[str, Any]:
-    """The daemons that share the store, as of the last heartbeat or as it has them now where none is at work
-    here; since when the store is away.
+    """The daemons that share the store, as of the last heartbeat, or as the store has them now if no daemon
+    runs here; and since when the store is away.
     """
     leases, away = daemon.store.leases, store_away(daemon)
     members = daemon.fleet.members if daemon.fleet is not None else None
@@ -130,7 +130,7 @@ def fleet(daemon: Daemon) -> dict[str, Any]:
 
 
 def _standing(holder: Holder | None) -> str:
-    """The state of a home in which no daemon is at work, by the program that holds it."""
+    """The state of a home in which no daemon runs, by the program that holds it."""
     if holder is None:
         return "stopped"
     return "standby" if holder.is_standby else "held"
@@ -153,7 +153,7 @@ def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:
 
 
 def _waits(agent: AgentState) -> dict[str, int]:
-    """The number of active runs that wait for a call, an element, a moment; a run may wait for several."""
+    """The number of active runs that wait for a call, an element, a moment; one run may wait for several."""
     counts = {"call": 0, "condition": 0, "time": 0}
     for run in agent.runs.active.values():
         counts["call"] += bool(run.calls)
@@ -163,7 +163,7 @@ def _waits(agent: AgentState) -> dict[str, int]:
 
 
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
-    """The calls that runs wait for, the oldest first as far as that is known."""
+    """The calls that runs wait for, the oldest first if that is known."""
     agent, calls = daemon.agent, []
     for run in agent.runs.active.values():
         for call in run.calls.values():
@@ -184,7 +184,7 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _grants(daemon: Daemon) -> dict[str, Any]:
-    """The definitions that wait for a grant, if the home asks for any, and what confines code apart."""
+    """The definitions that wait for a grant, if the home asks for grants, and what confines code."""
     withheld = [definition.full_name for definition in withheld_in(daemon)]
     return {
         "asks": daemon.files.settings.grants == ASK,
@@ -196,7 +196,7 @@ def _grants(daemon: Daemon) -> dict[str, Any]:
 
 
 def store_bytes(daemon: Daemon) -> int | None:
-    """The size of the store in bytes; None where it is in memory, or a server has it."""
+    """The size of the store in bytes; None if it is in memory or on a server."""
     if daemon.home is None or daemon.files.settings.store:
         return None
     path = daemon.home.store
@@ -208,7 +208,7 @@ def store_bytes(daemon: Daemon) -> int | None:
 
 
 def resident() -> int | None:
-    """The resident memory of this program in bytes; its peak where the system gives no more."""
+    """The resident memory of this program in bytes; its peak if the system gives only that."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

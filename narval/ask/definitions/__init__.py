@@ -1,1 +1,1 @@
-"""Operations on definitions: those that are loaded, and what is known of one."""
+"""Operations on definitions: the list of those loaded, and the details of one."""

@@ -1,4 +1,4 @@
-"""The way in which operations alter files of the home: one at a time, and what they wrote takes effect."""
+"""Altering files of the home: one operation at a time, and what it wrote takes effect."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Answer = TypeVar("Answer")
 
 
 async def altered(daemon: Daemon, home: Home, what: str, alter: Callable[[], Answer]) -> Answer:
-    """Alter files in a thread, for `what`, and let them take effect; the answer of `alter`.
+    """Alter files in a thread, for `what`, and let them take effect; returns the answer of `alter`.
 
-    Raises RequestError where a file cannot be written.
+    Raises RequestError if a file cannot be written.
     """
     try:
         return await reload.altered(home, daemon.files, alter)

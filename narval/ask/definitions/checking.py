@@ -1,4 +1,4 @@
-"""The operation `check`: what is wrong with definitions that are texts, and nowhere yet."""
+"""The operation `check`: the faults of definitions that are only texts so far."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @operation("read")
 async def check(daemon: Daemon, texts: dict[str, str]) -> list[dict[str, Any]]:
-    """The faults of definitions in texts by the name of their file, as if they were added to the home;
-    warnings too. None of them is kept or run. Python and the tools of MCP servers are refused.
+    """The faults of definitions in texts by the name of their file, as if they were added to the home, with
+    warnings. Nothing is kept or run. Python and the tools of MCP servers are refused.
     """
     check_texts(texts)
     return [{**form_of(fault), "warning": fault.warning} for fault in await faults_in(daemon, texts)]
 
 
 def check_texts(texts: dict[str, str]) -> None:
-    """Raise RequestError for texts that are none of definitions, too many or too long."""
+    """Raise RequestError for texts that are not definitions, too many or too long."""
     if not 1 <= len(texts) <= MOST_TEXTS:
         raise RequestError(f"expected 1 to {MOST_TEXTS} texts, got {len(texts)}")
     endings = tuple(suffix for suffix in suffixes() if not is_of_server(suffix))
@@ -70,7 +70,7 @@ def faults_beside(loaded: Loaded, people: Directory | None, texts: dict[str, str
 
 
 def _within(fault: Fault, folder: str) -> Fault:
-    """A fault as it is told of a text: without the folder that it was read from."""
+    """A fault of a text, without the folder that it was read from."""
     name = Path(fault.path).name if fault.path else fault.path
     message = fault.message.replace(f"{Path(folder).resolve()}/", "")
     return Fault(name, fault.line, fault.column, message, warning=fault.warning)

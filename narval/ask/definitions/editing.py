@@ -1,6 +1,6 @@
-"""Operations that edit the file of a definition: its text, what another text would do, saving, taking back.
+"""Operations that edit the file of a definition: show it, tell what another text would do, save, take back.
 
-Saving is an act of somebody who may grant: it grants what the definitions of the file need, exactly that.
+Saving is for those who may grant: it grants exactly what the definitions of the file need.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from narval.files.proposals.folder import Form
 log = logging.getLogger("narval.daemon")
 
 ALLOW = "write `edit = true` into the table [web] of etc/narval.toml"
-"""The words that say how editing in the browser is allowed."""
+"""The hint how to allow editing in the browser."""
 
 
 class _Editing(NamedTuple):
-    """The definition whose file is edited, and the home as it counts, beside which texts are judged."""
+    """The definition whose file is edited, and the current home, beside which texts are judged."""
 
     home: Home
     definition: Definition
@@ -63,12 +63,12 @@ class _Editing(NamedTuple):
 
     @property
     def changed(self) -> Form:
-        """The definition that is edited, as answers name it."""
+        """The fields by which answers name the definition."""
         one = self.definition
         return {"name": one.full_name, "kind": one.kind, "path": one.path}
 
     def text(self) -> str:
-        """The text of the file as it lies there. Raises RequestError."""
+        """The current text of the file. Raises RequestError."""
         return _text_of(self.home, self.path)
 
     def judge(self, text: str) -> Judgement:
@@ -80,7 +80,7 @@ class _Editing(NamedTuple):
         return msgspec.structs.replace(judgement, faults=faults, sentences=told)
 
     def grants(self, text: str, by: str, at: float) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
-        """The grants of the home as they are; and with exactly what the definitions of a text need, in place
+        """The grants of the home as they are; and with exactly what the definitions of a text need in place
         of what those of the file had.
         """
         before, edited = grants_of(self.home.path), self._beside(text)
@@ -95,10 +95,10 @@ class _Editing(NamedTuple):
 @operation("read")
 async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
     """The file of a definition, to be edited: `{"name", "kind", "path", "text", "digest", "allowed",
-    "versions"}`. `allowed` says if operators may save in the browser; `versions` are the texts before each
-    edit that is kept, the newest first: `{"version", "by", "at", "path", "text"}`.
+    "versions"}`. `allowed` says whether operators may save in the browser; `versions` are the kept texts from
+    before each edit, newest first: `{"version", "by", "at", "path", "text"}`.
 
-    Raises RequestError for one that stands in no file of `recipes/`.
+    Raises RequestError for a definition that is in no file of `recipes/`.
     """
     editing = _editing(daemon, name, kind)
     text = await asyncio.to_thread(editing.text)
@@ -114,7 +114,7 @@ async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, 
 
 @operation("read")
 async def check_edit(daemon: Daemon, name: str, text: str, kind: str | None = None) -> dict[str, Any]:
-    """Tell what another text of the file of a definition would do; nothing of it is kept or run.
+    """Tell what another text of the file of a definition would do; nothing is kept or run.
 
     The answer is `{"name", "kind", "path", "faults", "told", "changes", "needs", "diff"}`: the faults,
     warnings too; the sentences that say what its definitions do, and those in which they differ from what is
@@ -145,12 +145,12 @@ async def save_edit(
     daemon: Daemon, name: str, text: str, digest: str, kind: str | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Save another text of the file of a definition, whole or not at all, and grant exactly what its
-    definitions need; `digest` is that of the text that was edited, by the operation `edit`.
+    definitions need; `digest` is that of the text that was edited, as `edit` gave it.
 
-    That is for those who may grant. The answer is `{"version", "path", "by", "at", "granted", "asked"}`: the
+    It is for those who may grant. The answer is `{"version", "path", "by", "at", "granted", "asked"}`: the
     version takes it back; `asked` are definitions of other files that wait for a grant because of it.
 
-    Raises RequestError where the file was altered since, or the text has faults.
+    Raises RequestError if the file was altered since, or the text has faults.
     """
     return await _saved(daemon, name, kind, asker, text=text, digest=digest)
 
@@ -165,15 +165,15 @@ async def take_back_edit(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Give the file of a definition the text that it had before an edit, by the name of that version; it is
-    an edit too, and answered and refused as `save_edit` is. With a `digest` the file must still have it.
+    """Give the file of a definition the text that it had before an edit, by the name of that version. This is
+    an edit too, answered and refused as `save_edit`. With a `digest`, the file must still have it.
     """
     return await _saved(daemon, name, kind, asker, version=version, digest=digest)
 
 
 def require_editing(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError unless who asks may alter definitions: those who may grant, and in the browser only
-    where a setting allows it.
+    """Raise RequestError unless the asker may alter definitions: those who may grant, in the browser only if
+    a setting allows it.
     """
     require_granting(daemon, asker)
     if asker.way == WEB and not daemon.files.settings.web.edit:
@@ -199,7 +199,7 @@ async def _saved(
     version: str | None = None,
 ) -> dict[str, Any]:
     require_editing(daemon, asker)
-    await daemon.files.reload()  # it is judged beside the files as they are
+    await daemon.files.reload()  # judged beside the current files
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
     waiting = {one.full_name for one in withheld_in(daemon)}
 
@@ -251,7 +251,7 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
 
 
 def _version(editing: _Editing, version: str) -> str:
-    """The text of a version of the file. Raises RequestError with those there are."""
+    """The text of a version of the file. Raises RequestError, which lists the versions."""
     texts = {row["version"]: row["text"] for row in versions_before_edits(editing.home.path, editing.path)}
     if version not in texts:
         there = f"there are {', '.join(texts)}" if texts else "it was not edited"
@@ -263,7 +263,7 @@ def _version(editing: _Editing, version: str) -> str:
 
 
 def _editing(daemon: Daemon, name: str, kind: str | None) -> _Editing:
-    """The definition that is edited, by its name. Raises RequestError where its file is none to be edited."""
+    """The definition to edit, by its name. Raises RequestError if its file cannot be edited."""
     home, definition = home_of(daemon), find_definition(daemon, name, kind)
     if not daemon.agent.store.is_own:
         raise RequestError("the files of other agents are edited by hand; ask the home's own agent")

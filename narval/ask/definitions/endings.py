@@ -12,9 +12,9 @@ from narval.core.engines.registry import run_kinds, standing_kinds
 from narval.system.time_slice import TimeSlice
 
 LAST = 20
-"""So many of the runs of a definition that have ended tell how it does."""
+"""The most ended runs of a definition that are counted, the last ones."""
 RUNS_LOOKED_AT = 5000
-"""The most runs among which these are sought, newest first."""
+"""The most runs that are searched for these, newest first."""
 
 Key = tuple[str, str]
 """The kind and the full name of a definition."""

@@ -1,4 +1,4 @@
-"""Operations on the examples that ship: what there are, what one does, and one taken into the home."""
+"""Operations on the examples that ship: list them, show one, and take one into the home."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Form = dict[str, Any]
 
 @operation("read")
 async def examples(daemon: Daemon, about: str = "") -> list[Form]:
-    """The examples that ship, by subject: `{"name", "subject", "about"}`, where `about` is what one does, in
-    a sentence; given words, those of a subject, or with the words in their line.
+    """The examples that ship, by subject: `{"name", "subject", "about"}`, where `about` says in a sentence
+    what it does. With words, only those of a subject, or with the words in their line.
 
-    Raises RequestError where there is none.
+    Raises RequestError if there is none.
     """
     rows = await asyncio.to_thread(shipped_examples, about)
     return [msgspec.to_builtins(one) for one in rows if one.name != HOUSEHOLD]
@@ -41,7 +41,7 @@ async def example(daemon: Daemon, name: str) -> Form:
     """An example that ships, in the form of `examples`, with what its definitions do (`told`, as `tell` has
     it), its `files`, scenarios too (`{"path", "text"}`), and `allowed`, as `edit` has it.
 
-    Raises RequestError where there is none.
+    Raises RequestError if there is none.
     """
 
     def whole() -> Form:
@@ -58,10 +58,10 @@ async def example(daemon: Daemon, name: str) -> Form:
 
 @operation("write")
 async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = PROGRAM) -> Form:
-    """Make an example into recipes and scenarios of the home, of which all names are in a group: `{"name",
-    "group", "paths"}`. Nothing is granted by that. It is for those who may save edits.
+    """Make an example into recipes and scenarios of the home, with all names in a group: `{"name", "group",
+    "paths"}`. This grants nothing. It is for those who may save edits.
 
-    Raises RequestError, also where a file is there already.
+    Raises RequestError, also if a file exists already.
     """
     home = home_of(daemon)
     require_editing(daemon, asker)
@@ -73,7 +73,7 @@ async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = 
 
 
 def _found(name: str) -> str:
-    """The whole name of an example, given with or without what all begin with. Raises RequestError."""
+    """The full name of an example, given with or without the common prefix. Raises RequestError."""
     names = [one for one in example_files() if one != HOUSEHOLD]
     whole = name if name.startswith(f"{EXAMPLES}/") else f"{EXAMPLES}/{name}"
     if whole not in names:

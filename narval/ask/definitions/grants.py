@@ -1,4 +1,4 @@
-"""Operations on grants: what definitions need, what was granted to them, and the acts that alter it."""
+"""Operations on grants: what definitions need, what was granted to them, and the acts that change it."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ Form = dict[str, Any]
 
 @operation("read")
 async def grants(daemon: Daemon, name: str | None = None) -> Form:
-    """The needs of definitions, and what was granted to them; of all that can be run, or of one.
+    """The needs and grants of all definitions that can be run, or of one.
 
     `{"name", "asks", "confined_by", "not_confined", "of_others", "definitions": [{"definition", "kind",
     "file", "standing", "foreign", "by", "at", "needs", "lacking", "changed", "told"}]}`, those that are
     `asked` for first. A standing is `asked` (it starts nothing until it is granted), `rejected` (so too, and
     nobody is asked again), `granted`, `ships`, `inside` (it reaches nothing outside the home) or `trusted`
-    (the home asks nothing). Of each need: `{"need", "outside", "change", "part", "code", "file", "line"}`;
-    a change is `added` or `taken away` since the grant. `told` are the sentences that differ.
-    `not_confined` are the names of what came by collections and is held to nothing, by where it runs.
-    `of_others` are the definitions that wait for a grant and that other agents at work here follow:
-    `{"agent", "others", "withheld"}`, once for all agents that follow the same ones.
+    (the home asks nothing). Of each need: `{"need", "outside", "change", "part", "code", "file", "line"}`; a
+    change is `added` or `taken away` since the grant. `told` are the sentences that differ. `not_confined`
+    are the names of what came by collections and is not confined, by where it runs. `of_others` are the
+    definitions that wait for a grant and that other agents here follow: `{"agent", "others", "withheld"}`,
+    once for all agents that follow the same ones.
     """
     snapshot, files = daemon.files.followers.snapshot, files_of(daemon)
     rows = list(standings(files, snapshot, name))
@@ -73,10 +73,10 @@ async def grant(
     all: bool = False,
     asker: Asker = PROGRAM,
 ) -> list[str]:
-    """Grant what a definition needs now; with `all`, what each needs that is asked for; with a `folder` of
-    the home, whatever those in it need now and later. The names of the definitions that may begin by that.
+    """Grant what a definition needs now; with `all`, the needs of each that waits; with a `folder` of the
+    home, whatever those in it need now and later. Returns the names of those that may begin by that.
 
-    That is for the home's owner, root, and those who may alter the home in the monitor. Raises RequestError.
+    It is for the home's owner, root, and those who may alter the home in the monitor. Raises RequestError.
     """
     require_granting(daemon, asker)
     if (name is not None) + (folder is not None) + all != 1:
@@ -105,8 +105,8 @@ async def grant(
 async def revoke(
     daemon: Daemon, name: str | None = None, *, folder: str | None = None, asker: Asker = PROGRAM
 ) -> list[str]:
-    """Take back what was granted to a definition, or to a folder: runs under way keep it, and no other
-    begins. The names of the tables that are gone. Raises RequestError where nothing was granted.
+    """Take back what was granted to a definition or a folder: runs under way keep it, and no other begins.
+    Returns the names of the removed tables. Raises RequestError if nothing was granted.
     """
     require_granting(daemon, asker)
     if (name is None) == (folder is None):
@@ -127,7 +127,7 @@ async def revoke(
 
 
 def _not_run(daemon: Daemon, name: str) -> RequestError:
-    """The error for a name to which nothing is granted: of an action, a file, or nothing there is."""
+    """The error for a name that cannot be granted anything: of an action, of a file, or unknown."""
     listed = f"`{command(daemon, 'grants')}` lists the definitions, with what they need"
     other = daemon.agent.library.find(name)
     if other is not None or name in unloaded("action"):
@@ -141,7 +141,7 @@ def _not_run(daemon: Daemon, name: str) -> RequestError:
 
 
 def require_granting(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError unless who asks may grant: the home's owner, root, and its operators on the web."""
+    """Raise RequestError unless the asker may grant: the home's owner, root, and its operators on the web."""
     if daemon.home is None:
         raise RequestError("a home in memory grants nothing: whoever has opened it says what it loads")
     if not (is_owner(daemon, asker) or (asker.way == WEB and not asker.actor)):
@@ -153,7 +153,7 @@ def _who(asker: Asker) -> str:
 
 
 async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping[str, Grant]]) -> None:
-    """Write other grants, and let them count."""
+    """Write other grants, and put them into effect."""
     assert daemon.home is not None
     path = daemon.home.path
     await altered(daemon, daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))

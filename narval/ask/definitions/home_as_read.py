@@ -1,4 +1,4 @@
-"""The files of a home at one moment, beside which proposals and texts that are edited are judged."""
+"""The files of a home at one moment, beside which proposals and edited texts are judged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from narval.files.trust_file import TRUST_FILE
 
 
 class HomeAsRead:
-    """The files of a home at one moment, beside which texts are judged that are not among them."""
+    """The files of a home at one moment, beside which other texts are judged."""
 
     def __init__(self, path: Path, settings: Settings, snapshot: Snapshot, people: Directory | None) -> None:
         self.path, self.settings, self.snapshot, self.people = path, settings, snapshot, people
@@ -41,18 +41,18 @@ class HomeAsRead:
 
     @cached_property
     def written(self) -> str:
-        """All that the owner has written about places and people: settings, rules, declared elements."""
+        """Everything that the owner wrote about places and people: settings, rules, declared elements."""
         files = (FILE, PEOPLE_FILE, TRUST_FILE, DECLARED)
         return "\n".join(text_or_nothing(self.path / name) for name in files)
 
     def places(self, elements: Iterable[bytes] = ()) -> NamedPlaces:
-        """The places that the owner's files name, and elements that would be declared besides."""
+        """The places that the owner's files name, and further elements that would be declared."""
         declared = [*(self.snapshot.own.declared or ()), *elements]
         return named_places(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
 
 
 def text_or_nothing(path: Path) -> str:
-    """The text of a file; "" of one that cannot be read."""
+    """The text of a file; "" if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The inputs of a definition: the elements that its parts take, and that nothing within it gives them."""
+"""The inputs of a definition: the elements that its parts take and that nothing within it produces."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from narval.core.definitions.prototype import Input, Prototype
 from narval.core.trust.flow import CallFlow, GivenBy, InMemory, Taken, TheArgument, flow_of
 
 MOST_NESTED = 4
-"""So many runs within one another are looked into."""
+"""The deepest nesting of runs that is looked into."""
 
 
 def inputs_of(definition: Definition, library: Library) -> list[dict[str, Any]]:
-    """The elements with which a run may be started: for each what it must fit (`match`, all of it), and the
-    `parts` that take it, as `part` and `input`.
+    """The elements with which a run may be started: for each the patterns that it must fit (`match`, all of
+    them), and the `parts` that take it, as `part` and `input`.
 
-    With `list` several are taken, with `optional` none may be there. What a run is not given, it finds in
-    memory where that has it. The definitions that it calls are looked into, those at other agents are not.
+    With `list` it takes several, with `optional` maybe none. What a run is not given, it finds in memory if
+    it is there. The definitions that it calls are looked into, except those at other agents.
     """
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for part, name, match, slot in _inputs(definition, library, "", MOST_NESTED):
@@ -31,7 +31,7 @@ def inputs_of(definition: Definition, library: Library) -> list[dict[str, Any]]:
 
 
 Found = tuple[str, str, tuple[str, ...], Input | None]
-"""A part, its input, the patterns of that, and how it is declared."""
+"""A part, its input, the patterns of the input, and its declaration."""
 
 
 def _inputs(definition: Definition, library: Library, within: str, deeper: int) -> Iterator[Found]:
@@ -52,7 +52,7 @@ def _inputs(definition: Definition, library: Library, within: str, deeper: int) 
 
 
 def _of_call(call: CallFlow, giving: Container[str]) -> Iterator[tuple[str, tuple[str, ...], Input | None]]:
-    """The inputs of a call that neither an argument nor one of the parts before it gives, by its outputs."""
+    """The inputs of a call that neither an argument nor the outputs of earlier parts provide."""
     declared = {slot.id: slot for slot in call.prototype.inputs}
     for name, taken in call.inputs.items():
         origins = [each.origin for each in taken]

@@ -1,5 +1,5 @@
-"""Judging definitions that nobody accepted yet: faults, what they do in words, what they may come to, what
-they need, and where they would act outside in ways that nobody has named.
+"""Judging definitions that are not accepted yet: faults, what they do in words, the findings of exploration,
+what they need, and where they would act outside in ways that nobody has named.
 """
 
 from __future__ import annotations
@@ -50,34 +50,34 @@ _WORD = r"(?<![\w.@+-]){}(?![\w@-]|\.\w)"
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """All that is known of the texts of a proposal, without running them."""
+    """The results of judging the texts of a proposal without running them."""
 
     faults: list[Form]
-    """All faults, and warnings; with none but warnings the rest is known."""
+    """All faults and warnings; the rest is known only if there are no faults but warnings."""
     sentences: list[Form] = msgspec.field(name="told", default_factory=list)
     """The sentences that say what they do."""
     findings: list[Form] = []
     """The findings of exploring them."""
     needs: list[Form] = []
-    """The needs of each definition, outside of the home and within."""
+    """The needs of each definition, outside and inside the home."""
     unnamed: list[str] = []
-    """The sentences on what they would do outside in ways that neither the wish nor the settings name."""
+    """The sentences on acts outside in ways that neither the wish nor the settings name."""
     is_explored: bool = msgspec.field(name="explored", default=True)
-    """False if the time ended the exploring before there was nothing new."""
+    """False if the exploring ran out of time before it was complete."""
 
     @property
     def is_sound(self) -> bool:
-        """True if nothing is wrong but what warnings tell."""
+        """True if there are no faults but warnings."""
         return all(fault["warning"] for fault in self.faults)
 
     @property
     def impossible(self) -> list[Form]:
-        """The findings that prove that something cannot be."""
+        """The findings that prove an error."""
         return [finding for finding in self.findings if finding["severity"] == "error"]
 
     @property
     def first_fault(self) -> str:
-        """The first fault that is no warning, with its place. One is there unless it is sound."""
+        """The first fault that is not a warning, with its place. There is one unless it is sound."""
         first = next(fault for fault in self.faults if not fault["warning"])
         place = f"{first['path']}:{first['line']}:{first['column']}: " if first["path"] else ""
         return f"{place}{first['message']}"
@@ -90,15 +90,15 @@ class Judgement(msgspec.Struct, frozen=True):
 
 class TextsBeside:
     """Texts of definitions and elements by the name of their file, as if they were added to a home; `changed`
-    is the definition (`name`, `kind`, `path`) whose file one of them takes the place of.
+    is the definition (`name`, `kind`, `path`) whose file one of them replaces.
     """
 
     def __init__(self, home: HomeAsRead, texts: Mapping[str, str], changed: Form | None = None) -> None:
         self._home, self._texts, self._changed = home, texts, changed
 
     def judge(self, wish: str = "", *, seconds: float | None = None) -> Judgement:
-        """Judge them, as a `wish` has it. Exploring takes so many `seconds` at most, usually SECONDS; with 0
-        nothing is explored.
+        """Judge them against a `wish`. Exploring takes at most `seconds`, by default SECONDS; with 0 nothing
+        is explored.
         """
         try:
             check_texts(dict(self._texts))
@@ -126,17 +126,17 @@ class TextsBeside:
 
     @property
     def loaded(self) -> Loaded:
-        """All that is loaded with those of them added that have no faults."""
+        """Everything loaded, plus those of them that have no faults."""
         return self._added[0]
 
     @property
     def definitions(self) -> list[Definition]:
-        """The definitions of those that have no faults."""
+        """The definitions of those without faults."""
         return self._added[1]
 
     def grants(self, by: str, at: float) -> dict[str, Grant]:
-        """The grants of what their definitions need outside, by the names of their tables, as somebody gives
-        them at a moment (seconds since 1970).
+        """The grants of what their definitions need outside, by the names of their tables, as given by a
+        person at a moment (seconds since 1970).
         """
         return {
             one.table: one.grant(self.loaded.library, by, at)
@@ -159,7 +159,7 @@ class TextsBeside:
 
     @cached_property
     def _others(self) -> Loaded:
-        """All that is loaded, without the file that is changed."""
+        """Everything loaded, without the file that is changed."""
         loaded, without = self._home.loaded, [self._changed["path"]] if self._changed is not None else []
         return msgspec.structs.replace(loaded, library=loaded.library.replace((), without=without))
 
@@ -175,7 +175,7 @@ class TextsBeside:
 
     @cached_property
     def _standings(self) -> list[Standing]:
-        """The needs of each of their definitions that can be run, with the elements that they declare."""
+        """The needs of each of their runnable definitions, with the elements that they declare."""
         library, standings = self.loaded.library, list[Standing]()
         places, owned = self._home.places(self._elements), self._home.places()
         for one in self.definitions:
@@ -201,8 +201,8 @@ class TextsBeside:
         return faults
 
     def _misfits(self, *, is_sound: bool) -> Iterator[Fault]:
-        """The faults of definitions and elements that the home has already, and of those that a sound change
-        takes away: the one that is changed, and others that are named.
+        """The faults for definitions and elements that the home has already, and for those that a sound
+        change removes: the one that is changed, and others that are named.
         """
         there = {(one.kind, one.full_name): one for one in self._others.library}
         defined = set[tuple[str, str]]()
@@ -223,7 +223,7 @@ class TextsBeside:
             yield from self._gone(next(iter(self._texts), ""), self._changed, defined)
 
     def _gone(self, name: str, changed: Form, defined: Container[tuple[str, str]]) -> Iterator[Fault]:
-        """The faults of a text that takes the place of a file without some of its definitions."""
+        """The faults of a text that replaces a file without some of its definitions."""
         library = self._home.loaded.library
         for one in library:
             what = f"expected {one.kind} {one.full_name}"
@@ -243,7 +243,7 @@ class TextsBeside:
                 what = f"{DECLARED} has {xml.decode('utf-8', 'replace')[:80]} already, or another of its name"
                 yield Fault(MEMORY, 1, 1, f"{what}; leave it out, or give it another name")
 
-    # --- what nobody named ----------------------------------------------------------------------------------
+    # --- unnamed acts outside -------------------------------------------------------------------------------
 
     def _unnamed(self, wish: str) -> Iterator[str]:
         """The sentences on acts outside in ways that neither the wish nor the owner's files name."""
@@ -257,7 +257,7 @@ class TextsBeside:
                 yield sentence
 
     def _reached_by_elements(self) -> Iterator[tuple[str, str]]:
-        """The needs outside that definitions of the home have by their elements alone: a name, a sentence."""
+        """The needs outside that definitions of the home get only by the new elements: a name, a sentence."""
         if not self._elements:
             return
         library, owned = self._home.loaded.library, self._home.places()
@@ -278,7 +278,7 @@ class TextsBeside:
 
 
 def _written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The addresses and hosts that stand in texts: each, and a sentence."""
+    """The addresses and hosts in texts, each with a sentence."""
     for value in _values(texts):
         for address in _ADDRESS.findall(value):
             yield address, f"It has the address {address}, {_UNNAMED}."
@@ -289,7 +289,7 @@ def _written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _named_in(library: Library, definition: Definition, whole: Library) -> Definition | None:
-    """A definition of a library that names another one, of the whole."""
+    """A definition of a library that names another one of the whole library."""
     callers = (
         caller
         for caller in library
@@ -314,7 +314,7 @@ def _of_need(need: Need) -> str:
 
 
 def _named_by(need: Need) -> str:
-    """The part of a need that a person would name: a host without its port, a folder without rights."""
+    """The part of a need that a person would write: a host without its port, a folder without rights."""
     if need.what == "host":
         return re.sub(r":\d+$", "", need.value)
     if need.what == "folder":
@@ -325,7 +325,7 @@ def _named_by(need: Need) -> str:
 
 
 def _values(texts: Mapping[str, str]) -> Iterator[str]:
-    """All attributes and texts of XML, as they are read, and other texts as they are."""
+    """All attributes and texts of XML after parsing, and other texts unchanged."""
     for name, text in texts.items():
         try:
             root = read_xml(Source.of_text(name, text))
@@ -338,7 +338,7 @@ def _values(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _findings(definitions: Iterable[Definition], library: Library, until: float) -> Iterator[Form]:
-    """The findings of exploring definitions until a moment of the monotonic clock."""
+    """The findings of exploring definitions until a time of the monotonic clock."""
     for one in definitions:
         if is_explorable(one):
             examined = examine(one, library, enough=lambda states: time.monotonic() > until)

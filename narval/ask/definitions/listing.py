@@ -1,4 +1,4 @@
-"""Operations on definitions: those that are loaded, and the actions among them."""
+"""Operations that list the loaded definitions, and the actions among them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from narval.files.shipped import is_shipped, shipped_modules
 async def definitions(daemon: Daemon) -> dict[str, Any]:
     """The definitions that are loaded, from which file, since when; and the faults of those that are not.
 
-    Of each, how many runs are under way, how the last 20 of the newest 5,000 ended, and whether its file has
-    faults now, so that the last good version is at work.
+    For each, how many runs are under way, how its last 20 among the newest 5,000 ended, and whether its file
+    has faults now, so that the last good version is in use.
     """
     runs, loaded, faulty = await endings(daemon.agent), _loaded(daemon), _faulty(daemon)
     listed = sorted(daemon.agent.library, key=lambda definition: (definition.kind, definition.full_name))
@@ -64,7 +64,7 @@ def _row(
 
 
 def _loaded(daemon: Daemon) -> dict[str, float | None]:
-    """Since when what is loaded of each file is."""
+    """The moment since when the loaded version of each file counts."""
     return {file.path: file.loaded for file in files_of(daemon).loaded.files}
 
 
@@ -75,9 +75,8 @@ def _faulty(daemon: Daemon) -> set[str]:
 
 @operation("read")
 async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, Any]]:
-    """The actions there are, with their inputs and outputs, and whom the home asks first (P73); with
-    `shipped` all that ship instead, loaded or not, with the path of the module that has taken the place of
-    theirs, if one has.
+    """The actions, with their inputs and outputs, and whom the home asks first (P73). With `shipped`, all
+    that ship instead, loaded or not, with the path of the module that replaces theirs, if any.
     """
     if shipped:
         return await asyncio.to_thread(_shipped, files_of(daemon).loaded.texts)
@@ -91,7 +90,7 @@ async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, An
 
 
 def _rule(rule: Approval) -> str:
-    """A rule of the home in words: the work that asks, and of which inputs."""
+    """A rule of the home in words: the work that asks, and the inputs it is about."""
     return f"{rule.work} if {rule.match}" if rule.match else rule.work
 
 
@@ -107,5 +106,5 @@ def _shipped(texts: Mapping[str, ModuleText]) -> list[dict[str, Any]]:
 
 
 def _replacing(counts: ModuleText | None) -> str | None:
-    """The path of a module that counts in place of one that ships."""
+    """The path of a module that replaces one that ships."""
     return None if counts is None or is_shipped(counts.path) else counts.path

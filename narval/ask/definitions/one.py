@@ -1,4 +1,4 @@
-"""The operation `definition`: all that is known of one definition (M41)."""
+"""The operation `definition`: the details of one definition (M41)."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from narval.system.regular_file import read_file
 from narval.system.time_slice import TimeSlice
 
 DATES = 20
-"""The most moments to come that are told of a definition."""
+"""The most moments to come in the answer."""
 
 JOBS = 100
-"""So many jobs to come are looked at for a run that begins again."""
+"""The most timers to come that are searched for a run that begins again."""
 
 _EVERY = frozenset(Definition.__struct_fields__)
 
 
 @operation("read")
 async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
-    """One definition, in the form of `definitions`, with its source, its file as it lies there now with
-    the faults in it, its prototype, the inputs with which a run may be started, its settings, whom it calls
-    and who calls it, the runs under way and the last that have ended, and what its runs wait for in time.
+    """One definition, in the form of `definitions`, with its source, its current file with the faults in it,
+    its prototype, the inputs with which a run may be started, its settings, whom it calls and who calls it,
+    the runs under way and the last that have ended, and what its runs wait for in time.
 
-    `kind` tells which is meant where several kinds have one of that name; else it is the one that
-    `start` begins. Raises RequestError.
+    `kind` chooses one if several kinds have the name; by default it is the one that `start` begins. Raises
+    RequestError.
     """
     found, agent = find_definition(daemon, name, kind), daemon.agent
     of = (found.kind, found.full_name)
@@ -71,8 +71,8 @@ _PLAIN = (str, int, float, bool)
 
 
 def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
-    """The definition of that name that is loaded: of that kind if one is named, of definitions or of runs,
-    else the one that `start` begins where others have its name too. Raises RequestError.
+    """The loaded definition of a name: of a kind (of definitions or of runs) if one is named, else the one
+    that `start` begins if several have the name. Raises RequestError.
     """
     library = daemon.agent.library
     if kind is not None:
@@ -93,8 +93,8 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
 
 
 async def _file(daemon: Daemon, definition: Definition) -> dict[str, Any] | None:
-    """The text of its file and the faults in it: of a module as it is loaded, of another as it lies there;
-    None of what is in no file.
+    """The text of its file and the faults in it: a module as it is loaded, any other file as it is now; None
+    without a file.
     """
     faults = [json_forms.fault(fault) for fault in faults_of(daemon) if fault.path == definition.path]
     for text in files_of(daemon).loaded.texts.values():
@@ -110,7 +110,7 @@ async def _file(daemon: Daemon, definition: Definition) -> dict[str, Any] | None
 
 
 def _calls(library: Library, definition: Definition) -> Iterator[dict[str, Any]]:
-    """The definitions that one names, with the place of the first time; those that are not there too."""
+    """The definitions that one names, also missing ones, each with the place of its first mention."""
     for reference in definition.references:
         target, _ = named_by(reference, library)
         kind = target.kind if target is not None else reference.kind or None
@@ -119,7 +119,7 @@ def _calls(library: Library, definition: Definition) -> Iterator[dict[str, Any]]
 
 
 async def _callers(library: Library, definition: Definition) -> Any:
-    """The definitions that name one, with the place of the first time."""
+    """The definitions that name one, each with the place of the first mention."""
     time_slice = TimeSlice()
     for caller in library:
         await time_slice.yield_if_due()
@@ -130,7 +130,7 @@ async def _callers(library: Library, definition: Definition) -> Any:
 
 
 def _distinct(rows: Any) -> list[dict[str, Any]]:
-    """The first row of each definition."""
+    """The first row for each definition."""
     first: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         first.setdefault((row["kind"], row["name"]), row)
@@ -138,8 +138,8 @@ def _distinct(rows: Any) -> list[dict[str, Any]]:
 
 
 def _dates(agent: AgentState, definition: Definition) -> Iterator[dict[str, Any]]:
-    """The moments for which its runs wait, soonest first, with the part that does and for what; and that at
-    which one begins again.
+    """The moments for which its runs wait, soonest first, with the part that waits and for what; and the
+    moment at which one begins again.
     """
     names = definition.kind, definition.full_name
     runs = [run for run in agent.runs.active.values() if key(run) == names]

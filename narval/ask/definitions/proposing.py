@@ -1,4 +1,4 @@
-"""Operations on proposals: definitions that nobody accepted yet, put where nothing runs them, and shown."""
+"""Operations on proposals: definitions that are not accepted yet, kept where nothing runs them."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ from narval.files.proposals.folder import (
 log = logging.getLogger("narval.daemon")
 
 MOST_OF_ONE = 20
-"""The proposals that one who asks may have at a time."""
+"""The most proposals that one asker may have at a time."""
 
 QUICK = 0.05
-"""Seconds for which a proposal is explored within the daemon; what takes longer a child program explores."""
+"""Seconds for which the daemon itself explores a proposal; a child program explores for longer."""
 
 AT_ONCE = 2
-"""The child programs that explore proposals at once."""
+"""The most child programs that explore proposals at once."""
 
 
 @operation("write")
 async def propose(
     daemon: Daemon, name: str, texts: dict[str, str], wish: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Put definitions, texts by the name of their file, into `proposals/NAME/`, with the wish in words; the
-    answer has their faults, and the findings of exploring them for five seconds at most.
+    """Put definitions, texts by the name of their file, into `proposals/NAME/`, with the wish in words. The
+    answer has their faults, and the findings of exploring them for at most five seconds.
 
-    Nothing there runs. Python and the tools of MCP servers are refused, and so is more than 64 kB; who asks
+    Nothing there runs. Python and the tools of MCP servers are refused, and so is more than 64 kB. An asker
     may have 20 at a time, and replace their own.
     """
     home = home_of(daemon)
@@ -107,7 +107,7 @@ async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
     """A proposal: all of `proposals`, and its `texts`, `told`, `findings`, `needs`, `unnamed`, `faults`,
     `questions`, `rounds`, `labels`, `past`, and the `digest` by which it is accepted as it is.
 
-    Raises RequestError where there is none of the name.
+    Raises RequestError if there is none of that name.
     """
     home = home_of(daemon)
     return await asyncio.to_thread(lambda: _shown(proposal_named(home.path, name)))
@@ -116,7 +116,7 @@ async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
 @operation("read")
 async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
     """The graphs of the definitions of a proposal that can be run, each in the form of `drawn`, with `name`
-    and `kind`; none of one that has faults. Raises RequestError where there is none of the name.
+    and `kind`; none of one that has faults. Raises RequestError if there is none of that name.
     """
     home = home_of(daemon)
 
@@ -130,9 +130,9 @@ async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
 
 @operation("write")
 async def drop_proposal(daemon: Daemon, name: str) -> str:
-    """Delete a proposal; its name. What was accepted stays, and cannot be taken back any more by its name.
+    """Delete a proposal; returns its name. What was accepted stays, but can no longer be undone by that name.
 
-    Raises RequestError where there is none, or a model is at it.
+    Raises RequestError if it does not exist, or a model is drafting it.
     """
     one = proposal_named(home_of(daemon).path, name)
     if one.accepted() is not None:
@@ -164,10 +164,10 @@ def home_as_read(home: Home) -> HomeAsRead:
 
 
 def check_proposal(home: Home, proposal: Proposal) -> Form:
-    """Judge the texts of a proposal as they and the home are now, and keep that: the proposal, in the form of
-    the operation `proposal`. One that changed meanwhile keeps what is known of it.
+    """Judge the texts of a proposal as they and the home are now, and keep the result: the proposal, in the
+    form of the operation `proposal`. A proposal that changed meanwhile keeps its earlier results.
 
-    Raises RequestError for one that is drafted or accepted.
+    Raises RequestError for one that is being drafted or is accepted.
     """
     about, texts = proposal.about(), proposal.texts()
     if proposal.accepted() is not None or about.get("state") not in (READY, FAULTY):
@@ -180,15 +180,15 @@ def check_proposal(home: Home, proposal: Proposal) -> Form:
 
 
 class _Places:
-    """The places for child programs that explore proposals."""
+    """The semaphore of the child programs that explore proposals."""
 
     def __init__(self, agent: AgentState) -> None:
         self.free = asyncio.Semaphore(AT_ONCE)
 
 
 async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
-    """The findings of exploring a proposal, which keeps them; the `quick` ones where that cannot be done. A
-    daemon does nothing else meanwhile if it does that itself, so a child program does.
+    """The findings of exploring a proposal, which keeps them; the `quick` ones if that fails. A child program
+    explores, as the daemon could do nothing else meanwhile.
     """
     async with daemon.agents.own.listings.once(_Places).free:
         try:
@@ -201,7 +201,7 @@ async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
 
 
 def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
-    """Texts as they are judged when they come, explored as far as that is quickly done."""
+    """The judgement of texts as they arrive, with a quick exploration."""
     return TextsBeside(home_as_read(home), texts).judge(wish, seconds=QUICK)
 
 
@@ -246,7 +246,7 @@ def _shown(one: Proposal) -> Form:
 
 
 def _check_place(folder: Path, name: str, by: str) -> None:
-    """Raise RequestError where there is no place for a proposal of that name."""
+    """Raise RequestError if there is no room for a proposal of that name."""
     owner = _by(folder / name)
     if owner is not None and owner != by:
         raise RequestError(f"there is a proposal {name} of somebody else; choose another name")
@@ -258,12 +258,12 @@ def _check_place(folder: Path, name: str, by: str) -> None:
 
 
 def _by(path: Path) -> str | None:
-    """By whom a proposal is; "" where that cannot be read, None without a proposal."""
+    """The author of a proposal; "" if it cannot be read, None without a proposal."""
     return str(Proposal(path.parent.parent, path.name).about().get("by", "")) if path.exists() else None
 
 
 def _write(folder: Path, name: str, by: str, texts: dict[str, str], wish: str, about: Form) -> None:
-    """Write a proposal whole, in place of one of that name."""
+    """Write a proposal whole, replacing one of that name."""
     folder.mkdir(exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}-"))
     try:

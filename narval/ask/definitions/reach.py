@@ -1,4 +1,4 @@
-"""The operation `reach`: which labels can come to what goes outside, and what the rules make of it."""
+"""The operation `reach`: which labels can reach calls outside, and how the rules judge that."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Form = dict[str, Any]
 async def reach(
     daemon: Daemon, name: str | None = None, kind: str | None = None, label: str | None = None
 ) -> list[Row]:
-    """The calls that definitions can make outside, each with the labels that can come to its parts, and what
-    the rules of the home make of them; nothing is run.
+    """The calls that definitions can make outside, each with the labels that can reach its parts, and how the
+    rules of the home judge them; nothing is run.
 
-    Of one definition with a `name`, and of those that it calls; else of all, without the `way` by which each
-    label comes. With a `label` only what that can come to. Raises RequestError.
+    With a `name`, the calls of that definition and of those that it calls; else of all, without the `way` by
+    which each label comes. With a `label`, only what it can reach. Raises RequestError.
     """
     snapshot = daemon.files.followers.snapshot
     one = None if name is None else find_definition(daemon, name, kind)
@@ -47,7 +47,7 @@ async def reach(
             return reached(whole, whole.with_called([one]), snapshot.trust, label, ways=True)
         return reached(whole, whole.definitions, snapshot.trust, label)
 
-    return await asyncio.to_thread(rows)  # some milliseconds for each definition
+    return await asyncio.to_thread(rows)  # takes some milliseconds for each definition
 
 
 def reached(

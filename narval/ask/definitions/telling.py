@@ -1,4 +1,4 @@
-"""The operation `tell`: what a definition does, in sentences, and what two tellings differ in (D1, D3)."""
+"""The operation `tell`: what a definition does, in sentences, and how two tellings differ (D1, D3)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Form = dict[str, Any]
 
 @operation("read")
 async def tell(daemon: Daemon, name: str, kind: str | None = None) -> list[Form]:
-    """The sentences that say what a definition does, made of it alone: `{"definition", "kind", "file",
-    "line", "column", "depth", "text"}`, where a sentence of greater depth tells more of the one before it.
+    """The sentences that say what a definition does, made from it alone: `{"definition", "kind", "file",
+    "line", "column", "depth", "text"}`, where a sentence of greater depth details the one before it.
 
-    The words for what it calls are those of the definitions that are loaded. `kind` tells which is meant
-    where several kinds have one of that name. Raises RequestError.
+    The words for what it calls come from the loaded definitions. `kind` chooses one if several kinds have the
+    name. Raises RequestError.
     """
     return told(find_definition(daemon, name, kind), daemon.agent.library)
 
 
 def told(definition: Definition, library: Library) -> list[Form]:
-    """The sentences that tell of a definition, in the form of answers."""
+    """The sentences about a definition, in the form of answers."""
     of = {"definition": definition.full_name, "kind": definition.kind, "file": definition.path}
     return [{**of, **sentence._asdict()} for sentence in sentences_of(definition, library)]
 
 
 def changes(old: Iterable[Row], new: Iterable[Row]) -> Iterator[Form]:
-    """The sentences of two tellings that the other has not, each with `change`: "added" or "taken away".
+    """The sentences that only one of two tellings has, each with `change`: "added" or "taken away".
 
     Definitions are compared by kind and name, their sentences in their order.
     """
@@ -44,8 +44,8 @@ def changes(old: Iterable[Row], new: Iterable[Row]) -> Iterator[Form]:
 
 
 def differences(before: Sequence[Row], after: Sequence[Row], *keys: str) -> Iterator[Form]:
-    """The rows that only one of two lists has, judged by these keys of them, each with `change`: "added" or
-    "taken away".
+    """The rows that only one of two lists has, compared by these keys, each with `change`: "added" or "taken
+    away".
     """
     old, new = ([tuple(row[key] for key in keys) for row in rows] for rows in (before, after))
     for tag, first, last, start, end in SequenceMatcher(None, old, new, False).get_opcodes():

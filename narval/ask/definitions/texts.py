@@ -1,4 +1,4 @@
-"""The text of a version of a definition, from the bytes that are kept of it."""
+"""The text of a version of a definition, from its stored bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from narval.core.kinds import KINDS
 from narval.files.module_text import ModuleText
 
 MODULE = "module"
-"""The kind under which the store keeps modules, whole."""
+"""The kind under which the store keeps whole modules."""
 
 
 def text_of(kind: str, path: str, data: bytes) -> str:
-    """The text of a version: XML, that of a kind that is written as text, or of a module, file after file."""
+    """The text of a version: XML, the text of a kind that is not XML, or a module, file after file."""
     if kind == MODULE:
         module = ModuleText.of(path, data)
         files = [(name, source.data.decode("utf-8", "replace")) for name, source in module.files.items()]

@@ -25,8 +25,8 @@ SHORTEST = 6
 async def versions(daemon: Daemon, name: str, kind: str | None = None) -> list[dict[str, Any]]:
     """The versions of a definition that the store keeps, newest first.
 
-    Of each its digest, file and text, since when it is kept, whether it is the current one, how many runs
-    follow it, and how many of these are under way. Of what a module declares, the versions of the module.
+    Each has its digest, file and text, since when it is kept, whether it is the current one, how many runs
+    follow it, and how many of these are under way. For what a module declares, the versions of the module.
     """
     follow, active, time_slice = Counter[str](), Counter[str](), TimeSlice()
     for run in list(daemon.agent.runs.values()):
@@ -54,8 +54,8 @@ async def versions(daemon: Daemon, name: str, kind: str | None = None) -> list[d
 async def difference(
     daemon: Daemon, name: str, old: str, new: str | None = None, kind: str | None = None
 ) -> dict[str, Any]:
-    """The difference between the texts of two versions as a unified diff: from the one whose digest
-    begins with `old` to that of `new`, without it to the current one. Raises RequestError.
+    """The difference between the texts of two versions as a unified diff: from the one whose digest begins
+    with `old` to that of `new`, by default the current one. Raises RequestError.
     """
     rows = _kept(daemon, name, kind)
     before, after = _version(rows, name, old), _version(rows, name, new)
@@ -66,7 +66,7 @@ async def difference(
 
 
 def _kept(daemon: Daemon, name: str, kind: str | None) -> list[DefinitionRow]:
-    """The versions that are kept, newest first. Raises RequestError where there are none."""
+    """The versions that are kept, newest first. Raises RequestError if there are none."""
     store, found = daemon.agent.store, None
     rows = store.definitions(None, name)
     kinds = {row.kind for row in rows if kind in (None, row.kind)}

@@ -1,1 +1,1 @@
-"""Operations on memory: elements are added, outdated, listed, counted and explained."""
+"""Operations on memory: add, outdate, list, count and explain elements."""

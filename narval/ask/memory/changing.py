@@ -1,4 +1,4 @@
-"""Operations that alter memory: add elements, let some count no more."""
+"""Operations that alter memory: add elements, outdate elements."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ async def add(
 ) -> dict[str, Any]:
     """Add elements: of each document the root, or each child of a root `memory`.
 
-    With `replace` the one element given is added in place of that element, which is outdated; where
-    `data/memory.xml` declares the old one, the new one is declared (N4). `warnings` tell of attributes that
-    nothing reads, on elements that narval or an action interprets.
+    With `replace`, the one element given replaces that element, which is outdated; if `data/memory.xml`
+    declares the old one, the new one is declared (N4). `warnings` tell of attributes that nothing reads, on
+    elements that narval or an action interprets.
     """
     schemas, origin = files_of(daemon).schemas, asker.origin()
     parsed = await admitted(schemas, elements)
@@ -49,11 +49,11 @@ async def add(
 
 
 LOOKED_AT = 1000
-"""The number of elements of one request among which slips are looked for."""
+"""The most elements of one request that are checked for such attributes."""
 
 
 def _slips(daemon: Daemon, elements: list[bytes]) -> list[str]:
-    """Warnings about attributes that nothing reads, each once."""
+    """The warnings about attributes that nothing reads, each once."""
     attributes, warnings = known_attributes(daemon.agent.library), dict[str, None]()
     for element in (Element(0, xml) for xml in elements[:LOOKED_AT]):
         if element.name in attributes:
@@ -66,9 +66,9 @@ def _slips(daemon: Daemon, elements: list[bytes]) -> list[str]:
 async def outdate(
     daemon: Daemon, eids: list[int], reason: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Let elements count no more: no input or condition gets them (N18), and `--current` leaves them out.
+    """Outdate elements: no input or condition gets them any more (N18), and `--current` leaves them out.
 
-    An element `outdated` tells of it, with the reason. Those that count no more already are left as they are.
+    An element `outdated` records it, with the reason. Elements that are already outdated stay unchanged.
     """
 
     def work(turn: Turn) -> dict[str, Any]:
@@ -82,7 +82,7 @@ async def outdate(
 
 
 def replaceable(daemon: Daemon, eid: int) -> Element:
-    """The element of that number, which another may take the place of. Raises RequestError."""
+    """The element of that number, which another may replace. Raises RequestError."""
     element = outdatable(daemon, eid)
     if eid in daemon.agent.memory.outdated:
         raise RequestError(f"element {eid} was replaced before: `narval why {eid}` tells by what")
@@ -90,7 +90,7 @@ def replaceable(daemon: Daemon, eid: int) -> Element:
 
 
 def outdatable(daemon: Daemon, eid: int) -> Element:
-    """The element of that number, which may be outdated by people. Raises RequestError."""
+    """The element of that number, which people may outdate. Raises RequestError."""
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None:

@@ -1,4 +1,4 @@
-"""The operation `element`: all that is known of one element (M23, M24)."""
+"""The operation `element`: the details of one element (M23, M24)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 HOLDERS = 50
-"""The most runs that are named of those that hold an element."""
+"""The most runs named that hold an element."""
 
 
 @operation("read")
 async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
-    """One element in the form of `memory`, with its attributes, the youngest runs that hold it, when it will
-    be forgotten, its versions, and its provenance both ways.
+    """One element in the form of `memory`, with its attributes, the youngest runs that hold it, the moment
+    when it will be forgotten, its versions, and its provenance both ways.
 
-    `back` are the elements that it was made from, nearest first, `on` those made of it, oldest first, to
-    depth 6 and 200 each way; `more` says which way there are more. Forward the runs are looked at that hold
-    or used an element, 5,000 elements and runs at most. Raises RequestError for one that is not there.
+    `back` are the elements that it was made from, nearest first, `on` those made of it, oldest first, each to
+    depth 6 and at most 200; `more` says which way there are more. The way forward goes by the runs that hold
+    or used an element, at most 5,000 elements and runs. Raises RequestError for a missing one.
     """
     agent, stored = daemon.agent, _there(daemon, eid)
     memory, makers = agent.memory, Makers(agent)
@@ -76,8 +76,8 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:
-    """The eids of its versions among the elements before or after it, as these stand: of its name, each of
-    which took the place of the one before it.
+    """The eids of its versions among the elements before or after it, in their order: those of its name, each
+    of which replaced the one before it.
     """
     versions = {element.eid}
     for node in nodes:
@@ -94,8 +94,8 @@ def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[i
 
 
 async def _forgotten(agent: AgentState, element: Element, holders: list[int]) -> dict[str, Any] | None:
-    """The moment when an element will be forgotten, if nothing uses it any more, and with which run; None if
-    none is set (N5).
+    """The moment when an element will be forgotten if nothing uses it any more, and the run it goes with;
+    None if none is set (N5).
     """
     memory, idle, time_slice = agent.memory, agent.clockwork.idle, TimeSlice()
     if element.eid in memory.declared or any(run in agent.runs.active for run in holders):
@@ -118,7 +118,7 @@ async def _forgotten(agent: AgentState, element: Element, holders: list[int]) ->
 def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) -> float | None:
     """The moment when an ended run will be forgotten, by itself or with its caller; None if none is set.
 
-    `decays` keeps those of definitions, by digest.
+    `decays` caches those of definitions, by digest.
     """
     moments = []
     for each in agent.runs.with_callers(run):

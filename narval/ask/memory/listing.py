@@ -1,5 +1,5 @@
-"""Operations that look at memory: the elements that match a pattern, and how many; a page of it that costs no
-index; the names there are.
+"""Operations that look at memory: the elements that match a pattern, and their number; a page that needs no
+index; the names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 LOOK = 5000
-"""The most elements that a look at a page of memory tries, unless it is told otherwise (M21)."""
+"""The elements that a look at a page of memory tries by default (M21)."""
 
 
 @operation("read")
@@ -41,10 +41,10 @@ async def memory(
     since: str | None = None,
     definition: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The elements that match a pattern (N9): of all memory, or of the context of a run.
+    """The elements that match a pattern (N9), in all of memory or in the context of a run.
 
     `current` leaves out those that have been replaced, `since` those added before that moment (ISO 8601),
-    `definition` all that no run of it has made. All, oldest first; with `limit` the newest so many, newest
+    `definition` those that no run of it has made. All, oldest first; with `limit` the newest ones, newest
     first; with `before` only those of lower eids.
     """
 
@@ -53,7 +53,7 @@ async def memory(
 
     query = Wanted.of(xpath, current, since, definition)
     page = await gathered(map(form, _matching(daemon, query, context, limit, before)), limit)
-    await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
+    await daemon.rounds.recorded()  # changes made meanwhile are recorded as well
     return page
 
 
@@ -67,7 +67,7 @@ async def count(
     definition: str | None = None,
     among: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The number of elements that match a pattern, of those that `memory` gives; with `among` of those alone
+    """The number of elements that match a pattern, of those that `memory` gives; with `among`, only of those
     that match one of these patterns too.
     """
     time_slice, count = TimeSlice(), 0
@@ -92,10 +92,9 @@ async def elements(
 ) -> dict[str, Any]:
     """A page of what `memory` gives, newest first, at a cost that does not grow with memory.
 
-    No index is made, though one that is there is asked, and at most `look` elements are tried: `tried` is how
-    many were, `older` the eid before which to look further, None where nothing is left. With `since` a look
-    ends at the first element that is older. With `among` only those are given that match one of these
-    patterns too.
+    No index is made, but an existing one is used, and at most `look` elements are tried: `tried` is their
+    number, `older` the `before` of the next look, None if nothing is left. With `since`, a look ends at the
+    first older element. With `among`, only those that match one of these patterns too.
     """
     if look < 1:
         raise RequestError(f"expected look to be 1 or more, got {look}")
@@ -113,14 +112,14 @@ async def elements(
         tried, last = tried + 1, eid
         if element is not None and query.fits(agent, element):
             page.append(json_forms.element(agent, element))
-    await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
+    await daemon.rounds.recorded()  # changes made meanwhile are recorded as well
     return {"elements": page, "tried": tried, "older": older}
 
 
 @operation("read")
 async def facets(daemon: Daemon, limit: int | None = None) -> list[dict[str, Any]]:
-    """The names of the elements and runs in memory, each with how many there are, the most frequent first;
-    with `limit` so many names (M22).
+    """The names of the elements and runs in memory, each with its number, the most frequent first; with
+    `limit` at most that many names (M22).
     """
     counts = list(daemon.agent.memory.index.counts())
     most = nsmallest(len(counts) if limit is None else limit, counts, key=lambda row: (-row[1], row[0]))
@@ -140,7 +139,7 @@ def matching(
 ) -> list[Element]:
     """The elements that match a pattern, as `memory` gives them.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    All, oldest first; with `limit` the newest ones, newest first; with `before` only those of lower eids.
     """
     query = Wanted.of(xpath, current, since, definition)
     matches = _matching(daemon, query, context, limit, before)
@@ -148,7 +147,7 @@ def matching(
 
 
 class Wanted(Struct, frozen=True):
-    """The demands on an element: a pattern, that it counts, since when it is there, whose runs made it, and
+    """The criteria for an element: a pattern, that it counts, since when it is there, whose runs made it, and
     that it matches one of some more patterns.
     """
 
@@ -167,13 +166,13 @@ class Wanted(Struct, frozen=True):
         definition: str | None,
         among: list[str] | None = None,
     ) -> Wanted:
-        """The question that these arguments ask. Raises PatternError and RequestError."""
+        """The criteria that these arguments state. Raises PatternError and RequestError."""
         bound = _bound(xpath) if xpath is not None else None
         others = None if among is None else tuple(map(_bound, among))
         return cls(bound, current, moment_from(since), definition, others)
 
     def fits(self, agent: AgentState, element: Element) -> bool:
-        """True if an element is what is asked for."""
+        """True if an element meets the criteria."""
         if self.is_past(element) or (self.current and element.eid in agent.memory.outdated):
             return False
         if self.definition is not None:
@@ -187,7 +186,7 @@ class Wanted(Struct, frozen=True):
         return self.bound is None or self.bound.test(agent.memory.tree(element))
 
     def is_past(self, element: Element) -> bool:
-        """True if it was added before."""
+        """True if it was added before `since`."""
         return self.since is not None and element.added < self.since
 
 
@@ -243,7 +242,7 @@ def _from_below(ascending: list[int], below: int | None) -> Iterator[int]:
 
 
 def _bound(xpath: str) -> Bound:
-    """A pattern to look for in memory. Raises PatternError for one with variables: they are a recipe's."""
+    """A pattern to look for in memory. Raises PatternError for one with variables: only recipes have them."""
     bound = condition(xpath)
     if bound.variables:
         raise PatternError(xpath, f"${min(bound.variables)} is known only in a recipe")

@@ -1,8 +1,8 @@
 """The operations `origin` and `uses`: where an element came from, back to what came from outside; what was
-made from it, and who used, consulted or was sent it. Both go across agents.
+made from it, and who used, consulted or was sent it. Both follow elements across agents.
 
-Back it goes by what origins name, forward by the index of what was made from each element
-(`narval.core.memory.descent`). So the cost depends on what is shown, once that index is there.
+The way back follows origins, the way forward the index of what was made from each element
+(`narval.core.memory.descent`). Once that index exists, the cost depends on what is shown.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 MOST = 1000
-"""The most elements that are told of at once."""
+"""The most elements in one answer."""
 MOST_AGENTS = 16
-"""The most agents that are asked besides the one whose element it is."""
+"""The most agents that are read besides the one whose element it is."""
 MOST_RUNS = 20
-"""The most runs that are named of those that consulted an element."""
+"""The most runs named that consulted an element."""
 LOOKED_AT = 16
-"""An element in so many looks at the time."""
+"""The number of elements between two looks at the time."""
 MOST_IN_A_LINE = 60
 """The most characters in a line of a drawing."""
 
@@ -55,9 +55,9 @@ async def origin(
     what came from outside.
 
     `elements` begins with itself, nearest first; each has the ids that it was made `from`, and `outside`
-    where it came from outside. Of what another agent sent, the way goes on there. Of one that was forgotten
-    nothing is kept but its number. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`
-    is the same in the language of Graphviz; if they are to be `titled`, each has its `title`.
+    where it came from outside. What another agent sent is followed there. A forgotten element has only its
+    number. `more` says if there are more than `limit`. With `drawn`, `dot` is the same in the language of
+    Graphviz; with `titled`, each has its `title`.
     """
     return await _trail(daemon, eid, limit, drawn, titled, forward=False)
 
@@ -69,14 +69,14 @@ async def uses(
     """The elements made from one, directly or not, and by what; who used, consulted or was sent it.
 
     `elements` begins with itself, oldest first; each has the ids that it was made `from`. What was sent to
-    other agents is followed there. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`
-    is the same in the language of Graphviz; if they are to be `titled`, each has its `title`.
+    other agents is followed there. `more` says if there are more than `limit`. With `drawn`, `dot` is the
+    same in the language of Graphviz; with `titled`, each has its `title`.
     """
     return await _trail(daemon, eid, limit, drawn, titled, forward=True)
 
 
 async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
-    """The index of what was made from each element of a memory, made now if nobody has asked for it."""
+    """The index of what was made from each element of a memory, made now if it does not exist yet."""
     for _ in memory.descent.reading:
         await time_slice.yield_if_due()
     return memory.descent
@@ -111,8 +111,8 @@ def _absent(daemon: Daemon, eid: int) -> str:
 async def _found(
     agents: _Agents, eid: int, limit: int, *, forward: bool
 ) -> tuple[dict[Place, tuple[int, list[Place]]], bool]:
-    """The elements that are reached, each with its distance and the places it was made from; and True where
-    there are more.
+    """The elements reached, each with its distance and the places it was made from; and True if there are
+    more.
     """
     time_slice = TimeSlice()
     reached: dict[Place, tuple[int, list[Place]]] = {("", eid): (0, [])}
@@ -148,20 +148,20 @@ async def _found(
 
 
 class _Agents:
-    """The agents that a trail leads to; each is opened when it is first needed, and stays so meanwhile."""
+    """The agents that the way leads to; each is opened on first use, and stays open until the end."""
 
     def __init__(self, daemon: Daemon, stack: AsyncExitStack) -> None:
         self._daemon, self._stack, self._own = daemon, stack, daemon.name
         self.opened: dict[str, tuple[AgentState, Makers] | str] = {"": (daemon.agent, Makers(daemon.agent))}
-        """The agents that were opened; of one that cannot be looked at, why not."""
+        """The agents that were opened, or the reason why one cannot be looked at."""
         self._elements: dict[Place, Element | None] = {}
         self.descents: dict[str, Descent] = {}
-        """The indexes of what was made, of the agents that have been asked for theirs."""
+        """The indexes of what was made, by agent, as far as they were needed."""
         self._sendings: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
-        """By agent the receivers of what it has sent, each with the eids."""
+        """The receivers of what each agent has sent, with the eids."""
 
     async def open(self, name: str) -> None:
-        """Have an agent at hand, or the reason why it cannot be looked at."""
+        """Open an agent, or note the reason why it cannot be looked at."""
         if name in self.opened:
             return
         if len(self.opened) > MOST_AGENTS:
@@ -175,7 +175,7 @@ class _Agents:
             self.opened[name] = seen.agent, Makers(seen.agent)
 
     async def open_receivers(self, place: Place, time_slice: TimeSlice) -> None:
-        """Have at hand what was made from elements, of an agent and of those that it sent an element to."""
+        """Make ready the indexes of what was made, for an agent and for those that it sent an element to."""
         for name in (place[0], *self._receivers(place)):
             await self.open(name)
             state = self._state(name)
@@ -213,7 +213,7 @@ class _Agents:
         return [receiver for receiver, runs in self.sent_by(place[0]) if place[1] in runs]
 
     def sent_by(self, agent: str) -> list[tuple[str, Mapping[int, int]]]:
-        """The receivers of what an agent has sent, each with the eids."""
+        """The receivers of what an agent has sent, with the eids."""
         if agent not in self._sendings:
             state = self._state(agent)
             marks = state.memory.marks.items() if state is not None else ()
@@ -222,7 +222,7 @@ class _Agents:
         return self._sendings[agent]
 
     def forms(self, reached: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
-        """The elements that were reached, as they are told of (a thousand within 10 ms)."""
+        """The elements that were reached, in the form of answers (a thousand within 10 ms)."""
         used_by, sent_to = self._users(reached) if forward else ({}, {})
         ids = {place: f"{place[0]}:{place[1]}" if place[0] else str(place[1]) for place in reached}
         moments, rows = json_forms.Moments(), list[Form]()
@@ -237,7 +237,7 @@ class _Agents:
             state, makers = opened
             origin, (run_of, run_state, target) = element.origin, makers.maker_of(element)
             is_made = origin is not None and bool(origin.inputs) and eid not in state.memory.declared
-            row = {  # all at once, for one that grows is made anew each time it has no room
+            row = {  # all at once, as a growing one would be rebuilt each time it is full
                 "id": ids[place],
                 "eid": eid,
                 "agent": agent or self._own,
@@ -259,7 +259,7 @@ class _Agents:
         return rows
 
     def _row_of_absent(self, place: Place, depth: int, stands: str, *, forward: bool) -> Form:
-        """The row of an element that is not there, or whose agent cannot be looked at, as `stands` says."""
+        """The row of an element that is missing, or whose agent cannot be looked at, as `stands` says."""
         nothing = dict.fromkeys(("name", "added", "origin", "outside"))
         row = {"eid": place[1], "agent": place[0] or self._own, "depth": depth, **nothing, "stands": stands}
         return row | {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []} if forward else row
@@ -287,7 +287,7 @@ class _Agents:
         return None if isinstance(opened, str) else opened[0]
 
     def title(self, place: Place) -> str:
-        """The words by which a person knows an element; "" of one that is not there."""
+        """The title of an element for people; "" for a missing one."""
         element = self._element(place)
         return title_in(element) if element is not None else ""
 
@@ -324,7 +324,7 @@ def _run(eid: int, run: Run | None) -> Form:
 
 
 def _outside(state: AgentState, element: Element) -> str | None:
-    """The way by which an element came from outside, in words; None if something of the home made it."""
+    """The way by which an element came from outside, in words; None if it was made in the home."""
     memory, origin = state.memory, element.origin
     if element.eid in memory.declared:
         return "declared by " + memory.declared[element.eid].partition(":")[0]
@@ -344,7 +344,7 @@ def _outside(state: AgentState, element: Element) -> str | None:
 
 
 def _came(form: Mapping[str, Any], origin: Origin) -> str:
-    """The way of what no run made: a webhook, a file, a client, a person."""
+    """The way of an element that no run made: a webhook, a file, a client, a person."""
     hook = f"webhook {form['hook']}" if "hook" in form else ""
     file = f"file {form['file']}" if "file" in form else ""
     way = {"web": "the monitor", "": ""}.get(origin.way, origin.way)

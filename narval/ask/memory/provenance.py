@@ -1,7 +1,7 @@
 """The provenance of an element both ways: what it was made from, and what was made of it.
 
-Back it goes by the inputs that an origin names. Forward there is no index: what the runs made that hold or
-used an element is looked at, and of one that was replaced the younger ones of its name.
+The way back follows the inputs that an origin names. The way forward has no index: it looks at what the runs
+made that hold or used an element, and for a replaced one at the younger ones of its name.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from narval.core.errors import UnreadableError
 from narval.system.time_slice import TimeSlice
 
 DEEPEST = 6
-"""The most steps from an element that its provenance goes."""
+"""The most steps that a provenance goes from its element."""
 MOST_NODES = 200
 """The most elements of a provenance, each way."""
 LOOK_FORWARD = 5000
-"""The most elements and runs that are looked at to find what was made of one."""
+"""The most elements and runs that are searched for what was made of one."""
 
 Node = dict[str, Any]
 
 
 class Makers:
-    """The makers of elements, with what is known of the runs among them."""
+    """The makers of elements, with details of those that are runs."""
 
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
         self._targets: dict[str, dict[str, str | None]] = {}
-        """By the version of a definition, what its parts call."""
+        """The targets of the parts of each version of a definition."""
 
     def node(self, eid: int, depth: int, begotten: Iterable[int], more: int) -> Node:
-        """An element of a provenance: so many steps away, made from these that are shown and so many more.
+        """An element of a provenance, `depth` steps away, made from these shown ones and `more` others.
 
-        Of one that is forgotten nothing is known but its number.
+        A forgotten element has only its number.
         """
         element = self._agent.memory.element(eid)
         known = {"eid": eid, "depth": depth, "from": list(begotten), "more": more}
@@ -62,14 +62,14 @@ class Makers:
         return {**known, **row, **self.maker(element)}
 
     def maker(self, element: Element | None) -> Node:
-        """The definition and state of the run that made an element, and what its step calls; None where the
+        """The definition and state of the run that made an element, and the target of its step; None if the
         run is forgotten or there is none.
         """
         run_of, state, target = self.maker_of(element)
         return {"run_of": run_of, "state": state, "target": target}
 
     def maker_of(self, element: Element | None) -> tuple[str | None, str | None, str | None]:
-        """The same three without their names."""
+        """The same three as a tuple."""
         origin = element.origin if element is not None else None
         run = self._agent.runs.get(origin.run) if origin is not None else None
         if run is None or origin is None:
@@ -88,7 +88,7 @@ class Makers:
 
 
 async def back(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
-    """The elements that one was made from, nearest first; and True where there are more."""
+    """The elements that one was made from, nearest first; and True if there are more."""
     time_slice, more = TimeSlice(), False
     depths, nodes = {element.eid: 0}, list[Node]()
     for eid in (order := [element.eid]):
@@ -108,7 +108,7 @@ async def back(agent: AgentState, makers: Makers, element: Element) -> tuple[lis
 
 
 async def forward(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
-    """The elements that were made of one, oldest first; and True where there may be more."""
+    """The elements that were made of one, oldest first; and True if there may be more."""
     time_slice, left, more = TimeSlice(), LOOK_FORWARD, False
     depths, nodes = {element.eid: 0}, list[Node]()
     tracks = _Tracks(agent, element)
@@ -138,7 +138,7 @@ async def forward(agent: AgentState, makers: Makers, element: Element) -> tuple[
 class _Tracks:
     """The eids to look at for what was made of an element, oldest first, each once.
 
-    As elements are found, the runs that hold or used them are followed too.
+    When elements are found, the runs that hold or used them are followed too.
     """
 
     def __init__(self, agent: AgentState, element: Element) -> None:
@@ -146,15 +146,13 @@ class _Tracks:
         self._runs: set[int] = set()
         self._serials = count()
         self._ahead: list[tuple[int, int, Iterator[int]]] = []
-        if element.eid in agent.memory.outdated:  # by a person, mostly: no run may know
+        if element.eid in agent.memory.outdated:  # mostly by a person, so maybe no run knows it
             younger = agent.memory.index.newest_named([element.name, OUTDATED])
             newest = islice(takewhile(lambda eid: eid > element.eid, younger), LOOK_FORWARD // 2)
             self._follow(iter(list(newest)[::-1]))
 
     def open(self, eid: int, most: int) -> int:
-        """Follow the runs that hold or used an element, the youngest of them at most so many; how many
-        there are.
-        """
+        """Follow the runs that hold or used an element, the youngest `most` of them; the number of all."""
         memory = self._agent.memory
         users = (run for _, run in memory.used_by(eid) if run)
         fresh = {*memory.contexts.holders(eid), *users} - self._runs

@@ -1,4 +1,4 @@
-"""Operations on trust: the labels of an element, and the owner's word that it needs none."""
+"""Operations on trust: the labels of an element, the rules, and the owner's endorsement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from narval.files.trust_file import TRUST_FILE
 
 @operation("read")
 async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
-    """The labels of an element or a run: by which ways it came in what is in it, or has decided there.
+    """The labels of an element or a run: the ways by which its content, or what decided in it, came in.
 
     `by` has the elements and the run that an element was made from, each with the labels that it has now.
     """
@@ -49,11 +49,11 @@ async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
 @operation("read")
 async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
     """The rules of the home about what may go where, in their order; with the name of an action or a
-    definition, those that may be about its calls.
+    definition, those that may apply to its calls.
 
-    `calls` are those that each has judged since the agent became active, and `last` is the moment of the last
-    one; this is not kept. `file` is null in a home without rules. `faults` are those of the file as it is
-    now: while it has some, the rules are the last ones without.
+    `calls` counts those that each has judged since the agent became active, and `last` is the moment of the
+    last one; neither is stored. `file` is null in a home without rules. `faults` are those of the current
+    file: while it has any, the last good rules apply.
     """
     agent = daemon.agent
     home_rules = agent.lookup.rules
@@ -107,10 +107,10 @@ def _labelled(agent: AgentState, eid: int) -> dict[str, Any]:
 
 @operation("write")
 async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Put the same element without labels in the place of one that has some: its asker vouches for what it
-    says, and `why` is kept with it. What used the old one does not use the new one again.
+    """Replace an element by the same one without labels: the asker vouches for what it says, and `why` is
+    kept with it. What used the old one does not use the new one again.
 
-    That is for the home's owner and root, in their own name; no definition can do it.
+    It is for the home's owner and root, in their own name; no definition can do it.
     """
     if not is_owner(daemon, asker):
         raise RequestError("only the owner of the home, and root, may endorse an element, in their own name")

@@ -1,4 +1,4 @@
-"""Operations that take something back: withdraw an element, say what would follow, confirm a doubtful one."""
+"""Operations that take something back: withdraw an element, preview that, confirm a doubtful one."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ async def withdraw(
     daemon: Daemon, eid: int, why: str, cascade: bool = False, *, asker: Asker = PROGRAM
 ) -> Form:
     """Withdraw an element that should never have counted: no input or condition takes it any more, and it
-    stays in view with the reason.
+    stays visible with the reason.
 
-    What was made from it alone is doubtful: only patterns that ask for doubtful elements take it, until it is
-    confirmed. With `cascade` it is withdrawn too. An element that was withdrawn before stays so.
+    What was made from it alone becomes doubtful: only patterns that ask for doubtful elements take it, until
+    it is confirmed. With `cascade` it is withdrawn too. An element that was withdrawn before stays so.
     """
     reason, time_slice = _reason(why, "the element should never have counted"), TimeSlice()
     await descent_of(daemon.agent.memory, time_slice)
@@ -69,7 +69,7 @@ async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
 
 @operation("write")
 async def confirm(daemon: Daemon, eid: int, why: str = "", *, asker: Asker = PROGRAM) -> Form:
-    """Confirm a doubtful element: it may be taken again, and so may what is doubtful because of it alone."""
+    """Confirm a doubtful element: it may be taken again, and so may what is doubtful only because of it."""
     await descent_of(daemon.agent.memory, TimeSlice())
 
     def work(turn: Turn) -> Form:
@@ -125,8 +125,8 @@ def _reliance(agent: AgentState, reliance: Reliance) -> Form:
 async def _with_effects(
     agent: AgentState, rows: list[Form], reliances: list[Reliance], time_slice: TimeSlice
 ) -> list[Form]:
-    """The runs that relied, with what those have done outside that are not undone: that is read from their
-    journals, outside of the turn.
+    """The runs that relied on it, with what those not undone have done outside, read from their journals
+    outside the turn.
     """
     rows_with_effects = []
     for row, reliance in zip(rows, reliances, strict=True):
@@ -142,10 +142,10 @@ def _undo(call: CallMade) -> Form:
 
 @operation("write")
 async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) -> Form:
-    """Undo what a run of a recipe has done: it is cancelled if it is under way, then what undoes each of its
-    calls is called, the last first. A run is undone once.
+    """Undo what a run of a recipe has done: cancel it if it is under way, then call what undoes each of its
+    calls, the last first. A run is undone once.
 
-    `undo` are its calls, with the action that undoes each, or null where there is none.
+    `undo` are its calls, each with the action that undoes it, or null if there is none.
     """
     undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
     if not undoing_kind(undone.kind):

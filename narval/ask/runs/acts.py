@@ -1,4 +1,4 @@
-"""Acts on runs of any kind: start, cancel, begin again, wait for the end."""
+"""Acts on runs of any kind: start, cancel, retry, wait for the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def start(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Start a run of `group.name`; the elements become its first context, or that of a run for each.
+    """Start a run of `group.name` with the elements as its first context, or one run for each element.
 
     A process may be given attributes: its first `environment`.
     """
@@ -64,7 +64,7 @@ async def _start(
 ) -> list[Run]:
     """A run for each context, in one turn."""
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
-        await daemon.files.reload()  # its file may have been saved a moment ago
+        await daemon.files.reload()  # its file may have just been saved
 
     runs: list[Run] = await daemon.host.submit(
         lambda turn: start_in_turn(turn, daemon, name, contexts, environment, asker)
@@ -97,7 +97,7 @@ def start_in_turn(
 
 
 def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:
-    """A first environment as its engine keeps it. Raises RequestError where the kind has none."""
+    """A first environment in the form of its engine. Raises RequestError if the kind has none."""
     engine = engine_of(definition.kind)
     if not isinstance(engine, HasEnvironment):
         having = [kind for kind in runnable_kinds() if isinstance(engine_of(kind), HasEnvironment)]
@@ -122,7 +122,7 @@ async def cancel(
 ) -> dict[str, Any]:
     """End a run: its calls are given up.
 
-    In place of its number, the `name` of its definition: refused where none or several of that are active.
+    It may be given by the `name` of its definition: refused if none or several of that are active.
     """
     if (run is None) == (name is None):
         raise RequestError("expected the number of a run or the name of its definition, and not both")
@@ -139,11 +139,11 @@ async def cancel(
 async def cancel_all(
     daemon: Daemon, name: str | None = None, reason: str = "", dry: bool = False, *, asker: Asker = PROGRAM
 ) -> list[dict[str, Any]]:
-    """End all runs that are under way and that no other run has called, or all of the definition `name`,
-    called or not; the runs. With `dry` nothing is ended.
+    """End all runs that are under way and were not called by another run, or all of the definition `name`,
+    called or not; returns the runs. With `dry` nothing is ended.
 
-    Items of work and standing runs are left. `restarts` is true of a run that another would have followed:
-    none follows one that is cancelled.
+    Items of work and standing runs are left. `restarts` is true for a run that another would have followed: a
+    cancelled run has no successor.
     """
     agent, kinds = daemon.agent, set(listed_kinds())
     runs = [
@@ -166,9 +166,9 @@ async def cancel_all(
 async def retry(
     daemon: Daemon, run: int, step: str | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
+    """Begin a run again from a step, as a new run of the current definition: what was done is kept.
 
-    Without a step, from that which failed.
+    Without a step, from the one that failed.
     """
     found = find_run(daemon, run)
     planned, kind = planner(daemon, found, step), found.engine.definition_kind

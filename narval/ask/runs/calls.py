@@ -1,4 +1,4 @@
-"""The operation `timeline`: the calls of a run, and its waits, as its journal has them (M36)."""
+"""The operation `timeline`: the calls and waits of a run, from its journal (M36)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Row = dict[str, Any]
 
 @operation("read")
 async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[str, Any]:
-    """The calls of a run over time, a row a try, and its waits for elements and moments, in the order in
-    which they began; with `limit` the newest so many.
+    """The calls of a run over time, one row for each try, and its waits for elements and moments, in the
+    order in which they began; with `limit` the newest.
 
-    `at_work` are the seconds in which a call of the run itself was under way: not those in which it only
-    waited, nor those in which other runs worked for it.
+    `at_work` is the seconds in which a call of the run itself was under way, without those in which it only
+    waited or other runs worked for it.
     """
     found = find_run(daemon, run)
     rows = await tries_and_waits(daemon, found)
@@ -44,7 +44,7 @@ async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[s
 
 
 def seconds_at_work(rows: list[Row], until: float) -> float:
-    """The seconds that calls of code take up together, until a moment."""
+    """The seconds in which at least one call of code was under way, until a moment."""
     seconds, reached = 0.0, 0.0
     calls = (row for row in rows if row["for"] == "call" and row["child"] is None)
     for begun, ended in sorted((row["begun"] or row["asked"], row["ended"] or until) for row in calls):
@@ -59,8 +59,8 @@ async def tries_and_waits(daemon: Daemon, run: Run) -> list[Row]:
 
 
 async def newest_tries(daemon: Daemon, run: Run, most: int) -> list[Row]:
-    """The tries and waits that so many of the newest entries of a run tell of, as they began: a call that was
-    asked for before these is left out.
+    """The tries and waits in the `most` newest entries of a run, in the order in which they began: calls from
+    earlier entries are left out.
     """
     newest = [*daemon.agent.store.journal(run.eid, before=ALL, most=most)]
     return await _tries_of(daemon, run, reversed(newest))
@@ -76,7 +76,7 @@ async def _tries_of(daemon: Daemon, run: Run, entries: Iterable[JournalRow]) -> 
 
 
 async def _described(entries: Iterable[JournalRow]) -> AsyncIterator[tuple[int, list[Row]]]:
-    """The entries of a run as lines; those that cannot be read are passed over."""
+    """The entries of a run as lines; unreadable ones are skipped."""
     time_slice = TimeSlice()
     for row in entries:
         await time_slice.yield_if_due()
@@ -87,7 +87,7 @@ async def _described(entries: Iterable[JournalRow]) -> AsyncIterator[tuple[int, 
 
 
 class _Teller:
-    """The rows that come of the lines of a run, one entry after another."""
+    """The rows built from the lines of a run, one entry after another."""
 
     def __init__(self, agent: AgentState, run: Run) -> None:
         self._agent, self._run = agent, run
@@ -97,7 +97,7 @@ class _Teller:
         self.open: dict[str, Row] = {}
 
     def hear(self, seq: int, lines: list[Row]) -> None:
-        """Go on with one entry: its event, and what followed."""
+        """Take one entry: its event, and what followed."""
         event, *facts = lines
         match event["what"]:
             case "Returned":
@@ -123,11 +123,11 @@ class _Teller:
                     self._stop(line.get("watch") or line["wake"], line, "given up")
 
     def _last(self, call: str) -> Row | None:
-        """The last try of a call, if there was one: a timer by its name is its back-off."""
+        """The last try of a call, if any: a timer with its name is its back-off."""
         return next((row for row in reversed(self.rows) if row["call"] == call), None)
 
     def _part(self, id: str, facts: list[Row]) -> str:
-        """The part that a watch or timer is for: the first of another name in the change that tells of it."""
+        """The part that a watch or timer is for: the first other name in the change that sets it."""
         for line in facts:
             if id in line.values() and line["what"] not in ("Watch", "SetTimer"):
                 named = (line.get(key) for key in ("transition", "step", "state", "node"))
@@ -159,7 +159,7 @@ class _Teller:
             row |= {"child": child.eid, "begun": child.started}
 
     def _stop(self, id: str, line: Row, outcome: str, gave: list[int] | None = None) -> None:
-        """The end of a wait; a timer that has the name of a call under way is its time limit."""
+        """End a wait; a timer with the name of a call under way is its time limit."""
         if id in self.open and self.open[id]["call"] is None:
             self._end(id, line, outcome, gave=gave)
 
@@ -174,7 +174,7 @@ class _Teller:
             row["error"] = {"type": problem["kind"], "message": without_secrets(problem["message"])}
 
     def leave_open(self, row: Row, daemon: Daemon) -> None:
-        """A row that nothing has ended: of a run that has ended it was given up, else it is under way."""
+        """Mark a row that nothing has ended: given up if its run has ended, else under way."""
         if not self._run.active:
             row |= {"ended": self._run.ended, "outcome": "given up"}
         elif row["call"] is not None and (place := daemon.host.dispatcher.waits_for(row["call"])):

@@ -1,4 +1,4 @@
-"""The calls of a run in sentences: how each began, and how it ended, where both are known in one."""
+"""The calls of a run in sentences: how each began and ended, in one sentence if both are known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.store.batch import JournalRow
 
 
 class CallTold:
-    """A call of which the beginning was told: `said` is its sentence, which its end completes."""
+    """A call whose beginning was told: `said` is its sentence, which its end completes."""
 
     def __init__(self, line: Row, at: float, said: Said) -> None:
         self.part, self.name, self.at, self.event_at, self._said = (
@@ -25,15 +25,15 @@ class CallTold:
         )
         is_first_told = line["kind"] == commands.SEND or line.get("on_restart") == "error"
         self.may_have_begun = not (is_first_told or line.get("undoable"))
-        """True if the next begin that an entry tells of is not the first."""
+        """True if the next recorded start is not the first."""
 
     def end(self, said: Said) -> None:
-        """Say how it came back, in the same sentence."""
+        """Add the outcome to the sentence."""
         self._said[-1:] = said
 
 
 class CallsTold:
-    """The calls of a run that entries tell of, by their ids."""
+    """The calls of a run, by their ids, as its entries record them."""
 
     def __init__(self, agent: AgentState, run: Run, sentences: Sentences) -> None:
         self._agent, self._run, self._sentences = agent, run, sentences
@@ -82,7 +82,7 @@ class CallsTold:
         return said
 
     def starting(self, id: str) -> Said | None:
-        """The sentence on the begin of a call that had begun before; None of any other."""
+        """The sentence on a repeated start of a call; None for a first start."""
         call = self.find(id)
         if call is None:
             return None
@@ -91,7 +91,7 @@ class CallsTold:
         return [again] if is_again else None
 
     def end(self, row: JournalRow, event: Row, facts: list[Row]) -> Said | None:
-        """The sentence on the end of a call; None where it goes on the sentence on its beginning."""
+        """The sentence on the end of a call; None if it completes the sentence on its beginning."""
         made, problem = self.given(facts), event.get("problem")
         if not made and problem is None:
             made = event.get("eids") or []
@@ -118,25 +118,25 @@ class CallsTold:
         return [f"{call.name}, which was asked at ", {"moment": call.event_at}, ", ", *said, "."]
 
     def given(self, facts: list[Row]) -> list[int]:
-        """The elements that a call gave, of those that an entry added: not the arguments of the next."""
+        """The elements that a call gave, of those that an entry added: without arguments of the next call."""
         calls = [line for line in facts if line["what"] == "Call"]
         arguments = {eid for line in calls for eid in _given_to(line) if self._is_argument(eid, line["step"])}
         return [eid for eid in made_by(facts) if eid not in arguments]
 
     def _is_argument(self, eid: int, step: str) -> bool:
-        """True if a step made an element to give it to its call: no call gave it."""
+        """True if a step made an element as an argument of its call, so no call gave it."""
         element = self._agent.memory.element(eid)
         origin = element.origin if element is not None else None
         return origin is None or (origin.step == step and not origin.call)
 
     def find(self, id: str) -> CallTold | None:
-        """A call that was asked for; None where the journal does not have that any more."""
+        """A call that was asked for; None if the journal no longer has it."""
         if id not in self._known:
             self._known[id] = self._asked_before(id)
         return self._known[id]
 
     def _asked_before(self, id: str) -> CallTold | None:
-        """A call that an earlier entry has asked for: its id begins with the number of that entry."""
+        """A call from an earlier entry: its id begins with the number of that entry."""
         number = id.partition(".")[0]
         if not number.isdecimal():
             return None
@@ -147,13 +147,13 @@ class CallsTold:
         return None
 
     def part_of(self, id: str) -> str:
-        """The part that has made a call; "" where that is not known."""
+        """The part that has made a call; "" if it is not known."""
         call = self.find(id)
         return call.part if call is not None else ""
 
 
 def _part(line: Row) -> str:
-    """The part that makes a call; "" of a notice, whose step is the person who is written to."""
+    """The part that makes a call; "" for a notice, whose step is the person it is sent to."""
     return "" if line["kind"] == commands.NOTICE else str(line["step"])
 
 
@@ -163,7 +163,7 @@ def _given_to(line: Row) -> list[int]:
 
 
 def made_by(facts: list[Row]) -> list[int]:
-    """The elements that an entry added, but for the error that says why its run failed."""
+    """The elements that an entry added, except the error that says why its run failed."""
     errors = {line.get("error") for line in facts if line["what"] == "Finish"}
     errors |= {eid for line in facts for eid in line.get("errors", ())}
     return [line["element"] for line in facts if line["what"] == "Add" and line["element"] not in errors]

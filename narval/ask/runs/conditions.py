@@ -1,4 +1,4 @@
-"""Conditions as they are judged now: met or not, by which element, and what the nearest one lacks (N11)."""
+"""Conditions as judged now: met or not, by which element, and what the nearest element lacks (N11)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition
 
 LOOKED_AT = 500
-"""The number of elements of the right name, newest first, among which the nearest is sought."""
+"""The most elements of the right name, newest first, among which the nearest is sought."""
 
 MOST_TOGETHER = 10
-"""The most conditions of which it is told that they want the same elements."""
+"""The most conditions that are checked for wanting the same elements."""
 
 _TOGETHER = frozenset(("condition", "time", "join"))
-"""The waits whose conditions need an element each."""
+"""The waits whose conditions need a different element each."""
 
 
 def judged(agent: AgentState, now: float, run: Run, wait: Wait) -> list[dict[str, Any]]:
-    """The conditions of a wait, each by itself, and all together where they need an element each."""
+    """The conditions of a wait, each by itself, and all together if they need a different element each."""
     lasting, absent = wait.lasting or repeat(None), wait.absent or repeat(False)
     conditions = [
         _absent(agent, run, bound) if none else _lasting(agent, now, run, bound, scope, seconds)
@@ -41,9 +41,9 @@ def judged(agent: AgentState, now: float, run: Run, wait: Wait) -> list[dict[str
 
 
 def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[dict[str, Any]]) -> None:
-    """Let conditions that are met one by one, and not all at once, say that they want the same elements.
+    """Mark conditions that are met one by one but not all at once: they want the same elements.
 
-    Of each no more elements are looked at than there are conditions: with so many it has one of its own.
+    For each, no more elements are looked at than there are conditions: that many leave one for each.
     """
     taking = [at for at, condition in enumerate(conditions) if not condition.get("absent")]
     if len(taking) > MOST_TOGETHER or not all(conditions[at]["met"] for at in taking):
@@ -63,8 +63,8 @@ def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[di
 
 
 def _rivals(fitting: Mapping[int, set[int]]) -> tuple[int, ...]:
-    """The conditions that lack most elements if each is to have one of its own, the fewest of such; none
-    where each can have one.
+    """The smallest set of conditions that lacks the most elements if each is to have its own; empty if each
+    can have one.
     """
 
     def lacking(some: tuple[int, ...]) -> int:
@@ -81,7 +81,7 @@ def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | Non
 
 
 def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
-    """A condition that nothing may fit (N44): met, or not by the element that does."""
+    """A condition that no element may fit (N44): met, or unmet because of an element that fits."""
     memory = agent.memory
     match = next(_satisfying(agent, run, bound, None), None)
     if match is None and memory.reserved_for(bound, None):
@@ -90,14 +90,14 @@ def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
 
 
 def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
-    """A condition as it is shown, met by an element or, with None, by none."""
+    """A condition as it is shown, met by an element or, with None, unmet."""
     return {"pattern": bound.text, "met": eid is not None, "nearest": eid, "failed": None, "value": None}
 
 
 def _lasting(
     agent: AgentState, now: float, run: Run, bound: Bound, scope: MarkScope | None, seconds: float | None
 ) -> dict[str, Any]:
-    """A condition; one that must last (N38) with the moment since when it does, and until when it must."""
+    """A condition; one that must last (N38) with the moment since when it holds, and until when it must."""
     if seconds is None:
         return _condition(agent, run, bound, scope)
     memory = agent.memory
@@ -111,7 +111,7 @@ def _lasting(
 
 
 def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-    """The elements that satisfy a condition: those the run and its callers hold, then all others."""
+    """The elements that satisfy a condition: those that the run and its callers hold, then all others."""
     memory = agent.memory
     holder: Run | None = run
     while holder is not None:
@@ -121,16 +121,14 @@ def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | No
 
 
 def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    """The element that satisfies most of the pattern, the newest of equals, and the predicate that fails.
+    """The element that satisfies most of the pattern, the newest among equals, and the predicate that fails.
 
     Those that the run holds are nearer than all others (N15).
     """
     best: tuple[int, int, str, str] | None = None
     names = bound.names
     if names is not None and not names and all(elements for _, elements in bound.variables):
-        names = Condition(
-            bound.patterns
-        ).names  # nothing can fit: it is looked at what comes near all the same
+        names = Condition(bound.patterns).names  # nothing can fit: look for the nearest all the same
     eids = sorted(memory.named(names), reverse=True)
     own = [eid for eid in eids if memory.contexts.holds(run, eid)]
     most = bound.most_satisfied()
@@ -140,7 +138,7 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
             continue
         tree = memory.tree(element)
         if best is not None and best[0] >= most and not bound.test(tree):
-            continue  # none comes nearer
+            continue  # none can be nearer
         mismatch = bound.explain(tree)
         if mismatch is None:
             obstacle = obstacle_of(memory, eid, scope)
@@ -153,7 +151,7 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
 
 
 def _nothing_of(bound: Bound) -> dict[str, Any]:
-    """The reason why no element comes into question: none has the name, or a variable has no value."""
+    """The reason why no element is a candidate: none has the name, or a variable has no value."""
     names = Condition(bound.patterns).names
     named = f"an element named {' or '.join(sorted(names))}" if names else "an element"
     empty = [f"${name}" for name, elements in bound.variables if not elements]

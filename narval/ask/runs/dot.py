@@ -12,14 +12,14 @@ _FILLS: Mapping[Tone, str] = {
     "waiting": "#d6e6f7", "active": "#ffe08a", "done": "#c9e9c3", "failed": "#f5b7b1",
     "cancelled": "#e6e6e6", "idle": "#ffffff",
 }  # fmt: skip
-"""The colour of a node, by what its state comes to."""
+"""The colour of a node, by the phase of its state."""
 
 _TOKEN_FILLS = {
     "active": "#ffe08a", "delayed": "#d6e6f7", "complete": "#c9e9c3", "discarded": "#f5b7b1",
     "skipped": "#e6e6e6", "cancelled": "#e6e6e6", "backtracked": "#b9c7f2",
     "failed": "#f0a860", "held": "#f0a860",
 }  # fmt: skip
-"""The colour of a token, and of a node that has the state of its tokens."""
+"""The colour of a token, and of a node that shows the state of its tokens."""
 
 _SHAPES = {
     "box": "shape=box",
@@ -29,7 +29,7 @@ _SHAPES = {
     "waiting": 'shape=box, style="filled,rounded,dashed"',
 }
 _WITH_TOKENS = ("tokens", "waiting")
-"""Nodes of these shapes have a table of tokens in their label."""
+"""The shapes of nodes with a table of tokens in their label."""
 
 _EDGES = {
     "plain": "",
@@ -47,11 +47,11 @@ _WHITE = "#ffffff"
 _LONGEST = 60
 """The most characters drawn of a line in a table, and of the label of an edge."""
 _COLUMNS = 11
-"""Columns of the table of tokens, so that its other rows span it."""
+"""The columns of the table of tokens, which its other rows span."""
 
 
 def dot(graph: Graph) -> str:
-    """The graph as text that Graphviz draws."""
+    """The graph as text for Graphviz."""
     lines = [
         f"digraph {_quoted(graph.name)} {{",
         '  graph [rankdir=TB, fontname="sans-serif", nodesep=0.35, ranksep=0.35];',
@@ -92,7 +92,7 @@ def _node(node: GraphNode) -> str:
 
 
 def _table(node: GraphNode) -> str:
-    """A label of HTML: the name, the other lines, the tokens, each in its colour."""
+    """A label in HTML: the name, the other lines, the tokens, each in its colour."""
     name, *others = (*node.label, node.badge) if node.badge else node.label
     rows = [f"<B>{_text(name)}</B>", *map(_text, others)]
     lines = "".join(f'<TR><TD COLSPAN="{_COLUMNS}">{row}</TD></TR>' for row in rows)
@@ -117,12 +117,12 @@ def _edge(edge: GraphEdge) -> str:
 
 
 def _text(text: str) -> str:
-    """A text within a label of HTML."""
+    """A text within a label in HTML."""
     return escape(shortened(text, _LONGEST), quote=True)
 
 
 def _quoted(text: str) -> str:
-    """A string of the language, its control characters visible: the text may be written to a terminal."""
+    """A string of the language, with control characters visible, as the text may be written to a terminal."""
     visible = "\n".join(map(printable, text.split("\n")))
     escaped = visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

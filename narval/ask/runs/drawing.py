@@ -1,4 +1,4 @@
-"""Runs and definitions as graphs, for whoever draws them (M30, M31, M80)."""
+"""Runs and definitions as graphs, for drawing (M30, M31, M80)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 
 LONGEST = 60
-"""So many characters of a line of text are drawn."""
+"""The most characters that are drawn of a line of text."""
 
 
 @operation("read")
@@ -30,11 +30,10 @@ async def drawn(
     at: int | None = None,
     kind: str | None = None,
 ) -> dict[str, Any]:
-    """The graph of a run, now or as it was after line `at` of its history, or of a definition that no run
-    follows, of a kind where several have its name: parts and arcs with their texts, states and places in the
-    order of flow.
+    """The graph of a run, now or after line `at` of its history, or of a definition, by `kind` if several
+    have its name: parts and arcs with their texts, states and places in the order of flow.
 
-    `layout` is a digest of what decides where things are drawn: the same whatever the state.
+    `layout` is a digest of what decides where things are drawn: it does not depend on the state.
     """
     return form(_graph(daemon, run, definition, at, kind))
 
@@ -66,7 +65,7 @@ def _graph(
 
 
 def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
-    """The graph of a run in a state; of one that has ended no part is under way."""
+    """The graph of a run in a state; after its end no part is under way."""
     graph = engine.graph(definition, state)
     return settled(graph) if state.over else graph
 
@@ -79,7 +78,7 @@ def form(graph: Graph) -> dict[str, Any]:
 
 
 def arc_ids(edges: list[GraphEdge]) -> Iterator[str]:
-    """The ids of arcs: those of both ends, and a number where several lead from one to another."""
+    """The ids of arcs: those of both ends, and a number if several lead from one part to another."""
     seen: Counter[str] = Counter()
     for edge in edges:
         ends = f"{edge.start}>{edge.end}"
@@ -124,6 +123,6 @@ _LED = ("from", "to", "text")
 
 
 def _layout(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> str:
-    """The digest of all that a layout is made from: no state of a part is in it."""
+    """The digest of everything that a layout is made from: the states of parts are not in it."""
     fixed = [[part[key] for key in _PLACED] for part in parts], [[arc[key] for key in _LED] for arc in arcs]
     return sha256(msgspec.json.encode(fixed)).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The operation `figures`: how many runs ended each day and how, how long they took, the last of them."""
+"""The operation `figures`: how many runs ended each day and how, how long they took, and the last ones."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 USUAL, MOST_DAYS = 14, 366
-"""The days that are told of where no number is named, and the most."""
+"""The default number of days, and the most."""
 
 RUNS_LOOKED_AT = 50_000
-"""The most runs that have ended of which the figures are made, the newest."""
+"""The most ended runs of which the figures are made, the newest."""
 
 ENDED = ("done", "failed", "cancelled")
 """The phases in which a run ends."""
@@ -45,7 +45,7 @@ class End(NamedTuple):
 
 
 class RunEnds(TurnIndex):
-    """The ends of an agent's runs in their order: of those that a listing has, and of each definition."""
+    """The ends of an agent's runs in order: of those that are listed, and of each definition."""
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
@@ -57,7 +57,7 @@ class RunEnds(TurnIndex):
         self._series: dict[int, tuple[End, tuple[list[End], ...]]] = {}
 
     async def follow(self, changes: Changes) -> None:
-        """Put the ends of runs that changed where they belong."""
+        """Add or remove the ends of runs that changed."""
         if changes.lost:
             await self._begin_again()
             return
@@ -67,7 +67,7 @@ class RunEnds(TurnIndex):
             self._follow(eid)
 
     async def _begin_again(self) -> None:
-        """Know the newest runs that have ended, and no others."""
+        """Rebuild the series from the newest ended runs."""
         again, time_slice = RunEnds(self._agent), TimeSlice()
         kinds = set(run_kinds()) - set(standing_kinds().values())
         runs = self._agent.runs
@@ -82,12 +82,12 @@ class RunEnds(TurnIndex):
                     series.append(again._series[eid][0])
         for series in (again.listed, *again.of.values()):
             await time_slice.yield_if_due()
-            series.reverse()  # they came newest first: to sort them costs little now
+            series.reverse()  # they came newest first: reversed, they are cheap to sort
             series.sort()
         self.listed, self.of, self._series, self.is_cut = again.listed, again.of, again._series, again.is_cut
 
     def put(self, run: Run) -> tuple[list[End], ...]:
-        """Note the end of a run, and give the series that it belongs to."""
+        """Record the end of a run, and return the series that it belongs to."""
         ended = run.ended or run.started
         end = End(ended, run.eid, run.phase, max(0.0, ended - run.started))
         own = self.of.setdefault(key(run), [])
@@ -96,7 +96,7 @@ class RunEnds(TurnIndex):
         return series
 
     def _follow(self, eid: int) -> None:
-        """Know the end of a run, or that it is forgotten."""
+        """Add the end of a run, or remove that of a forgotten one."""
         run = self._agent.runs.get(eid)
         if run is None and eid in self._series:
             end, series = self._series.pop(eid)
@@ -111,13 +111,12 @@ class RunEnds(TurnIndex):
 async def figures(
     daemon: Daemon, name: str | None = None, kind: str | None = None, days: int = USUAL
 ) -> dict[str, Any]:
-    """The runs of the last days, today among them, or those of a definition: how many ended each day in each
-    phase, in the zone of the home; how many seconds those took that ended well, as the 50th and the 95th
-    percentile; and the last twenty that ended, newest first.
+    """The runs of the last days, today included, or those of a definition: how many ended each day in each
+    phase, in the zone of the home; how many seconds the successful ones took, as 50th and 95th percentile;
+    and the last twenty that ended, newest first.
 
-    Runs that are forgotten count no more. They are sought among the newest 50,000 that have ended; `more`
-    says that there are others. `kind` tells which definition is meant where several have that name. Raises
-    RequestError.
+    Forgotten runs are not counted. Runs are taken from the newest 50,000 that have ended; `more` says that
+    there are others. `kind` chooses the definition if several have the name. Raises RequestError.
     """
     if not 1 <= days <= MOST_DAYS:
         raise RequestError(f"expected days to be from 1 to {MOST_DAYS}, got {days}")
@@ -134,7 +133,7 @@ async def figures(
     def counted() -> tuple[list[dict[str, Any]], list[float]]:
         return _by_day(recent, dates, zone), sorted(end.took for end in recent if end.phase == "done")
 
-    by_day, took = await asyncio.to_thread(counted)  # they may be fifty thousand
+    by_day, took = await asyncio.to_thread(counted)  # there may be fifty thousand
     return {
         "kind": of[0] if of is not None else None,
         "name": of[1] if of is not None else None,
@@ -147,7 +146,7 @@ async def figures(
 
 
 def _meant(daemon: Daemon, ends: RunEnds, name: str, kind: str | None) -> Key:
-    """The definition that is meant: a loaded one, or one of which runs are left. Raises RequestError."""
+    """The definition of a name: a loaded one, or one that still has runs. Raises RequestError."""
     try:
         definition = find_definition(daemon, name, kind)
     except RequestError:
@@ -173,8 +172,8 @@ def _by_day(series: Sequence[End], dates: Sequence[date], zone: ZoneInfo) -> lis
 
 
 def percentile(ascending: Sequence[float], percent: int) -> float | None:
-    """The least of the numbers that so many in a hundred of them do not exceed, to the millisecond; None of
-    none.
+    """A percentile of sorted numbers, to the millisecond: the least one that `percent` in a hundred do not
+    exceed; None without numbers.
     """
     place = math.ceil(len(ascending) * percent / 100) - 1
     return round(ascending[place], 3) if ascending else None

@@ -19,13 +19,13 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 HOUR, MOST_MINUTES = 60, 1440
-"""The minutes that are told of where no number is named, and the most."""
+"""The default number of minutes, and the most."""
 
 USUAL, MOST_RUNS = 60, 200
-"""The runs that are told of where no number is named, and the most: the history of each is read."""
+"""The default number of runs, and the most: the history of each is read."""
 
 ENTRIES, CALLS = 200, 50
-"""So many of the newest entries of a run are read for its calls, and so many of these are told."""
+"""The most entries of a run, the newest, that are read for its calls, and the most calls in the answer."""
 
 
 @operation("read")
@@ -33,8 +33,8 @@ async def gantt(daemon: Daemon, minutes: int = HOUR, limit: int = USUAL) -> dict
     """The runs that were under way at any time in the last minutes, in the order in which they began, each
     with the calls that it made in that time, in the form of `timeline`.
 
-    Of more runs than `limit` the newest are told, and `left_out` counts the others; of a run at most the
-    newest 50 calls. Raises RequestError.
+    If there are more runs than `limit`, the newest are given, and `left_out` counts the others; for each run
+    at most the newest 50 calls. Raises RequestError.
     """
     for name, number, most in (("minutes", minutes, MOST_MINUTES), ("limit", limit, MOST_RUNS)):
         if not 1 <= number <= most:
@@ -56,7 +56,7 @@ async def gantt(daemon: Daemon, minutes: int = HOUR, limit: int = USUAL) -> dict
 
 
 async def _under_way(daemon: Daemon, since: float) -> list[int]:
-    """The runs that a listing has and that are under way, or were after a moment."""
+    """The listed runs that are under way, or were after a moment."""
     listed, agent = frozenset(listed_kinds()), daemon.agent
     ended = (await up_to_date(daemon, RunEnds)).listed
     active = [eid for eid, run in agent.runs.active.items() if run.kind in listed]

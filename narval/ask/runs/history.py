@@ -20,10 +20,10 @@ from narval.store.batch import JournalRow
 from narval.store.store import AgentStore
 
 NEWEST = 2**63 - 1
-"""No line has a greater number."""
+"""A number above that of any line."""
 
 AT_ONCE = 50
-"""So many entries are read at once where the newest lines are wanted; most have several."""
+"""The entries read at once for the newest lines; most entries have several lines."""
 
 
 @operation("read")
@@ -35,10 +35,10 @@ async def history(
     before: int | None = None,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The events of a run after a number, in order; `wait` seconds for one if there is none yet.
+    """The lines of a run after a number, in order; waits `wait` seconds for one if there is none yet.
 
-    With `limit` the newest so many, newest first; with `before` those of lower numbers. Such a page costs
-    what it shows, however long the history is (M86).
+    With `limit` the newest ones, newest first; with `before` those of lower numbers. The cost of such a page
+    does not depend on the length of the history (M86).
     """
     found = find_run(daemon, run)
     if limit is not None or before is not None:
@@ -56,7 +56,7 @@ async def history(
 
 
 def concealed(run: Run, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines without what their run keeps from those who look while it goes on (P27)."""
+    """Lines without what their run hides from viewers while it is under way (P27)."""
     engine = concealing(run.engine) if run.active else None
     if engine is not None:
         return [engine.conceal(run.definition, run.state, line) for line in lines]
@@ -64,16 +64,14 @@ def concealed(run: Run, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines(store: AgentStore, run: int, after: int = 0) -> Iterator[dict[str, Any]]:
-    """The lines of a run after a number, read as they are wanted: `{"seq", "at", "run", "what", …}`; secrets
-    are hidden.
-    """
+    """The lines of a run after a number, read lazily: `{"seq", "at", "run", "what", …}`, without secrets."""
     begun = store.journal(run, before=after + 1, most=1) if after > 0 else ()  # its last lines may be later
     for row in chain(begun, store.journal(run, after)):
         yield from (line for line in lines_of(row) if line["seq"] > after)
 
 
 def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:
-    """The lines of a run before a number, the newest first, read as they are wanted."""
+    """The lines of a run before a number, the newest first, read lazily."""
     while rows := list(store.journal(run, before=before, most=AT_ONCE)):
         for row in rows:
             yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
@@ -81,7 +79,7 @@ def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[s
 
 
 def lines_of(row: JournalRow) -> list[dict[str, Any]]:
-    """An entry as lines; for one that cannot be read, a line that says so."""
+    """An entry as lines; an unreadable one becomes a line that says so."""
     try:
         described = codec.describe_entry(row.data, row.run, row.seq)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""The operations `runs` and `runs_about`: the runs there are, and the elements by which they are known."""
+"""The operations `runs` and `runs_about`: the list of runs, and the elements that identify them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from narval.store.page import RunsPage
 from narval.system.time_slice import TimeSlice
 
 MOST_ABOUT = 1000
-"""The most runs of which it is told at once by which elements they are known."""
+"""The most runs in one answer of `runs_about`."""
 
 _NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for"})
 """The arguments that a row of the store cannot answer."""
 
 
 def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
-    """The page of runs that is asked for; None for a listing of all."""
+    """The page of runs that is requested; None for a listing of all."""
     if _NARROWING & {name for name, value in arguments.items() if value not in (None, False)}:
         return None
     query = _query(**{name: value for name, value in arguments.items() if name not in _NARROWING})
@@ -54,16 +54,16 @@ async def runs(
     older: bool = False,
     waiting_for: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
+    """The runs: in a phase or a state of their kind, of a kind, of a definition.
 
-    `definition` is the digest of a version or its beginning, `since` leaves out those that began before that
+    `definition` is the digest of a version or its beginning; `since` leaves out runs that began before that
     moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
-    With `older`, only those under way that keep an older version of their definition than its file has; with
+    With `older`, only runs under way with an older version of their definition than its file has. With
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
     `element`, a `moment`, a `call`, or for `nothing`, as they work.
 
-    Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
-    with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    Items of work (P6) and standing runs are left out unless their kind is requested. All, oldest first; with
+    `limit` the newest ones, newest first; with `before` only those of lower eids.
     """
     state = "active" if older and state is None else state
     agent, query, start = daemon.agent, _query(kind, state=state, name=name), moment_from(since)
@@ -93,8 +93,8 @@ async def runs(
 
 @operation("read")
 async def runs_about(daemon: Daemon, runs: list[int]) -> dict[str, list[dict[str, Any]]]:
-    """The elements by which runs are known, by the number of the run, at most 1,000 runs: the first that it
-    had to do with, other than those that memory declares, and the newest, each as `{"element", "title"}`.
+    """The elements that identify runs for people, by the eid of the run, at most 1,000 runs: the first
+    element that the run held and that is not declared, and the newest, each as `{"element", "title"}`.
     """
     if len(runs) > MOST_ABOUT:
         raise RequestError(f"expected at most {MOST_ABOUT:,} runs, got {len(runs):,}")
@@ -106,7 +106,7 @@ async def runs_about(daemon: Daemon, runs: list[int]) -> dict[str, list[dict[str
 
 
 def _about(agent: AgentState, run: int) -> list[dict[str, Any]]:
-    """The first element that a run had to do with, other than those that memory declares, and the newest."""
+    """The first element that a run held and that is not declared, and the newest."""
     memory, held = agent.memory, agent.memory.contexts.of(run)
     first = next((eid for eid in held if eid not in memory.declared), None)
     ends = (first, next(reversed(list(held)), None)) if first is not None else ()
@@ -123,7 +123,7 @@ def _sets(agent: AgentState, query: RunsPage, *, erred: bool) -> Sequence[Sorted
 
 
 def _erred(error: dict[str, Any] | None, type: str | None, text: str | None) -> bool:
-    """True of an error of this type that has these words; of any, and of none, where nothing is asked."""
+    """True for an error of this type with these words; without criteria, for any error and for none."""
     if type is None and text is None:
         return True
     named = error is not None and type in (None, error["type"])

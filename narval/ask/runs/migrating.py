@@ -1,4 +1,4 @@
-"""The operation `migrate`: runs under way go on with another version of their definition."""
+"""The operation `migrate`: runs under way continue with another version of their definition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from narval.files.loaded import Loaded
 from narval.store.batch import DefinitionRow
 
 AT_ONCE = 25
-"""So many runs migrate in one turn, so that others have theirs in between."""
+"""The runs that migrate in one turn, so that other work has turns in between."""
 
 MOST_DIGITS = 18
 """The most digits of the number of a run."""
@@ -54,20 +54,19 @@ async def migrate(
     *,
     asker: Asker = PROGRAM,
 ) -> Row:
-    """Let runs go on with another version of their definition: the one that is loaded, or that of `text`, the
-    text of the file at `path`.
+    """Let runs continue with another version of their definition: the one that is loaded, or that of `text`,
+    the text of the file at `path`.
 
-    `runs` are numbers, or patterns of the names of definitions, of which all active runs are meant. `names`
-    are those of parts that were renamed, old to new. With `undo` each run goes back to the version and the
-    state that it had before it was migrated, as long as nothing came to it since. With `dry` nothing is done.
-    With `version`, a digest, a run for which another version counts now is refused.
+    `runs` are numbers, or patterns of the names of definitions, which stand for all their active runs.
+    `names` are those of renamed parts, old to new. With `undo`, each run goes back to the version and the
+    state that it had before it was migrated, as long as nothing happened to it since. With `dry`, nothing is
+    done. With `version`, a digest, a run for which another version counts now is refused.
 
     The answer is `{"runs", "differences"}`. A run has `version`, the one that it follows then, `before`, the
     one until now, and `outcome`: "migrated", "would migrate", "same version", "refused", or "failed" if it
-    failed as it went on. `kept` are the
-    parts that keep their state, `gone` those that are no more, `new` those that it has not had, `begins` the
-    ones that begin at once, and `refused` tells why it stays as it is, each with file, line and column.
-    `differences` are the sentences in which the versions differ.
+    failed as it went on. `kept` are the parts that keep their state, `gone` those that are removed, `new`
+    those that are added, `begins` the ones that begin at once, and `refused` tells why it stays as it is,
+    each with file, line and column. `differences` are the sentences in which the versions differ.
     """
     if undo and (text is not None or names):
         raise RequestError("expected the version to go on with, or undo, and not both")
@@ -87,7 +86,7 @@ async def migrate(
 
 
 def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
-    """The runs that are meant, each once. Raises RequestError where one is not there."""
+    """The runs that are named, each once. Raises RequestError if one does not exist."""
     if not runs:
         raise RequestError("expected numbers of runs, or patterns of the names of definitions")
     active = daemon.agent.runs.active
@@ -106,7 +105,7 @@ def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
 
 
 class Target(NamedTuple):
-    """The version for a run, and what becomes of it there; `undoes` is the line that is taken back."""
+    """The version for a run, and its migration to it; `undoes` is the line that is undone."""
 
     definition: Any
     migration: Migration
@@ -114,7 +113,7 @@ class Target(NamedTuple):
 
 
 class Versions:
-    """The versions to go on with: those of a file, or those that are loaded."""
+    """The versions to continue with: those of a file, or those that are loaded."""
 
     def __init__(
         self, daemon: Daemon, text: str | None, path: str, names: Mapping[str, str], expected: str = ""
@@ -126,7 +125,7 @@ class Versions:
         self._faults: dict[str, list[Fault]] = {}
 
     def of(self, run: Run) -> Definition:
-        """The version for a run. Raises RequestError where there is none, DefinitionError."""
+        """The version for a run. Raises RequestError if there is none, DefinitionError."""
         kind, library = run.engine.definition_kind, self._daemon.agent.library
         if self._of_file is None:
             definition = library.get(kind, run.name)
@@ -148,14 +147,14 @@ class Versions:
         return definition
 
     def _faults_of(self, definition: Definition) -> list[Fault]:
-        """The faults of what a version of the file calls, looked for once."""
+        """The faults in what a version of the file calls, computed once."""
         digest, library = definition.digest, self._daemon.agent.library
         if digest not in self._faults:
             self._faults[digest] = check_targets(definition.references, library.replace((definition,)))
         return self._faults[digest]
 
     def note(self, old: Definition, new: Definition) -> None:
-        """Tell in which sentences two versions differ, once for each pair."""
+        """Compare the sentences of two versions, once for each pair."""
         if (old.digest, new.digest) not in self._told:
             library = self._daemon.agent.library
             pair = (told(version, library) for version in (old, new))
@@ -207,12 +206,12 @@ def _one(turn: Turn, run: Run, versions: Versions, asker: Asker, *, undo: bool, 
 
 
 def _row(run: Run) -> Row:
-    """The row of a run that stays as it is."""
+    """The row of a run that is left unchanged."""
     return {"run": run.eid, "name": run.name, "before": run.digest, "version": run.digest}
 
 
 def planned(run: Run, before: Definition, target: Target) -> Row:
-    """The row of a run that goes on with a version, or has no place there: what becomes of its parts."""
+    """The row of a run that continues with a version, or has no place there: the fate of its parts."""
     definition, migration, _ = target
     return {
         **_row(run),
@@ -226,7 +225,7 @@ def planned(run: Run, before: Definition, target: Target) -> Row:
 
 
 def target_of(agent: AgentState, run: Run, versions: Versions) -> Target:
-    """The version that a run is to go on with, and its state there. Raises RequestError, DefinitionError,
+    """The version that a run is to continue with, and its state there. Raises RequestError, DefinitionError,
     UnreadableError.
     """
     engine = _migratable(run)
@@ -236,7 +235,7 @@ def target_of(agent: AgentState, run: Run, versions: Versions) -> Target:
 
 
 def _migratable(run: Run) -> Migratable:
-    """The engine of a run that can go on with another version. Raises RequestError."""
+    """The engine of a run that can continue with another version. Raises RequestError."""
     engine = run.engine
     if not run.active or run.state is None:
         raise RequestError(f"run {run.eid} of {run.name} is over, or cannot be read")
@@ -275,7 +274,7 @@ def _undone(turn: Turn, run: Run) -> Target:
 def _go_on(
     turn: Turn, run: Run, before: Definition, target: Target, names: Mapping[str, str], asker: Asker
 ) -> None:
-    """Let a run follow a version, and tell it so; the version is kept as others are."""
+    """Let a run follow a version, and tell the run; the version is stored like others."""
     definition, transaction = target.definition, turn.transaction
     if turn.agent.store.definition(definition.digest) is None:
         row = DefinitionRow(
@@ -302,7 +301,7 @@ def _go_on(
 
 
 def _place(before: Definition, after: Definition, place: NoPlace) -> Row:
-    """A part without a place, with where it stands."""
+    """A part without a place, with its line and column."""
     definition = before if place.before else after
     lines = definition.xml.decode("utf-8", "replace").splitlines()
     at = place.line - definition.line

@@ -1,4 +1,4 @@
-"""The operation `migration_plan`: all that `migrate` would do to a run, with both graphs."""
+"""The operation `migration_plan`: what `migrate` would do to a run, with both graphs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from narval.daemon.daemon import Daemon
 async def migration_plan(
     daemon: Daemon, run: int, names: dict[str, str] | None = None, brief: bool = False
 ) -> Row:
-    """All that `migrate` would do to a run with the version that is loaded, and nothing is done.
+    """The effects that `migrate` would have on a run with the loaded version; nothing is done.
 
-    `planned` is the row that `migrate` with `dry` has of it; null where the run follows that version already,
-    or cannot migrate: `refusal` says why. `differences` are the sentences in which the versions differ.
-    `before` is the graph of the run as it is, `after` that of the version in the state that the run would
-    have; with nothing begun if it is refused. `undo` is the version that `migrate` with `undo` would go back
-    to, and the moment since when it is left, or null; with `brief` it alone is looked for.
+    `planned` is its row from `migrate` with `dry`; null if the run follows that version already, or cannot
+    migrate: `refusal` says why. `differences` are the sentences in which the versions differ. `before` is the
+    graph of the run as it is, `after` that of the version in the state that the run would have, with nothing
+    begun if it is refused. `undo` is the version that `migrate` with `undo` would restore, and the moment
+    when the run left it, or null; with `brief` only `undo` is computed.
     """
     subject, agent = find_run(daemon, run), daemon.agent
     answer: Row = {"run": run, "name": subject.name, "planned": None, "refusal": None, "differences": []}
@@ -54,7 +54,7 @@ async def migration_plan(
 
 
 def _undo(daemon: Daemon, eid: int) -> dict[str, Any] | None:
-    """The version that a run would go back to, and when it was left; None where it would not."""
+    """The version that a run would go back to, and when it was left; None if there is none."""
     run = find_run(daemon, eid)
     if not run.active or run.state is None or not isinstance(run.engine, Migratable):
         return None

@@ -21,14 +21,14 @@ Row = dict[str, Any]
 _UNTOLD: Row = {"reason": None, "waiting": []}
 
 TRIES = 100
-"""So many tries of the calls of a part are told, the newest."""
+"""The most tries of the calls of a part in the answer, the newest."""
 
 
 @operation("read")
 async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
-    """All about one part of a run, or about an arc: as it is drawn, why it is so and what it waits for,
-    as `why` has it, and the tries of its calls with what they were given and gave. Of calls that no part of
-    the graph makes, their tries alone.
+    """All about one part of a run, or about an arc: as it is drawn, why it is so and what it waits for, as
+    `why` has it, and the tries of its calls with their inputs and results. For calls that no part of the
+    graph makes, only the tries.
     """
     found = find_run(daemon, run)
     graph = graph_of(found.engine, *definition_and_state(daemon, found))
@@ -41,7 +41,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
             return {"run": run, "arc": arc, "ends": ends, "reason": arc["told"] or None}
     calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
     is_call_alone = id not in nodes and any(row["call"] for row in calls)
-    last = {row["call"]: row for row in calls}  # what a call gave is of its last try
+    last = {row["call"]: row for row in calls}  # the results of a call belong to its last try
     reasons = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
     return {
         "run": run,
@@ -63,7 +63,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
 
 
 def _with_elements(agent: AgentState, run: Run, row: Row, *, is_last: bool) -> Row:
-    """A try with the names and ranks of what it was given (N16), and what it gave that is kept."""
+    """A try with the names and ranks of its inputs (N16), and its results that are kept."""
     ranks = {eid: rank for rank, eids in enumerate(row.get("nearby", ())) for eid in eids}
     inputs = [
         {**slot, "elements": [_named(agent, eid) | {"rank": ranks.get(eid)} for eid in slot["elements"]]}

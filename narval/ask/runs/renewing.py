@@ -1,4 +1,4 @@
-"""The operation `renew`: a run is ended, and begun anew by the version of its definition that is current."""
+"""The operation `renew`: end a run, and begin it again by the current version of its definition."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from narval.daemon.daemon import Daemon
 
 @operation("write")
 async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End a run, and begin it anew by the version of its definition that is current: with what it was
-    given first, while what it used stays used. Whoever called it waits on, and is told nothing.
+    """End a run, and begin it again by the current version of its definition, with what it was given first;
+    what it used stays used. Its caller keeps waiting, and is not told.
 
-    An item of work is withdrawn and offered anew (P79); that is for the home's owner, root, and
+    An item of work is withdrawn and offered again (P79); that is for the home's owner, root, and
     administrators.
     """
 
@@ -35,7 +35,7 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
         record = turn.agent.runs.get(run)
         if record is not None and record.engine.definition_kind == ASKING:
             from narval.kinds.work.operations.acts import (
-                check_may_renew,  # a home that asks nobody needs none
+                check_may_renew,  # a home without work items does not need it
             )
 
             check_may_renew(daemon, asker, run)
@@ -50,7 +50,7 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
 
 
 def _begin_anew(turn: Turn, run: Run) -> Run:
-    """A run that begins as another did, by the current version. Raises RequestError where none can."""
+    """A run that begins as another did, by the current version. Raises RequestError if it cannot."""
     engine, memory = run.engine, turn.agent.memory
     definition = turn.agent.library.get(engine.definition_kind, run.name)
     if definition is None:

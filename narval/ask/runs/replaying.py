@@ -1,4 +1,4 @@
-"""The operation `replay`: a run as it came about, for who moves along its journal (M34)."""
+"""The operation `replay`: a run as it was after each entry of its journal (M34)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 MOST = 1000
-"""So many entries are told in one answer."""
+"""The most entries in one answer."""
 
 Row = dict[str, Any]
 Parts = tuple[GraphNode | GraphEdge, ...]
@@ -26,13 +26,13 @@ Parts = tuple[GraphNode | GraphEdge, ...]
 
 @operation("read")
 async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
-    """The entries of a run's journal after line `after`, at most `limit` and 1,000. Of each: its last
-    line, its moment, what happened in words, a mark for errors and signals, and the parts and arcs that
-    changed, with what they are then; where the run migrated, also the `version` that it follows then.
+    """The entries of a run's journal after line `after`, at most `limit` and 1,000. Each has its last line,
+    its moment, what happened in words, a mark for errors and signals, and the parts and arcs that changed, in
+    their new state; if the run migrated, also its new `version`.
 
-    `parts` and `arcs` have all of them before the first entry that is told. The run can be shown from line
-    `first` on, which is its beginning where it is `whole`; `more` says that entries follow, `fault` why none
-    can be read.
+    `parts` and `arcs` have all of them before the first entry given. The run can be shown from line `first`
+    on, which is its beginning if it is `whole`; `more` says that entries follow, `fault` why no more can be
+    read.
     """
     found = find_run(daemon, run)
     if limit < 1:
@@ -66,9 +66,8 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
 
 
 class _Pictures:
-    """The graphs of a run as its entries are applied, one after another; `last` are the parts of the one that
-    was taken last. Each is of the version that the run followed then. Between two of them the loop does
-    something else where that is due.
+    """The graphs of a run as its entries are applied, one after another; `last` has the parts of the latest
+    one. Each is of the version that the run followed then. Between two of them the loop gets its time.
     """
 
     def __init__(self, engine: Engine, begun: RunSnapshot) -> None:
@@ -77,20 +76,20 @@ class _Pictures:
         self.last: Parts = ()
 
     def apply(self, entry: ReplayedEntry) -> None:
-        """Let the state be what it was after an entry."""
+        """Move the state to that after an entry."""
         for change in entry.changes:
             change.apply(self._state)
         self._definition = entry.definition or self._definition
 
     async def taken(self) -> Parts:
-        """The parts and arcs as the state shows them now."""
+        """The parts and arcs in the current state."""
         await self.time_slice.yield_if_due()
         self.last = graph_of(self._engine, self._definition, self._state).parts
         return self.last
 
 
 def _differences(before: Parts, then: Parts) -> Row:
-    """The parts and arcs that stand otherwise than before, each with its id and how it stands."""
+    """The parts and arcs that changed, each with its id and its state."""
     differences: Row = {"parts": [], "arcs": []}
     arcs = arc_ids([part for part in then if isinstance(part, GraphEdge)])
     for old, new in zip_longest(before, then):
@@ -109,7 +108,7 @@ def _stands(node: GraphNode) -> list[str]:
 
 
 def _summary(lines: list[Row]) -> Row:
-    """An entry in a line of words, with its last line, its moment and its mark."""
+    """An entry in one line of words, with its last line, its moment and its mark."""
     event = lines[0]
     what, mark = _words(event), "signal" if event["what"] in ("Signalled", "Cancelled") else ""
     end = next((line for line in lines[1:] if line["what"] == "Finish"), None)
@@ -121,7 +120,7 @@ def _summary(lines: list[Row]) -> Row:
 
 
 def _words(event: Row) -> str:
-    """The event in words: nothing of what somebody answered is told."""
+    """The event in words, without what a person answered."""
     by = f" by {event['by']}" if event.get("by") else ""
     by += f" ({event['way']}, session {event['session']})" if event.get("way") else ""
     match event["what"]:

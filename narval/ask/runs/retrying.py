@@ -1,4 +1,4 @@
-"""The plan of a retry, and the operation `retry_plan`, which tells what one would do (M37)."""
+"""The plan of a retry, and the operation `retry_plan`, which shows it (M37)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Planner = Callable[[Library, Lookup], tuple[Any, Resume]]
 
 @operation("read")
 async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
-    """All that `retry` would do, and nothing is done: from which part it would go on, what is kept with
-    its results, what was reached and is done again, the elements that may be used again, and the version of
-    the definition that is followed, with the differences of its text to the one before.
+    """The effects that `retry` would have; nothing is done: the part it would continue from, what is kept
+    with its results, what was reached and is done again, the elements that may be used again, and the version
+    of the definition, with the differences of its text from the one before.
     """
     found, agent = find_run(daemon, run), daemon.agent
     definition, resume = planner(daemon, found, step)(agent.library, agent.memory.element)
@@ -52,7 +52,7 @@ async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[
 
 
 def planner(daemon: Daemon, run: Run, step: str | None) -> Planner:
-    """The way to plan a retry of a run by a library. Raises RequestError where there can be none."""
+    """The function that plans a retry of a run by a library. Raises RequestError if there can be none."""
     if run.active:
         raise RequestError(f"run {run.eid} of {run.name} is not over yet: it is {run.status}")
     engine, kind = run.engine, run.engine.definition_kind

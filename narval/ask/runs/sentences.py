@@ -23,7 +23,7 @@ LONGEST = 200
 """The most characters of a text in a sentence."""
 
 FIELDS = re.compile(r"([^{]+)|\{(\w+)(?::(\w+))?\}")
-"""A text of the words of a fact, or a field with its form."""
+"""The pattern of a text in the words of a fact, or of a field with its form."""
 _SEGMENTS = re.compile(r"(\[[^\]]*\])|([^\[]+)")
 
 
@@ -34,7 +34,7 @@ class Sentences:
         self._agent = agent
 
     def in_words(self, words: str, line: Row, watches: dict[str, Row]) -> Said:
-        """The words of a fact with what the line has, without what it has not."""
+        """The words of a fact, filled from its line, without optional words whose fields it lacks."""
         said: Said = []
         for optional, fixed in _SEGMENTS.findall(words):
             segment = optional[1:-1] if optional else fixed
@@ -97,7 +97,7 @@ def problem_text(problem: Row) -> str:
 
 
 def length_of(seconds: float) -> str:
-    """The length of a time in a sentence."""
+    """A duration in a sentence."""
     return duration(seconds) if seconds >= 0.001 else "less than 1 ms"
 
 

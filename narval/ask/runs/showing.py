@@ -1,4 +1,4 @@
-"""One run looked at: its parts, its element."""
+"""The operations that show one run: its parts, its element."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from narval.daemon.daemon import Daemon
 
 @operation("read")
 async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run: its steps, transitions, context, errors; as it was after line `at` of its history.
+    """One run: its steps, transitions, context, errors; with `at`, as it was after that line of its history.
 
-    Of a dataflow under way, what its operators have taken and given so far, and what it printed.
+    For a dataflow under way, also what its operators have taken and given so far, and what it printed.
     """
     found, agent = find_run(daemon, run), daemon.agent
     if at is not None:

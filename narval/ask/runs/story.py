@@ -1,4 +1,4 @@
-"""The operation `story`: what happened in a run, in sentences, a group for each part in its turn."""
+"""The operation `story`: what happened in a run, in sentences, grouped by part in order of time."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ async def story(
     """The story of a run in sentences, from the newest `limit` entries of its journal, the newest before line
     `before`, or the first after line `after`; at most 1,000 entries.
 
-    `groups` are the parts in the order in which they had their turn, each with its entries; a part that is
-    entered again has another group. Of an entry, `seq` is its first line and `said` the pieces of a sentence:
-    texts, elements with their titles, runs, moments. `older` is the line to give as `before` for what was
-    earlier, None where there is nothing; `last` the line to give as `after`, `more` says that more follows.
+    `groups` are the parts in the order in which they were entered, each with its entries; a part that is
+    entered again has another group. In an entry, `seq` is its first line and `said` the pieces of a sentence:
+    texts, elements with their titles, runs, moments. `older` is the `before` for earlier entries, None if
+    there are none; `last` is the `after` for later ones, and `more` says that there are some.
     """
     teller = _Teller(daemon.agent, find_run(daemon, run))
     if limit < 1:
@@ -73,7 +73,7 @@ async def story(
 
 
 class _Sentence(NamedTuple):
-    """A sentence on a part of a run, "" for the run itself; `begins`: the part is entered with it."""
+    """A sentence on a part of a run, "" for the run itself; `begins` says that it enters the part."""
 
     said: Said
     part: str = ""
@@ -82,7 +82,7 @@ class _Sentence(NamedTuple):
 
 
 class _Teller:
-    """The groups that come of the entries of a run, one entry after another."""
+    """The groups built from the entries of a run, one entry after another."""
 
     def __init__(self, agent: AgentState, run: Run) -> None:
         self._agent, self._run = agent, run
@@ -97,7 +97,7 @@ class _Teller:
         self.last = 0
 
     def hear(self, row: JournalRow) -> None:
-        """Go on with one entry: its event, and what followed."""
+        """Take one entry: its event, and what followed."""
         event, *facts = concealed(self._run, lines_of(row))
         self.last = event["seq"] + len(facts)
         sentences = [*self._of_event(row, event, facts), *self._of_facts(row, facts)]
@@ -156,7 +156,7 @@ class _Teller:
             yield _Sentence(["It made ", *self._sentences.named(made), "."])
 
     def _of_quiet(self, event: Row) -> Iterator[_Sentence]:
-        """The sentence on an entry of which nothing else is to be said."""
+        """The sentence on an entry that has no other sentence."""
         match event["what"]:
             case "Matched":
                 yield _Sentence([*self._sentences.named([event["eid"]]), " came."])
@@ -219,11 +219,11 @@ class _Teller:
                 yield name, fact.word or fact.part
 
     def _node(self, token: int | None) -> str:
-        """The node of a token: as these entries have it, or the state of the run."""
+        """The node of a token, from these entries or from the state of the run."""
         engine: object = self._run.engine
         if token is not None and token not in self._tokens and isinstance(engine, HasTokens):
             try:
-                if self._now is None:  # of a run that is over its journal is read for it
+                if self._now is None:  # for an ended run, its journal is read for it
                     self._now = definition_of(self._agent, self._run), state_of(self._agent, self._run)
                 view = engine.token_view(*self._now, token)
             except (RequestError, UnreadableError, KeyError):

@@ -1,4 +1,4 @@
-"""The sorts of things that runs wait for: that of one run, and the runs under way by sort."""
+"""The sorts of things that runs wait for: the sort of one run, and the runs under way by sort."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from narval.daemon.agents.news import Changes
 from narval.system.time_slice import TimeSlice
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
-"""The things that a run waits for: an act is a signal, or a token to complete; nothing, while it works."""
+"""The things that a run waits for: an act is a signal or a token to complete, nothing means that it works."""
 
 SORTS = (PERSON, ACT, NOTHING, ELEMENT, MOMENT, CALL)
-"""All of them: first those of which somebody has to see to something."""
+"""All of them, those first that need a person."""
 
 _ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
 """The kinds of calls that another run answers."""
 
 
 def waits_for(agent: AgentState, run: Run) -> str | None:
-    """The sort of thing that a run waits for, by what it has in force; None for one that is over."""
+    """The sort of thing that a run waits for, by its calls, watches and timers; None for an ended run."""
     if not run.active:
         return None
     kinds = {_kind_of(agent, call) for call in run.calls.values()}
@@ -36,21 +36,21 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
     if works and not all(_is_source(agent, run, call) for call in run.calls.values() if call.kind in works):
         return NOTHING
     if works or any(watch.conditions for watch in run.watches.values()):
-        return ELEMENT  # a watch without conditions is of the element that a date was worked out from
+        return ELEMENT  # a watch without conditions is for the element that a date was computed from
     if run.wakes:
         return MOMENT
     return CALL if kinds else ACT
 
 
 def _kind_of(agent: AgentState, call: Call) -> str:
-    """The kind of a call; that of the work by which somebody is asked whether it may be made."""
+    """The kind of a call; for a call held until a person agrees, the kind of the work that asks."""
     asking = agent.runs.get(agent.runs.by_call.get(call.call, 0))
     is_held = asking is not None and asking.caller is not None and asking.caller.held is not None
     return ASKING if is_held else call.kind
 
 
 def _is_source(agent: AgentState, run: Run, call: Call) -> bool:
-    """True of an action that is under way until something comes, and then goes on."""
+    """True for an action that runs on and yields something from time to time."""
     action = agent.lookup.definition(run, call.kind, call.name)
     return isinstance(action, Action) and action.where == "source"
 
@@ -62,7 +62,7 @@ def check_sort(sort: str) -> None:
 
 
 class WaitingRuns(TurnIndex):
-    """The runs under way of an agent by their kind and what they wait for."""
+    """The runs under way of an agent, by their kind and what they wait for."""
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
@@ -71,14 +71,14 @@ class WaitingRuns(TurnIndex):
         self._runs: dict[tuple[str, str], dict[int, None]] = {}
 
     async def follow(self, changes: Changes) -> None:
-        """Put runs that changed where they belong now."""
+        """Refile the runs that changed."""
         active, time_slice = self._agent.runs.active, TimeSlice()
         for eid in {*self._of, *active} if changes.lost else changes.runs:
             await time_slice.yield_if_due()
             run = active.get(eid)
             self._put(eid, run)
             caller = run.caller.run if run is not None and run.caller is not None else 0
-            if caller in active:  # it may wait for what this one is asked
+            if caller in active:  # it may wait for what this one asks
                 self._put(caller, active[caller])
 
     def _put(self, eid: int, run: Run | None) -> None:
@@ -94,11 +94,11 @@ class WaitingRuns(TurnIndex):
             self._runs.setdefault(after, {})[eid] = None
 
     def of(self, sort: str, kinds: Iterable[str]) -> list[int]:
-        """The runs of some kinds that wait for a sort of thing, oldest first."""
+        """The runs of some kinds that wait for one sort of thing, oldest first."""
         return sorted(eid for kind in kinds for eid in self._runs.get((kind, sort), ()))
 
     def counts(self) -> dict[str, int]:
-        """The number of runs that a listing has, by what they wait for."""
+        """The number of listed runs, by what they wait for."""
         counts = dict.fromkeys(SORTS, 0)
         for (kind, sort), runs in self._runs.items():
             if kind in self._listed:

@@ -1,1 +1,1 @@
-"""Operations that try something out: simulations and explorations by child programs, and their results."""
+"""Operations that try something out: simulations and explorations in child programs, and their results."""

@@ -21,15 +21,15 @@ from narval.daemon.daemon import Daemon
 SECONDS, MEGABYTES = 30.0, 512
 
 LONGEST = 4_000_000
-"""Bytes of an answer: reading more would hold the daemon up."""
+"""The largest answer in bytes: reading more would hold the daemon up."""
 
 GRACE = 10.0
-"""Seconds that a child has for what has come so far when somebody ends it."""
+"""Seconds that a child has to write its results so far when it is told to end."""
 
 _PIECE = 65_536
 
 _SAYS = "narval: "
-"""The start of what a command says when it cannot be done, in one line or more."""
+"""The prefix of the error of a command, which has one line or more."""
 
 _BEGIN = """
 import ctypes, os, resource, signal, sys
@@ -44,14 +44,14 @@ del sys.argv[1:4]
 from narval.__main__ import main
 main()
 """
-"""The bounds of a child, which ends with the daemon, however that ends; then the command."""
+"""The program of a child: it sets its bounds, ends with the daemon in any case, and runs the command."""
 
 
 async def begin(arguments: Sequence[str], seconds: float, *, longest: int = _PIECE) -> Process:
-    """A child program that does what a command does, with so many seconds of the processor's time, whose
-    lines of output have so many bytes at most. Who begins it waits for its end, and kills it.
+    """Start a child program that runs a command, with a limit of `seconds` of processor time and of `longest`
+    bytes for a line of output. The caller waits for its end, and kills it.
     """
-    processor = math.ceil(seconds) + 1  # the clock ends it first, and says why
+    processor = math.ceil(seconds) + 1  # the time limit ends it first, with a reason
     bounds = [str(processor), str(MEGABYTES * 2**20), str(os.getpid())]
     return await asyncio.create_subprocess_exec(
         sys.executable, "-c", _BEGIN, *bounds, *arguments,
@@ -70,21 +70,21 @@ async def end(child: Process) -> None:
 
 
 class Followed:
-    """A child that is looked at while it goes on, and the task that follows it until it has ended."""
+    """A child that is observed while it runs, and the task that follows it until it has ended."""
 
     def __init__(self, child: Process) -> None:
         self.child = child
         self.task: asyncio.Task[None] | None = None
         self.ending = ""
-        """Why it is to end before its time, once somebody has asked for that."""
+        """The reason to end it early, once that was requested."""
 
     def follow(self, following: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Have a task follow it."""
+        """Start the task that follows it."""
         self.task = asyncio.create_task(following)
         return self.task
 
     async def end(self, by: str) -> None:
-        """Have it end with what has come so far, as a person asks, or as a program does."""
+        """Let it end with its results so far, on request of a person or a program."""
         if self.task is None:
             return
         if not self.task.done() and not self.ending:
@@ -106,14 +106,14 @@ Child = TypeVar("Child", bound=Followed)
 
 
 class FollowedChildren(Generic[Child]):
-    """The children of a sort that a daemon has, by name."""
+    """The children of one sort of a daemon, by name."""
 
     def __init__(self, agent: AgentState) -> None:
         self.by_name: dict[str, Child] = {}
         self.ends_with_daemon = False
 
     async def close(self) -> None:
-        """End all that go on, as the daemon ends."""
+        """End all that still run, as the daemon ends."""
         going_on = [one for one in self.by_name.values() if one.task is not None and not one.task.done()]
         for one in going_on:
             one.kill("the daemon was stopped")
@@ -124,7 +124,7 @@ Children = TypeVar("Children", bound=FollowedChildren[Any])
 
 
 def children_of(daemon: Daemon, make: Callable[[AgentState], Children]) -> Children:
-    """The children of a sort, which end with the daemon."""
+    """The children of one sort, which end with the daemon."""
     children = daemon.agents.own.listings.once(make)
     if not children.ends_with_daemon:
         children.ends_with_daemon = True
@@ -133,7 +133,7 @@ def children_of(daemon: Daemon, make: Callable[[AgentState], Children]) -> Child
 
 
 async def json_of(arguments: Sequence[str]) -> Any:
-    """The answer of a command as `--json` gives it. Raises RequestError, also where it took too much."""
+    """The answer of a command as `--json` gives it. Raises RequestError, also if it exceeded its bounds."""
     child = await begin([*arguments, "--json"], SECONDS)
     assert child.stdout is not None
     assert child.stderr is not None
@@ -149,12 +149,12 @@ async def json_of(arguments: Sequence[str]) -> Any:
         await end(child)
     try:
         return msgspec.json.decode(out)
-    except msgspec.DecodeError:  # it ended before it had said all
+    except msgspec.DecodeError:  # it ended in the middle of its output
         raise RequestError(why_ended(err, child.returncode, SECONDS)) from None
 
 
 async def _all(stream: asyncio.StreamReader) -> bytes:
-    """All that a child says. Raises RequestError where that is too long."""
+    """The whole output of a child. Raises RequestError if it is too long."""
     output = bytearray()
     while piece := await stream.read(_PIECE):
         output += piece
@@ -166,7 +166,7 @@ async def _all(stream: asyncio.StreamReader) -> bytes:
 
 
 async def last_of(stream: asyncio.StreamReader) -> str:
-    """The end of what a child complains of."""
+    """The end of the error output of a child."""
     tail = b""
     while piece := await stream.read(_PIECE):
         tail = (tail + piece)[-_PIECE:]
@@ -174,7 +174,7 @@ async def last_of(stream: asyncio.StreamReader) -> str:
 
 
 def why_ended(complaint: str, status: int | None, seconds: float) -> str:
-    """The reason why a child gave no answer, which had so many seconds."""
+    """The reason why a child with a limit of `seconds` gave no answer."""
     if "MemoryError" in complaint:
         return f"it was ended, for it took more than {MEGABYTES} MB"
     if status in (-signal.SIGXCPU, -signal.SIGKILL):

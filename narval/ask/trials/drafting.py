@@ -1,4 +1,4 @@
-"""Drafting for those who ask a daemon: a child has the model draft, and the folder says how far it is."""
+"""Drafting for clients of a daemon: a child has the model draft, and the folder shows the progress."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from narval.files.settings import Settings
 log = logging.getLogger("narval.daemon")
 
 AT_ONCE = 2
-"""The proposals that are drafted at once for those who ask."""
+"""The most proposals that are drafted at once."""
 
 SECONDS = 1800.0
-"""The time that drafting one may take, and that it may take of the processor."""
+"""The longest time for drafting one, and its processor time, in seconds."""
 
 PACE = 0.5
-"""Seconds between two looks at how far it is."""
+"""Seconds between two looks at the progress."""
 
 
 class Drafts(child_program.FollowedChildren[child_program.Followed]):
@@ -48,11 +48,11 @@ class Drafts(child_program.FollowedChildren[child_program.Followed]):
 async def draft(
     daemon: Daemon, wish: str, change: str | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, str]:
-    """Have the model of `[propose]` draft what somebody wishes, or the `change` of a definition of the home:
-    `{"name"}` of the proposal, which says how far it is.
+    """Have the model of `[propose]` draft what a person wishes, or the `change` of a definition of the home;
+    returns `{"name"}`, the proposal, which shows the progress.
 
-    A child program does it, as `narval propose` does. Raises RequestError where no model is set up, and where
-    two are drafted already.
+    A child program does it, as `narval propose` does. Raises RequestError if no model is set up, or two are
+    drafted already.
     """
     home, drafts = home_of(daemon), _drafts(daemon)
     changed = find_definition(daemon, change, None) if change else None
@@ -68,7 +68,7 @@ async def draft(
 
     _raise_if_full(drafts)
     to_draft, model = await asyncio.to_thread(prepared)
-    await daemon.host.submit(lambda _: None)  # what asks for it once has had it: nothing is begun twice
+    await daemon.host.submit(lambda _: None)  # a message that asks is taken here: nothing begins twice
     proposal = await asyncio.to_thread(begin_proposal, home, to_draft, model)
     await _begin(daemon, proposal)
     return {"name": proposal.name}
@@ -76,14 +76,14 @@ async def draft(
 
 @operation("write")
 async def go_on_drafting(daemon: Daemon, name: str, answers: list[str]) -> dict[str, str]:
-    """Go on with a proposal that asks something, with an answer to each question, or with one that failed.
+    """Continue a proposal that asks something, with an answer to each question, or one that failed.
 
     Raises RequestError for a proposal that does neither.
     """
     home, drafts = home_of(daemon), _drafts(daemon)
     proposal = await asyncio.to_thread(proposal_named, home.path, name)
     if (before := drafts.by_name.get(name)) is not None and before.task is not None:
-        await asyncio.wait([before.task])  # it has said all, and is about to end
+        await asyncio.wait([before.task])  # it has written everything, and is about to end
     about = await asyncio.to_thread(proposal.about)
     questions = about.get("questions") or []
     if about.get("state") not in (ASKS, FAILED):
@@ -102,10 +102,10 @@ async def go_on_drafting(daemon: Daemon, name: str, answers: list[str]) -> dict[
 
 @operation("write")
 async def end_drafting(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict[str, str]:
-    """End the drafting of a proposal, which keeps the rounds so far and may go on later; one that is over
-    stays as it is: `{"name", "state"}`.
+    """End the drafting of a proposal, which keeps the rounds so far and may be continued later; an ended one
+    stays unchanged: `{"name", "state"}`.
 
-    Raises RequestError where there is none of the name, or another program drafts it.
+    Raises RequestError if there is no such proposal, or another program drafts it.
     """
     home, drafts = home_of(daemon), _drafts(daemon)
     proposal = await asyncio.to_thread(proposal_named, home.path, name)
@@ -139,7 +139,7 @@ async def _begin(daemon: Daemon, proposal: Proposal) -> None:
 
 
 async def _follow(daemon: Daemon, proposal: Proposal, draft: child_program.Followed) -> None:
-    """Tell those who look at it how far a child is, until it has ended."""
+    """Report the progress of a child to viewers, until it has ended."""
     child = draft.child
     assert child.stdout is not None
     assert child.stderr is not None

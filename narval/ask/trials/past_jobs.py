@@ -1,4 +1,4 @@
-"""Jobs: trials on the past, which child programs of the daemon play while others look at how far they are.
+"""Jobs: trials on the past, which child programs of the daemon play, with their progress visible.
 
 A job ends with the daemon. Its report is kept for a day, as other results are.
 """
@@ -34,19 +34,19 @@ from narval.daemon.daemon import Daemon
 log = logging.getLogger("narval.daemon")
 
 AT_ONCE, IN_ALL = 2, 4
-"""Jobs of an agent that are under way at once, and those of all agents of a home."""
+"""The most jobs under way at once for an agent, and for all agents of a home."""
 
 LISTED = 20
-"""So many jobs of an agent that are over are listed."""
+"""The most ended jobs of an agent that are listed."""
 
 SECONDS = 1800.0
-"""The time that a job may take."""
+"""The longest time of a job, in seconds."""
 
 PATIENCE = 60.0
-"""Seconds for a child to say that it begins, or what is wrong."""
+"""Seconds within which a child says that it begins, or what is wrong."""
 
 LONGEST_SINCE = 64
-"""The most characters of the moment to begin with."""
+"""The most characters of the moment `since`."""
 
 _OF_OPTION = "Invalid value for '--since': "
 
@@ -54,13 +54,13 @@ Form = dict[str, Any]
 
 
 class PastJob(child_program.Followed):
-    """A trial on the past of an agent: what was asked, the child that plays it, and what it has said."""
+    """A trial on the past of an agent: the request, the child that plays it, and its output so far."""
 
     def __init__(self, agent: str, asked: Form, by: str, child: Process, now: float) -> None:
         super().__init__(child)
         self.agent = agent
         self.is_kept = False
-        """True once a file has what came of it."""
+        """True once its result is in a file."""
         self.form: Form = {
             "job": secrets.token_hex(8),
             "definitions": [],
@@ -87,16 +87,16 @@ class PastJob(child_program.Followed):
 
     @property
     def key(self) -> str:
-        """The key of what is kept of it."""
+        """The key of its stored result."""
         return _key(self.agent, self.id)
 
     @property
     def is_over(self) -> bool:
-        """True once it has ended, however."""
+        """True once it has ended in any way."""
         return bool(self.form["state"] != "running")
 
     def finish(self, state: str, why: str | None, now: float) -> None:
-        """Note that it is over; a report so far says why it is not whole."""
+        """Record its end; a partial report says why it is not whole."""
         report = self.form["report"]
         if report is not None and why:
             report["stopped"] = why
@@ -112,7 +112,7 @@ class PastJobs(child_program.FollowedChildren[PastJob]):
         """The agents of jobs that are about to begin."""
 
     def raise_if_full(self, agent: str) -> None:
-        """Raise RequestError if an agent, or all of them, have as many jobs under way as they may have."""
+        """Raise RequestError if an agent, or all of them together, have the most jobs under way already."""
         under_way = [job.agent for job in self.by_name.values() if not job.is_over] + self.beginning
         for number, most, whose in (
             (under_way.count(agent), AT_ONCE, f"of {agent} "),
@@ -125,14 +125,14 @@ class PastJobs(child_program.FollowedChildren[PastJob]):
                 )
 
     def add(self, job: PastJob) -> None:
-        """List a job, and forget the oldest of its agent that are over."""
+        """List a job, and forget the oldest ended ones of its agent."""
         self.by_name[job.id] = job
         over = [id for id, other in self.by_name.items() if other.agent == job.agent and other.is_over]
         for id in over[:-LISTED]:
             del self.by_name[id]
 
     def find(self, agent: str, id: str) -> PastJob | None:
-        """A job of an agent; None where there is none, or none any more."""
+        """A job of an agent; None if it does not exist (any more)."""
         job = self.by_name.get(id)
         return job if job is not None and job.agent == agent else None
 
@@ -148,12 +148,12 @@ async def try_on_past(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Begin to play a definition, by its name or as the text of a file, or a proposal, on what came since a
-    day: a job.
+    """Start a job that plays a definition, by its name or as the text of a file, or a proposal, on what came
+    since a day.
 
-    A child program plays it as `narval simulate --since` does. Two of an agent are under way at once, for
-    half an hour and with 512 MB at most. `everything` keeps a line for each deed, not for the newest fifty
-    alone. The answer is that of `job`. A moment or a text that is wrong is refused at once.
+    A child program plays it as `narval simulate --since` does. An agent may have two under way at once, each
+    for half an hour and with 512 MB at most. `everything` keeps a line for each deed, not only for the newest
+    fifty. The answer is that of `job`. A wrong moment or text is refused at once.
     """
     if proposal is None and (definition is None) == (text is None):
         raise RequestError("expected a definition or the text of one, one of the two")
@@ -179,7 +179,7 @@ async def try_on_past(
 
 
 async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> PastJob:
-    """A job whose child has said what it plays. Raises RequestError where it says what is wrong."""
+    """A job whose child has said what it plays. Raises RequestError if it says what is wrong."""
     options = [f"--since={asked['since']}", "--progress", *(["--all"] if asked["everything"] else [])]
     with tempfile.TemporaryDirectory(prefix="narval-trial-") as folder:
         name = asked["definition"]
@@ -216,18 +216,18 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
 
 
 _ABANDONED: Form = {"state": "stopped", "why": "the daemon ended, and the trial with it", "pid": None}
-"""The end of a job that is kept while it is under way, for the case that the daemon is killed."""
+"""The ending stored while a job is under way, in case the daemon is killed."""
 
 
 def _suffix(text: str) -> str:
-    """The suffix of a file with a text. Raises DefinitionError."""
+    """The suffix for a file with a text. Raises DefinitionError."""
     if not text.lstrip().startswith("<"):
         return ".task"
     return suffix_of(read_xml(Source.of_text("text.xml", text)).tag)
 
 
 async def _line(child: Process) -> Form | None:
-    """The next that a child says; None at its end. Raises RequestError where that is too long."""
+    """The next line of a child; None at its end. Raises RequestError if it is too long."""
     assert child.stdout is not None
     try:
         line = await child.stdout.readline()
@@ -247,7 +247,7 @@ async def _lines(child: Process) -> AsyncIterator[Form]:
 
 
 async def _play(daemon: Daemon, job: PastJob, complaint: asyncio.Task[str]) -> None:
-    """Follow a child until it has ended, then keep what came of it."""
+    """Follow a child until it has ended, then keep the result."""
     state, why = "failed", ""
     is_whole = False
     try:
@@ -276,7 +276,7 @@ async def _play(daemon: Daemon, job: PastJob, complaint: asyncio.Task[str]) -> N
 
 
 async def _keep(daemon: Daemon, job: PastJob) -> None:
-    """Move the report of a job that is over from memory into a file."""
+    """Move the report of an ended job from memory into a file."""
     try:
         keep = partial(files_of(daemon).keep, job.key, None, dict(job.form))
         await asyncio.to_thread(keep, daemon.rounds.clock.now())
@@ -287,27 +287,27 @@ async def _keep(daemon: Daemon, job: PastJob) -> None:
 
 
 def _tell(daemon: Daemon, job: PastJob) -> None:
-    """Tell those who follow the agent that a job has gone on."""
+    """Tell followers of the agent that a job has made progress."""
     agents = daemon.agents
     own = job.agent == daemon.files.settings.name
     host = agents.own if own else agents.supervisor.host(job.agent)
-    if host is not None:  # else nobody follows it
+    if host is not None:  # otherwise nothing follows it
         host.waiters.news.note_jobs(daemon.rounds.clock.now())
 
 
 @operation("read")
 async def job(daemon: Daemon, job: str) -> dict[str, Any]:
-    """A trial on the past: its state, how far it is, and the report, or the report so far.
+    """A trial on the past: its state, its progress, and the report, also a partial one.
 
-    `state` is `running`, `ended`, `stopped` (somebody ended it, or the daemon did: `why`) or `failed`.
-    `reached` is a moment of the past, `played` the arrivals that were played, of `arrivals`; `report` has the
-    form of `narval simulate --since --json`. It is there for a day after it is over.
+    `state` is `running`, `ended`, `stopped` (by a person or the daemon: `why`) or `failed`. `reached` is a
+    moment of the past; `played` of `arrivals` were played; `report` has the form of `narval simulate --since
+    --json`. It is kept for a day after the end.
     """
     return await form_of(daemon, job)
 
 
 async def form_of(daemon: Daemon, job: str) -> Form:
-    """The form of a job. Raises RequestError where there is none."""
+    """The form of a job. Raises RequestError if there is none."""
     current = _jobs(daemon).find(daemon.name, job)
     if current is not None and not current.is_kept:
         return dict(current.form)
@@ -320,8 +320,8 @@ async def form_of(daemon: Daemon, job: str) -> Form:
 
 @operation("read")
 async def jobs(daemon: Daemon, definition: str | None = None) -> list[dict[str, Any]]:
-    """The trials on the past since the daemon began, the newest first, without their reports; those of one
-    definition, or all.
+    """The trials on the past since the daemon began, the newest first, without their reports; all, or those
+    of one definition.
     """
     rows = [job.form for job in _jobs(daemon).by_name.values() if job.agent == daemon.name]
     return [
@@ -333,7 +333,7 @@ async def jobs(daemon: Daemon, definition: str | None = None) -> list[dict[str, 
 
 @operation("write")
 async def end_job(daemon: Daemon, job: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End a trial on the past, with the report so far; one that is over stays as it is.
+    """End a trial on the past, with the report so far; an ended one stays unchanged.
 
     The answer is that of `job`.
     """

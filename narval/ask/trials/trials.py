@@ -1,4 +1,4 @@
-"""Operations that try something out: simulations and explorations, by child programs."""
+"""Operations that try something out: simulations and explorations, in child programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.home import SCENARIOS
 
 AT_ONCE, WAITING = 2, 4
-"""Trials that are under way at once, and the most that wait for their turn."""
+"""The most trials that are under way at once, and that wait for their turn."""
 
 _COPIED = ("recipes", "modules", "agents", "schemas")
 
@@ -34,7 +34,7 @@ Begin = Literal["now", "new", "empty"]
 
 
 class Trials:
-    """The trials that are under way in a daemon."""
+    """The trials under way in a daemon."""
 
     def __init__(self, agent: AgentState) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -69,13 +69,13 @@ async def simulate(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Tell what would happen, and what it would change, without anything happening: of a definition, with
-    elements that arrive first, or of a scenario, by its text or its name in the home.
+    """Simulate a definition, with elements that arrive first, or a scenario, by its text or its name in the
+    home: tell what would happen and what would change, without doing anything.
 
-    A child program plays it, one for each who asks and two in all, for 30 s and with 512 MB at most. `start`,
+    A child program plays it, one for each asker and two in all, for 30 s and with 512 MB at most. `start`,
     `duration` and `memory` are those of `narval simulate`. With `edited`, texts of files by path, it plays on
     a home that has these instead; they are not saved. The answer is `{"trial", "asked", "report"}`; the
-    operation `trial` gives it again for a day, to who asked.
+    operation `trial` gives it again for a day, to the asker.
     """
     if (definition is None) == (scenario is None):
         raise RequestError("expected a definition or a scenario, one of the two")
@@ -111,7 +111,7 @@ async def simulate(
 
 
 async def _kept(daemon: Daemon, files: TrialFiles, asker: Asker, asked: Form, report: Form) -> Form:
-    """The answer of a trial, which is kept for who asked."""
+    """The answer of a trial, which is kept for the asker."""
     id = secrets.token_hex(8)
     answer = {"trial": id, "asked": asked, "report": report}
     await asyncio.to_thread(files.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
@@ -127,10 +127,10 @@ async def simulate_migration(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Tell what would become of runs in a time, 30 days unless something else is said, as they are and with
-    the version that is loaded, without anything happening.
+    """Simulate the future of runs for a time, by default 30 days, as they are and with the loaded version,
+    without doing anything.
 
-    A child program plays it as for `simulate`; the answer `{"trial", "asked", "report"}` is kept as there.
+    A child program plays it as for `simulate`; the answer `{"trial", "asked", "report"}` is kept like there.
     The report is the answer of `migrate` with `dry`, and if a run would be migrated it has `simulated`, too:
     `{"from", "until", "stopped", "runs"}`. A run has `as_it_is` and `migrated`, each
     with its `phase` at the end, what `happens` there and not in the other, and what it `waits` for then;
@@ -147,7 +147,7 @@ async def simulate_migration(
 
 @operation("read")
 async def scenarios(daemon: Daemon) -> list[str]:
-    """The names of the files in `scenarios/` of the home, by which `simulate` takes them."""
+    """The names of the files in `scenarios/` of the home, for `simulate`."""
     return sorted(await asyncio.to_thread(_scenarios, daemon))
 
 
@@ -172,17 +172,17 @@ def _named(daemon: Daemon, name: str) -> Path:
 
 
 def _edited(daemon: Daemon, place: Path, texts: dict[str, str]) -> Path:
-    """A home like that of the daemon, but for the texts of some files. Raises RequestError."""
+    """A copy of the daemon's home with other texts for some files. Raises RequestError."""
     assert daemon.home is not None
     paths = {definition.path for definition in daemon.agent.library} | {
         fault.path for fault in daemon.files.faults
     }
     for path in texts:
-        if path not in paths or daemon.home.modules.name in Path(path).parts:  # code is not for pasting
+        if path not in paths or daemon.home.modules.name in Path(path).parts:  # code cannot be given as text
             raise RequestError(f"expected the path of a file with definitions, got {path!r:.80}")
     place.mkdir()
     for part in daemon.home.path.iterdir():
-        if part.name in _COPIED:  # definitions are not looked for in folders elsewhere
+        if part.name in _COPIED:  # folders elsewhere are not searched for definitions
             shutil.copytree(part, place / part.name)
         else:
             (place / part.name).symlink_to(part.resolve())
@@ -202,7 +202,7 @@ def _scenario(definition: str, elements: list[bytes]) -> str:
 
 @operation("write")
 async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """The findings of `narval check --explore` about one definition, by a child program as for `simulate`.
+    """The findings of `narval check --explore` about one definition, from a child program as for `simulate`.
 
     They are kept for a day, by the digest of the definition.
     """
@@ -222,7 +222,7 @@ async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRA
 
 @operation("read")
 async def explored(daemon: Daemon, kind: str, name: str) -> dict[str, Any] | None:
-    """The findings that `explore` has kept about a definition as it is now; null where there are none."""
+    """The findings that `explore` has kept about a definition in its current version, or null."""
     definition = _definition(daemon, kind, name)
     if daemon.home is None:
         return None
@@ -244,7 +244,7 @@ def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
 
 @operation("read")
 async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """The result of a simulation, for a day, to who asked for it."""
+    """The result of a simulation, for a day, for its asker."""
     key, now = f"trial {trial}", daemon.rounds.clock.now()
     result = await asyncio.to_thread(files_of(daemon).get, key, asker.person, now)
     if result is None:
@@ -253,7 +253,7 @@ async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[s
 
 
 def files_of(daemon: Daemon) -> TrialFiles:
-    """The results that are kept. Raises RequestError where there is no home on a disk."""
+    """The results that are kept. Raises RequestError without a home on a disk."""
     if daemon.home is None:
         raise RequestError("a home in memory has no child programs; `simulate` of the agent plays it")
     return TrialFiles(daemon.home.var / "trials")

@@ -1,8 +1,8 @@
 """Calls answered on a cluster (G65-G73): each goes there when it has a place, and comes back once.
 
-At most twice as many tasks are on the cluster as it has threads, so that a thread that is free has work at
-once; the others wait here, agents in turn. Calls that begin together go in one message, and short ones in
-groups. Nothing of dask is imported here: that is done by the link, in a thread of its own.
+The cluster has at most twice as many tasks as threads, so that a free thread has work at once; the others
+wait here, agents in turn. Calls that begin together go in one message, and short ones in groups. Nothing of
+dask is imported here: the link does that, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Cluster(QueuedBackend):
         self.connection.open()
 
     def abandon(self, record: CallRecord) -> None:
-        """Take a call out of the queue, or have its worker killed where it has begun."""
+        """Take a call out of the queue, or have its worker killed if it has begun."""
         self._end(record, ABANDONED)
 
     def waits_for(self, record: CallRecord) -> str:
@@ -84,14 +84,14 @@ class Cluster(QueuedBackend):
         return self.connection.shown(len(self._tasks), self.queued)
 
     def limit(self, limits: CallLimits) -> None:
-        """Keep to other limits from now on; calls that are on another cluster by now are made again."""
+        """Apply other limits from now on; if they name another cluster, calls are made again there."""
         self._limits = limits
         if self.connection.use(limits.cluster) and (self._tasks or self.queued):
             self.away(self.connection.why)
             self.connection.open()
 
     async def close(self) -> None:
-        """Leave the cluster; what is kept there goes on."""
+        """Leave the cluster; kept tasks continue there."""
         self._waiting.clear()
         await self.connection.close()
 
@@ -122,7 +122,7 @@ class Cluster(QueuedBackend):
                 record.begin(partial(self._send, task))
 
     def _short_ones(self, full: Container[str]) -> Iterator[CallRecord]:
-        """Take the short calls whose turn it is for a group, but leave some to the other threads."""
+        """Take the short calls whose turn it is for a group, but leave some for the other threads."""
         most = min(_MOST_IN_GROUP, len(self._waiting) // self.connection.size.threads) - 1
         for _ in range(most):
             if not self._waiting.has_but(full) or not self._short.has(self._waiting.first(full)):
@@ -130,7 +130,7 @@ class Cluster(QueuedBackend):
             yield self._waiting.next(full)
 
     def _send(self, task: TaskUnderWay) -> None:
-        """Send a task, once all of its calls may begin, with those that are sent in the same turn."""
+        """Send a task, together with those of the same turn, once all of its calls may begin."""
         if not all(record.state == "running" for record in task.living()):
             return
         bodies = list[bytes]()
@@ -156,7 +156,7 @@ class Cluster(QueuedBackend):
     # --- over -----------------------------------------------------------------------------------------
 
     def _over(self, record: CallRecord, outcome: Outcome) -> bool:
-        """Answer a call that had begun; True if its task is over with it."""
+        """Answer a call that had begun; True if its task has ended with it."""
         is_last = self._tasks.drop(record)
         record.answer(outcome)
         self._hand_out()
@@ -164,7 +164,7 @@ class Cluster(QueuedBackend):
         return is_last
 
     def _stop(self, record: CallRecord, outcome: Outcome) -> None:
-        """Kill its worker, and take it from the cluster if it is alone in its task."""
+        """Kill the call's worker, and remove the call from the cluster if it is alone in its task."""
         task: TaskUnderWay = record.place
         key = key_of(record)
         is_last = self._over(record, outcome)
@@ -194,14 +194,14 @@ class Cluster(QueuedBackend):
         self._end(record, Outcome(problem=Failure("timeout", message)))
 
     def _recorded(self, task: TaskUnderWay, *, once: bool) -> None:
-        """Have a task dropped, once the outcomes of all of its calls are recorded."""
+        """Have a task dropped, once the outcomes of all its calls are recorded."""
         if task.recorded() and self.connection.link is not None:
             self.connection.link.settled(task.key, once=once)
 
     # --- what is told of the cluster ------------------------------------------------------------------
 
     def joined(self, size: ClusterSize) -> None:
-        """Send what is to go to the cluster, which is there or has another size; it knows what it has."""
+        """Send all pending tasks to a cluster that has come or changed its size; it knows which it has."""
         for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
             if limit_runs_from(record) is None:
                 record.stop_timer()
@@ -214,7 +214,7 @@ class Cluster(QueuedBackend):
         self._hand_out()
 
     def away(self, why: str) -> None:
-        """Let the time of calls run that had none of the cluster, or whose cluster is lost."""
+        """Start the time limit of calls that are not on a cluster, or whose cluster is lost."""
         for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
             run_limit(record, self._loop.time(), self._expire)
         for task in self._tasks:
@@ -232,7 +232,7 @@ class Cluster(QueuedBackend):
             self._over(record, outcome)
 
     def told(self, news: News) -> None:
-        """Take news of a task or a call; the limit of one that begins again is kept here from then on."""
+        """Handle news of a task or a call; the limit of one that begins again is then enforced here."""
         self._tasks.told(news, self._loop.time())
         task = self._tasks.task(news.key) if isinstance(news, Begun) else None
         if task is not None and len(task.begun) > 1 and task.limit_runs_from is not None:

@@ -1,7 +1,7 @@
 """The client of a cluster, as narval uses it: on the loop of its link's thread, until the scheduler is lost.
 
-A task goes by its key: asked twice it runs once. One that is kept is published besides, under a name that has
-its key: so the scheduler holds on to it when this daemon is gone, and the next one finds it (G69).
+A task is known by its key: submitted twice it runs once. One that is kept is also published, under a name
+with its key, so that the scheduler retains it when this daemon is gone, and the next one finds it (G69).
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ from narval.files.outside.cluster import CERTIFICATES
 log = logging.getLogger("narval.cluster")
 
 _CONNECTING, _LOOK, _FAREWELL = 10.0, 1.0, 1.0
-"""Seconds that connecting may take, between looks at how large the cluster is, and for leaving it."""
+"""Seconds that connecting may take, between checks of the size of the cluster, and for leaving it."""
 
 
 class FinishedTasks:
-    """The tasks that are finished and not given, by key, and those that were given and are not settled.
+    """The finished tasks, by key: those whose results are not handed out yet, and those handed out but not
+    settled.
 
-    At most `memory` bytes of results are given that are not settled; but one at least.
+    At most `memory` bytes of unsettled results are handed out, but at least one result.
     """
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._keys: dict[str, None] = {}
         self._given: dict[str, int] = {}
-        """The bytes of each."""
+        """The bytes of each result handed out."""
         self.results: dict[str, bytes] = {}
-        """The results that came with the news, by key."""
+        """The results that came with news, by key."""
         self._some = asyncio.Event()
 
     def add(self, key: str) -> None:
@@ -60,14 +61,14 @@ class FinishedTasks:
         self._some.set()
 
     async def take(self) -> list[str]:
-        """Wait until there is something new to be given, or room; give all that are finished, in order."""
+        """Wait until there is a new result, or room; return all that are finished, in order."""
         await self._some.wait()
         self._some.clear()
         keys, self._keys = list(self._keys), {}
         return keys
 
     def fitting(self, sizes: dict[str, int]) -> list[str]:
-        """The keys of results, of so many bytes, for which there is room; the others stay finished."""
+        """The keys of results for whose bytes there is room; the others stay finished."""
         found, held = list[str](), sum(self._given.values())
         for key, size in sizes.items():
             if held and held + size > self._memory:
@@ -87,9 +88,9 @@ class FinishedTasks:
 
 
 class ClusterClient:
-    """A client that is connected, and the tasks for which it waits.
+    """A connected client, and the tasks for which it waits.
 
-    `tell` has the daemon told. At most `memory` bytes of results are given that are not settled.
+    `tell` passes reports to the daemon. At most `memory` bytes of unsettled results are handed out.
     """
 
     def __init__(self, client: Any, publisher: Publisher, tell: Tell, topic: str, memory: int) -> None:
@@ -105,7 +106,7 @@ class ClusterClient:
         cls, address: str, certificates: Path, tell: Tell, topic: str, memory: int
     ) -> ClusterClient:
         """Connect to a scheduler, both sides showing certificates. Raises OSError."""
-        for name in ("distributed", "distributed.client"):  # the daemon tells itself what is lost, and why
+        for name in ("distributed", "distributed.client"):  # the daemon logs losses itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         authority, own, key = (str(certificates / name) for name in CERTIFICATES)
         security = Security(
@@ -121,7 +122,7 @@ class ClusterClient:
         return made
 
     async def serve(self) -> str:
-        """Wait for tasks until the scheduler is lost, or `close` was called; give why it ended."""
+        """Wait for tasks until the scheduler is lost, or `close` is called; return the reason."""
         try:
             for work in (self._follow_size(), self._collect(), self._publisher.run()):
                 self._begin(work)
@@ -137,8 +138,8 @@ class ClusterClient:
     # --- what the daemon asks -------------------------------------------------------------------------
 
     def submit(self, tasks: list[ClusterTask]) -> None:
-        """Have tasks answered, in one message for each set of resources. Those that are under way here or on
-        the cluster, by their keys, are not begun again.
+        """Have tasks answered, in one message for each set of resources. Those whose keys are already under
+        way, here or on the cluster, are not begun again.
         """
         asked = [task for task in tasks if task.key not in self._futures]
         for task in asked:
@@ -159,8 +160,8 @@ class ClusterClient:
             self._begin(self._watch(task.key))
 
     def end(self, task: str, calls: list[str], worker: str, *, whole: bool) -> None:
-        """Kill the workers of calls, at the worker of the cluster that has their task if that is known; give
-        up the `whole` task.
+        """Kill the workers of calls, at the cluster worker that has their task if that is known; if `whole`,
+        give up the task.
         """
         future = self._futures.get(task)
         self._begin(self._end(future if whole else None, calls, worker))
@@ -168,7 +169,7 @@ class ClusterClient:
             self.settled(task, once=False)
 
     def settled(self, task: str, *, once: bool) -> None:
-        """Drop a task, whose result is recorded or not wanted."""
+        """Drop a task whose result is recorded or not wanted."""
         future = self._futures.pop(task, None)
         self._publisher.drop(task)
         self._finished.settle(task)
@@ -178,7 +179,7 @@ class ClusterClient:
             Variable(mark_of(task), client=self._client).delete()
 
     def close(self) -> None:
-        """Disconnect: what is kept goes on."""
+        """Disconnect; kept tasks continue."""
         self._end_with("")
 
     # --- the work -------------------------------------------------------------------------------------
@@ -189,8 +190,8 @@ class ClusterClient:
         task.add_done_callback(self._work.discard)
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work; where the scheduler is not there to do it with, it is lost, and whatever breaks down
-        is begun anew with another client: else calls would wait for nobody.
+        """Do some work. If the scheduler does not answer, or anything fails, treat it as lost, so that
+        another client begins again: otherwise calls would wait for ever.
         """
         try:
             await work
@@ -219,13 +220,13 @@ class ClusterClient:
             if key in self._futures and self._futures[key] is future:
                 if future.status != "cancelled":
                     raise
-                self._end_with("the scheduler was lost")  # if it is back by now, it knows nothing of it
+                self._end_with("the scheduler was lost")  # if it is back by now, it does not know the tasks
             return
         if self._futures.get(key) is future:
             self._finished.add(key)
 
     async def _collect(self) -> None:
-        """Give results, as they come and as far as there is room for them; and failures."""
+        """Hand out results as they come and as there is room for them, and failures."""
         while True:
             finished = [key for key in await self._finished.take() if key in self._futures]
             erred = [key for key in finished if self._futures[key].status == "error"]
@@ -248,7 +249,7 @@ class ClusterClient:
         for key in asked:
             if key in found:
                 self._reply(key, _replies(found[key]))
-            else:  # its worker was lost meanwhile: it is made again
+            else:  # its worker was lost meanwhile: it runs again
                 self._finished.settle(key)
                 self._begin(self._watch(key))
 
@@ -259,7 +260,7 @@ class ClusterClient:
         await self._client.run(remote.end, calls, workers=workers, on_error="ignore")
 
     async def _follow_size(self) -> None:
-        """Tell how large the cluster is, at first and whenever that changes."""
+        """Report the size of the cluster, at first and whenever it changes."""
         known: ClusterSize | None = None
         while True:
             found = await self._client.scheduler.identity(n_workers=-1)
@@ -272,7 +273,7 @@ class ClusterClient:
             await asyncio.sleep(_LOOK)
 
     def _heard(self, event: tuple[float, object]) -> None:
-        with suppress(FrameError):  # somebody else's
+        with suppress(FrameError):  # another program's
             news = read_news(event[1])
             if not isinstance(news, Replied):
                 self._tell(methodcaller("told", news))

@@ -23,14 +23,14 @@ log = logging.getLogger("narval.cluster")
 _NONE_SET = 'none is set; write cluster = "local", or the address of a scheduler, into etc/narval.toml'
 _STARTING, _NO_WORKERS, _CONNECTING = "it is starting", "it has no workers", "connecting"
 _SOON, _LATER = 0.5, 5.0
-"""Seconds until a local cluster that has ended is started again, and until a package is looked for again."""
+"""Seconds until an ended local cluster is started again, and until a missing package is looked for again."""
 
 
 class ClusterConnection:
-    """The link to the cluster that the settings name, and the local cluster where they name that.
+    """The link to the cluster that the settings name, and the local cluster if they name that.
 
-    `listener` is told what the link tells. `why` says why there is no cluster; it is "" while there is one.
-    `since` is the moment of the monotonic clock from which that is so.
+    `listener` is told what the link tells. `why` is the reason why there is no cluster, "" while there is
+    one; `since` is the moment of the monotonic clock since which that is so.
     """
 
     def __init__(self, programs: ProgramBackend, settings: ClusterSettings, listener: LinkListener) -> None:
@@ -42,10 +42,10 @@ class ClusterConnection:
         self._again: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
-        """The local cluster before this one, which may not be gone yet."""
+        """The end of the previous local cluster, which may not be gone yet."""
 
     def open(self) -> None:
-        """See that there is a cluster, now or as soon as may be; the listener is told."""
+        """Provide a cluster, now or as soon as possible; the listener is told."""
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
@@ -68,7 +68,7 @@ class ClusterConnection:
             self.away(f"{_CONNECTING} to {self.settings.address}")
 
     def close_after(self, seconds: float) -> None:
-        """Leave the cluster then, unless it is opened again before."""
+        """Leave the cluster after some seconds, unless it is opened again before."""
         if self._rest is None:
             self._rest = asyncio.get_running_loop().call_later(seconds, self.leave)
 
@@ -101,13 +101,13 @@ class ClusterConnection:
         return is_other
 
     def why_for_long(self) -> str:
-        """Why there is no cluster, and for how long that is so; "" while there is one."""
+        """The reason why there is no cluster, and for how long; "" while there is one."""
         if not self.why:
             return ""
         return f"{self.why} (for {time.monotonic() - self.since:.0f} s)"
 
     def shown(self, tasks: int, queued: int) -> dict[str, Any]:
-        """The cluster as `status` shows it, with so many tasks on it, and calls that wait here."""
+        """The cluster as `status` shows it, with the numbers of tasks on it and of calls that wait here."""
         away = self.why if tasks or queued or not self.why else "nobody needs it"
         return {"threads": self.size.threads, "tasks": tasks, "queued": queued, "away": away}
 
@@ -132,7 +132,7 @@ class ClusterConnection:
     # --- what the link tells --------------------------------------------------------------------------
 
     def joined(self, size: ClusterSize) -> None:
-        """Take it that the cluster is there, or has another size now."""
+        """Record that the cluster is there, or has another size now."""
         if not size.threads:
             self.away(_NO_WORKERS)
             return
@@ -142,7 +142,7 @@ class ClusterConnection:
         self._listener.joined(size)
 
     def away(self, why: str) -> None:
-        """Take it that there is no cluster, or none any more."""
+        """Record that there is no cluster, or no longer one."""
         if why != self.why:
             is_new = self._local is not None and self.why == _STARTING  # its workers come after it
             is_coming = why.startswith((_STARTING, _CONNECTING)) or (is_new and why == _NO_WORKERS)
@@ -152,9 +152,9 @@ class ClusterConnection:
         self._listener.away(why)
 
     def replied(self, key: str, replies: list[ClusterReply] | Failure) -> None:
-        """Take the replies to a task's calls, or why there are none."""
+        """Handle the replies to a task's calls, or the reason why there are none."""
         self._listener.replied(key, replies)
 
     def told(self, news: News) -> None:
-        """Take news of a task or of a call."""
+        """Handle news of a task or of a call."""
         self._listener.told(news)

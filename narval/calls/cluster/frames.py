@@ -1,8 +1,8 @@
 """Frames between a daemon and a cluster: bytes, checked against their types at both ends (G66).
 
-A call goes to the cluster as `SentCall`, and comes back as `ClusterReply`. What a worker of the cluster tells
-meanwhile is `News`, on the topic of the daemon's home, where small replies come, too. dask carries the bytes,
-and knows nothing of them.
+A call goes to the cluster as `SentCall`, and comes back as `ClusterReply`. Meanwhile a worker of the cluster
+sends `News`, on the topic of the daemon's home, where small replies come too. dask carries the bytes without
+interpreting them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from narval.calls.workers.frames import MOST, CallFrame, FrameError
 class SentCall(msgspec.Struct, frozen=True):
     """To the cluster: answer this call, within `timeout` seconds from when it begins (None: no limit).
 
-    It goes by `key`. One that is `once` must not begin twice. `memory` is how many bytes its worker may add
-    to what it has when it starts (None: as many as there are).
+    It is known by its `key`. If it is `once`, it must not begin twice. `memory` is the bytes that its worker
+    may add to what it has at its start (None: no limit).
     """
 
     key: str
@@ -37,7 +37,7 @@ class ClusterReply(msgspec.Struct, frozen=True):
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """From the cluster: a task, which is a call or a group of them, begins at the worker of this address."""
+    """From the cluster: a task (a call or a group of calls) begins at the worker of this address."""
 
     key: str
     worker: str
@@ -59,7 +59,7 @@ class Printed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Replied(msgspec.Struct, frozen=True, tag=True):
-    """From the cluster: a task is over; its replies, joined, which are few bytes."""
+    """From the cluster: a task has ended; its replies, joined, which are small."""
 
     key: str
     replies: bytes

@@ -1,8 +1,8 @@
 """The daemon's side of a cluster: a client of dask on a loop of its own, in a thread (G67).
 
-There importing dask (half a second), TLS and reading large results hold up nobody. All that is said to a
-link, and all that it tells its listener, is said on the daemon's loop. Whoever may connect to a cluster may
-have whatever he likes unpickled by all who take part: so both sides always show certificates.
+In that thread importing dask (half a second), TLS and reading large results delay nothing else. A link is
+called, and calls its listener, on the daemon's loop. Any client that can connect to a cluster can have
+anything unpickled by all its members, so both sides always show certificates.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from narval.calls.cluster.client import ClusterClient
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.2, 5.0
-"""Seconds between attempts to connect: at first, and in the end."""
+"""Seconds between attempts to connect: at first, and at most."""
 
 _REACHING = 10.0
-"""Seconds in which a connection is made, where a machine does not even refuse it."""
+"""Seconds that a connection may take, for a machine that does not even refuse it."""
 
 
 class ClusterLink:
     """The thread in which the client lives, from when it is made until `close`.
 
-    It connects until that succeeds, and again when the cluster was lost. At most `memory` bytes of results
-    are given that are not settled. News of its tasks come on the `topic`.
+    It tries to connect until that succeeds, and again when the cluster is lost. At most `memory` bytes of
+    unsettled results are handed out. News of its tasks come on the `topic`.
     """
 
     def __init__(
@@ -51,27 +51,27 @@ class ClusterLink:
         self._asked = (address, certificates, self._tell, topic, memory)
         self._inner = asyncio.new_event_loop()
         self._client: ClusterClient | None = None
-        """There while it is connected; used in its thread alone."""
+        """Set while it is connected; used in its thread alone."""
         self._closed = False
         self._work = self._inner.create_task(self._serve())
         threading.Thread(target=self._live, name="narval-cluster", daemon=True).start()
 
     def submit(self, tasks: list[ClusterTask]) -> None:
-        """Have tasks answered; those that the cluster has already are waited for."""
+        """Have tasks answered; those that the cluster already has are waited for."""
         self._ask(lambda client: client.submit(tasks))
 
     def end(self, task: str, calls: list[str], worker: str, *, whole: bool) -> None:
-        """Kill the workers of calls, at the worker of the cluster that has their task ("" where that is not
-        known); give up the `whole` task.
+        """Kill the workers of calls, at the cluster worker that has their task ("": unknown); if `whole`,
+        give up the task.
         """
         self._ask(lambda client: client.end(task, calls, worker, whole=whole))
 
     def settled(self, task: str, *, once: bool) -> None:
-        """Drop a task, whose result is recorded or not wanted."""
+        """Drop a task whose result is recorded or not wanted."""
         self._ask(lambda client: client.settled(task, once=once))
 
     def close(self) -> None:
-        """Disconnect; what is kept goes on. Nothing more is told."""
+        """Disconnect; kept tasks continue. Nothing more is reported."""
         self._closed = True
         with suppress(RuntimeError):  # its loop has ended
             self._inner.call_soon_threadsafe(self._work.cancel)
@@ -121,7 +121,8 @@ class ClusterLink:
 
 
 async def _reach(address: str, certificates: Path) -> None:
-    """Make sure that a scheduler listens at an address: dask tries again for long, and would tell only then.
+    """Make sure that a scheduler listens at an address: dask would retry for a long time before it reports an
+    error.
 
     Raises OSError.
     """
@@ -132,11 +133,11 @@ async def _reach(address: str, certificates: Path) -> None:
         secured.load_cert_chain(own, key)
     except OSError as error:
         raise OSError(f"the certificates in {certificates} cannot be read: {error}") from None
-    secured.check_hostname = False  # as dask does: it is the authority that tells who belongs to the cluster
+    secured.check_hostname = False  # as dask does: the authority decides who belongs to the cluster
     try:
         async with asyncio.timeout(_REACHING):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=secured)
-            writer.transport.abort()  # closed politely, it would wait for an answer
+            writer.transport.abort()  # a clean close would wait for an answer
     except UnicodeError:
         raise OSError(f"there is no machine {host}") from None
     except OverflowError:

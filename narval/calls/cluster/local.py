@@ -29,9 +29,9 @@ _LOG = "cluster.log"
 class LocalCluster:
     """A program that is a scheduler and starts workers, from when it is made until `close`.
 
-    `started` is called with its address and the folder of its certificates, which is made for its life below
-    `folder` (None: among temporary files); `ended` with the reason when it has ended by itself. It begins
-    `after` another is gone.
+    `started` is called with its address and the folder of its certificates, which is made for this program
+    below `folder` (None: among temporary files); `ended` is called with the reason if it ends by itself. It
+    begins `after` another is gone.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LocalCluster:
         self._program = asyncio.ensure_future(self._live(commands, settings, folder))
 
     def end(self) -> asyncio.Future[None]:
-        """End it; what is given is done when all of it is gone."""
+        """End it, and return a future that is done when all of it is gone."""
         self._program.cancel()
         return self._program
 
@@ -76,7 +76,7 @@ class LocalCluster:
         self._ended(why)
 
     def _hear(self, folder: Path, log: TextIO, data: bytes, is_error: bool) -> None:
-        """Hear the address, which is printed first; what is logged goes to a file."""
+        """Read the address, which is printed first; log lines go to a file."""
         if is_error or self._heard.endswith(b"\n"):
             log.write(data.decode("utf-8", "replace"))
             log.flush()
@@ -87,7 +87,7 @@ class LocalCluster:
 
 
 def _made(above: Path | None) -> Path:
-    """Make the folder of a cluster, for us alone; what a former one has left is removed."""
+    """Make the folder of a cluster, readable by us alone, and remove leftovers of a former one."""
     if above is None:
         return Path(tempfile.mkdtemp(prefix="narval-cluster-"))
     folder = above / "cluster"
@@ -97,6 +97,6 @@ def _made(above: Path | None) -> Path:
 
 
 def _last_line(path: Path) -> str:
-    """The last line of a log, which tells most."""
+    """The last line of a log, which is the most telling."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return lines[-1] if lines else "it said nothing"

@@ -1,8 +1,8 @@
-"""The program of a local cluster: a scheduler, and workers that it starts and starts anew (G65).
+"""The program of a local cluster: a scheduler, and workers that it starts and restarts (G65).
 
     python -m narval.calls.cluster.local_program FOLDER WORKERS RESOURCES
 
-It makes certificates for this life of it, writes them to FOLDER, and prints its address; it ends with the
+It makes certificates for its own lifetime, writes them to FOLDER, and prints its address; it ends with the
 daemon, whose reaper knows it. RESOURCES are those of the first worker, as in `GPU=1`.
 """
 
@@ -30,11 +30,11 @@ _CALM = {
     "distributed.admin.system-monitor.interval": "5s",
     "distributed.admin.tick.interval": "500ms",
 }
-"""Settings of dask without what nobody looks at here, and with less that goes on while nothing is asked."""
+"""Settings of dask without unused pages, and with less activity while it is idle."""
 
 
 def main() -> None:
-    """Be a cluster until one is ended."""
+    """Run a cluster until it is ended."""
     folder, workers, resources = Path(sys.argv[1]), int(sys.argv[2]), dict(read_resources(sys.argv[3]))
     asyncio.run(_live(folder, workers, resources))
 

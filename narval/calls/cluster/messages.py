@@ -1,4 +1,4 @@
-"""Tasks that a daemon has for a cluster, and what it is told of them."""
+"""Tasks of a daemon for a cluster, and the reports on them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from narval.core.engines.events import Failure
 class ClusterTask(NamedTuple):
     """A task for a cluster: calls as bytes, answered one after another.
 
-    One that is `kept` outlives the daemon: its result is found by its key after a restart (G69). Of one that
-    is `once` the scheduler notes that it has begun; if it is `only_found` it has begun, and is not to again.
+    A `kept` task outlives the daemon: its result is found by its key after a restart (G69). For a `once` task
+    the scheduler records that it has begun; an `only_found` task has begun, and must not begin again.
     """
 
     key: str
@@ -43,20 +43,20 @@ class LinkListener(Protocol):
     """The owner of a link to a cluster."""
 
     def joined(self, size: ClusterSize) -> None:
-        """Take it that the cluster is there, or has another size now."""
+        """Handle that the cluster is there, or has another size now."""
 
     def away(self, why: str) -> None:
-        """Take it that there is no cluster, or none any more; what it had may be lost."""
+        """Handle that there is no cluster, or no longer one; what it had may be lost."""
 
     def replied(self, key: str, replies: list[ClusterReply] | Failure) -> None:
-        """Take the replies to a task's calls, or why there are none."""
+        """Handle the replies to a task's calls, or the reason why there are none."""
 
     def told(self, news: News) -> None:
-        """Take news of a task or of a call."""
+        """Handle news of a task or of a call."""
 
 
 Tell = Callable[[Callable[[LinkListener], None]], None]
-"""Given a function of the listener of a link, which is called with it on the daemon's loop."""
+"""Takes a function, which is called with the listener of a link on the daemon's loop."""
 
 LOST = Failure(
     "interrupted",
@@ -66,5 +66,5 @@ LOST = Failure(
 
 
 def mark_of(key: str) -> str:
-    """The name of the variable of the scheduler which says that a call has begun."""
+    """The name of the scheduler's variable that says that a call has begun."""
     return f"narval-begun-{key}"

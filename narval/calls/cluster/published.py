@@ -10,12 +10,12 @@ from distributed import Future
 
 _DAY = 86400.0
 _NO_MORE = ("memory", "erred", "forgotten", None)
-"""The states of tasks, as dask has them, that do not go on."""
+"""The states of tasks in dask that are final."""
 _OURS, _ASKED, _OVER = "narval", "asked", "over"
 
 
 class PublishedTask(NamedTuple):
-    """A task that is published: at which moment (seconds since 1970), and whether it was over by then."""
+    """A published task: the moment (seconds since 1970), and whether it had ended by then."""
 
     key: str
     at: int
@@ -28,7 +28,7 @@ class PublishedTask(NamedTuple):
 
     @classmethod
     def of(cls, name: object) -> PublishedTask | None:
-        """The task that is published under a name; None where that is somebody else's."""
+        """The task that is published under a name; None if the name is another program's."""
         parts = name.split("|", 3) if isinstance(name, str) else []
         if len(parts) != 4 or parts[0] != _OURS or not parts[2].isdigit():
             return None
@@ -36,10 +36,10 @@ class PublishedTask(NamedTuple):
 
 
 class Publisher:
-    """The tasks that are published, by key, and those that are about to be, or to be no more.
+    """The tasks that are published, by key, and those that are about to be published or withdrawn.
 
-    The scheduler is told in batches and in order, by `run`: a task that is over before its turn comes is
-    never published. `known` are those that are published already.
+    `run` tells the scheduler in batches and in order: a task that ends before its turn is never published.
+    `known` are those that are published already.
     """
 
     def __init__(self, client: Any, known: dict[str, PublishedTask]) -> None:
@@ -59,20 +59,20 @@ class Publisher:
             self._some.set()
 
     def drop(self, key: str) -> None:
-        """Publish a task no more."""
+        """Stop publishing a task."""
         found = self._published.pop(key, None)
         if found is not None and self._coming.pop(key, None) is None:
             self._going.append(found.name)
             self._some.set()
 
     async def run(self) -> None:
-        """Tell the scheduler, for as long as this goes on."""
+        """Tell the scheduler, until cancelled."""
         while True:
             await self._some.wait()
             await self.flush()
 
     async def flush(self) -> None:
-        """Tell the scheduler what it does not know yet."""
+        """Tell the scheduler what is pending."""
         self._some.clear()
         coming, self._coming = self._coming, {}
         going, self._going = self._going, []
@@ -84,9 +84,7 @@ class Publisher:
 
 
 async def find_published(client: Any) -> dict[str, PublishedTask]:
-    """The tasks that are published, by key; those that were over for a day and nobody has collected are
-    dropped.
-    """
+    """The tasks that are published, by key; those that ended a day ago and were not collected are dropped."""
     names = await client.list_datasets()
     known = {found.key: found for name in names if (found := PublishedTask.of(name)) is not None}
     old = [found for found in known.values() if found.at < time.time() - _DAY]

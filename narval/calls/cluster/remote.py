@@ -1,7 +1,7 @@
-"""The part that runs in a worker of the cluster: it has calls answered by workers of narval there (G68).
+"""The part that runs in a worker of the cluster: it has calls answered by narval's workers there (G68).
 
-Its functions are those that are sent to dask, by their names. They never raise. A call's worker is a program
-of its own, so a crash, a hang or too much memory costs that call alone.
+Its functions are sent to dask by name. They never raise. A call's worker is a program of its own, so a crash,
+a hang or too much memory costs that call alone.
 """
 
 from __future__ import annotations
@@ -40,18 +40,20 @@ from narval.files.settings import CallLimits
 _ENDED = Failure("cancelled", "the call was given up", final=True)
 _MOST_ENDED, _MOST_WORKERS = 10_000, 1_000
 _LOOK, _UNTOLD = 0.01, 0.05
-"""Seconds for which the scheduler is asked whether a call has begun before, and until it is told where a task
-is: most are over by then.
+"""Seconds for which the scheduler is asked whether a call has begun before, and after which it is told where
+a task is: most have ended by then.
 """
 _SMALL = 16 * 1024
-"""Bytes of a result that need not be fetched; the scheduler keeps the last thousand news."""
+"""Bytes up to which a result is sent with the news and need not be fetched; the scheduler keeps the last
+thousand news.
+"""
 
 
 class RemoteWorkers(Workers):
     """The workers of one home within one worker of the cluster, and the calls that they answer.
 
-    News of these go to the home's topic. As many as dask has threads there are at work at once, so there are
-    always places.
+    News of them go to the home's topic. At most as many are at work as dask has threads, so there is always a
+    place.
     """
 
     def __init__(self, worker: distributed.Worker, topic: str, limits: CallLimits) -> None:
@@ -61,7 +63,7 @@ class RemoteWorkers(Workers):
         self._keys: dict[CallRecord, str] = {}
 
     async def outcome(self, sent: SentCall) -> Outcome:
-        """The outcome of a call, once it is over."""
+        """The outcome of a call, once it has ended."""
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         call = unpacked_call(sent.frame, sent.timeout)
         call.attach(partial(self._progressed, sent.key))
@@ -79,7 +81,7 @@ class RemoteWorkers(Workers):
             self.abandon(self._records[key])
 
     def child_printed(self, child: Child, line: str) -> None:
-        """Tell of a line that a call printed."""
+        """Report a line that a call printed."""
         if child.record is not None and (key := self._keys.get(child.record)) is not None:
             _tell(self._worker, self._topic, Printed(key, line))
 
@@ -89,8 +91,8 @@ class RemoteWorkers(Workers):
 
 
 class CallsHere:
-    """The workers at work in this worker of the cluster, by their home's topic and how much memory they may
-    add to what they have, and the calls that were given up, the latest of them.
+    """The workers at work in this worker of the cluster, by their home's topic and the memory they may add,
+    and the latest calls that were given up.
     """
 
     def __init__(self, worker: distributed.Worker) -> None:
@@ -99,14 +101,14 @@ class CallsHere:
         self.ended: OrderedDict[str, None] = OrderedDict()
 
     def of(self, topic: str, memory: int | None) -> RemoteWorkers:
-        """The workers of a home that may add so many bytes to what they have when they start."""
+        """The workers of a home that may add `memory` bytes to what they have at their start."""
         if (topic, memory) not in self._workers:
             limits = CallLimits(workers=_MOST_WORKERS, worker_memory=memory)
             self._workers[topic, memory] = RemoteWorkers(self._worker, topic, limits)
         return self._workers[topic, memory]
 
     def end(self, keys: list[str]) -> None:
-        """Kill the workers of calls, and begin none of those that have not begun."""
+        """Kill the workers of calls, and keep those that have not begun from beginning."""
         for key in keys:
             self.ended[key] = None
             for workers in self._workers.values():
@@ -117,16 +119,16 @@ class CallsHere:
 
 @lru_cache(maxsize=1)
 def _at_work(worker: distributed.Worker) -> CallsHere:
-    """The one that this worker of the cluster has."""
+    """The `CallsHere` of this worker of the cluster."""
     return CallsHere(worker)
 
 
 async def answer(task: bytes, calls: bytes, topic: str) -> bytes:
     """Answer the calls of a task one after another: bytes in, bytes out.
 
-    News of them go to the topic, and so does a small result: it comes with dask's own message that the task
-    is over, and need not be fetched. The key of the task comes as bytes: a text that is the key of a task
-    stands for its result in dask.
+    News of them go to the topic, and so does a small result, which then need not be fetched after dask's own
+    message that the task has ended. The key of the task comes as bytes, because dask replaces a text that is
+    the key of a task by its result.
     """
     worker, key = distributed.get_worker(), task.decode()
     begun = partial(_tell, worker, topic, Begun(key, worker.address))
@@ -178,7 +180,7 @@ async def _outcome(worker: distributed.Worker, sent: SentCall, topic: str) -> Ou
 async def _has_begun(worker: distributed.Worker, key: str) -> bool:
     """True if a call that must not be made twice has begun before; from now on it has.
 
-    The scheduler knows: a worker that is lost takes what it knew with it.
+    The scheduler keeps this, because a lost worker takes its knowledge with it.
     """
     scheduler: Any = worker.scheduler
     with suppress(TimeoutError):

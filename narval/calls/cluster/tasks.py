@@ -1,4 +1,4 @@
-"""The tasks that a daemon has on a cluster: calls alone, and short ones in groups (G71)."""
+"""The tasks that a daemon has on a cluster: single calls, and short ones in groups (G71)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
 
 _SHORT = 0.005
-"""Seconds."""
+"""Seconds below which a call is short."""
 
 
 class TaskUnderWay:
-    """A task on the cluster, or on its way there: its calls in order, None for those that are over.
+    """A task on the cluster, or on its way there: its calls in order, None for those that have ended.
 
     `worker` is the address of the worker that has it, "" while that is not known; `begun` are the moments of
-    the event loop at which one has begun it. `sent` is None until it is recorded that its call begins.
+    the event loop at which a worker began it. `sent` is None until it is recorded that its call begins.
     """
 
     def __init__(self, key: str, calls: list[CallRecord]) -> None:
@@ -33,39 +33,41 @@ class TaskUnderWay:
 
     @property
     def first(self) -> CallRecord:
-        """The first call of it that is not over."""
+        """Its first call that has not ended."""
         return self.living()[0]
 
     def living(self) -> list[CallRecord]:
-        """Its calls that are not over."""
+        """Its calls that have not ended."""
         return [record for record in self.calls if record is not None]
 
     def send(self, task: ClusterTask) -> None:
-        """Take it that the task goes to the cluster, with a body for each call that is not over."""
+        """Record that the task goes to the cluster, with a body for each call that has not ended."""
         self.sent = task
         self.calls = [*self.living()]
         self._unrecorded = len(self.calls)
 
     @property
     def limit_runs_from(self) -> float | None:
-        """The moment from which the limit of its call counts; None where that has not begun, and of a group,
-        of whose calls nobody knows which have begun.
+        """The moment from which the limit of its call counts; None if the call has not begun, and for a
+        group, where it is unknown which calls have begun.
         """
         return self.begun[0] if self.begun and len(self.calls) == 1 else None
 
     def begin(self, worker: str, at: float) -> None:
-        """Take it that a worker has the task since a moment of the event loop."""
+        """Record that a worker has the task since a moment of the event loop."""
         self.worker = worker
         self.begun.append(at)
 
     def lost(self) -> None:
-        """Take it that the cluster is lost: a task that must not begin twice is only looked for there."""
+        """Record that the cluster is lost: a task that must not begin twice is from then on only looked for
+        there.
+        """
         self.worker = ""
         if self.sent is not None and self.sent.once:
             self.sent = self.sent._replace(only_found=True)
 
     def outcomes(self, replies: list[ClusterReply] | Failure) -> Iterator[tuple[CallRecord, Outcome, float]]:
-        """The outcome of each of its calls that are not over, and how many seconds it took."""
+        """The outcome of each of its calls that have not ended, and the seconds it took."""
         if not isinstance(replies, Failure) and len(replies) != len(self.calls):
             wanted = f"expected {len(self.calls)} replies of the cluster, got {len(replies)}"
             replies = Failure("no-worker", wanted)
@@ -78,7 +80,7 @@ class TaskUnderWay:
                 yield record, replies[number].outcome, replies[number].seconds
 
     def recorded(self) -> bool:
-        """Take it that the outcome of a call is recorded; True if it was the last."""
+        """Record that the outcome of a call is recorded; True if it was the last."""
         self._unrecorded -= 1
         return not self._unrecorded
 
@@ -118,7 +120,7 @@ class TasksUnderWay:
         return iter(tuple(self._calls.values()))
 
     def told(self, news: News, at: float) -> None:
-        """Take news of a task or a call; those of what is over by now are dropped."""
+        """Handle news of a task or a call; news of what has ended are dropped."""
         if isinstance(news, Begun):
             if (task := self._tasks.get(news.key)) is not None:
                 task.begin(news.worker, at)
@@ -130,7 +132,7 @@ class TasksUnderWay:
             log_print(news.line, record.call.id, record.call.run, record.call.step)
 
     def drop(self, record: CallRecord) -> bool:
-        """Drop a call that is over; True if its task is over with it."""
+        """Drop a call that has ended; True if its task has ended with it."""
         task: TaskUnderWay = record.place
         del self._calls[key_of(record)]
         task.calls[task.calls.index(record)] = None
@@ -141,13 +143,13 @@ class TasksUnderWay:
 
 
 class ShortCalls:
-    """The actions whose last call was short: their next go in groups."""
+    """The actions whose last call was short: their next calls go in groups."""
 
     def __init__(self) -> None:
         self._actions: set[str] = set()
 
     def took(self, record: CallRecord, seconds: float) -> None:
-        """Learn how long a call took."""
+        """Record how long a call took."""
         if seconds < _SHORT:
             self._actions.add(record.call.target.action)
         else:
@@ -161,7 +163,7 @@ class ShortCalls:
 
 
 def body_of(record: CallRecord, limits: CallLimits) -> bytes:
-    """A call as it is sent. Raises FrameError where it is too large."""
+    """A call as it is sent. Raises FrameError if it is too large."""
     frame = frame_of(record.call, limits)
     kept_to = (record.call.timeout, is_once(record), limits.worker_memory)
     return written(SentCall(key_of(record), frame, *kept_to))
@@ -170,7 +172,7 @@ def body_of(record: CallRecord, limits: CallLimits) -> bytes:
 def key_of(record: CallRecord) -> str:
     """The key of a call on a cluster: the same when it is made again, another when it is tried again.
 
-    dask sums up durations by what stands before the first hyphen: that is the action.
+    dask sums up durations by the text before the first hyphen, which is the action.
     """
     call = record.call
     again = f"#{call.attempt}" if call.attempt > 1 else ""
@@ -183,13 +185,15 @@ def is_once(record: CallRecord) -> bool:
 
 
 def limit_runs_from(record: CallRecord) -> float | None:
-    """The moment of the event loop from which the limit of a call counts that has begun on a cluster."""
+    """The moment of the event loop from which the limit of a call on a cluster counts, once it has begun."""
     task: TaskUnderWay | None = record.place
     return None if task is None else task.limit_runs_from
 
 
 def run_limit(record: CallRecord, now: float, expire: Callable[[CallRecord], None]) -> None:
-    """Let the time of a call run here, if it does not yet: since it first began, or from now on."""
+    """Start the time limit of a call here, unless it runs already: from when the call first began, or from
+    now.
+    """
     if record.call.timeout is None or record.timer is not None:
         return
     since = limit_runs_from(record)

@@ -1,7 +1,8 @@
-"""Calls answered by MCP servers: each has a bridge, started with its first call and ended when it rests.
+"""Calls answered by MCP servers: each server has a bridge, started with its first call and ended when it is
+idle.
 
-A server dies with its bridge, and a bridge with its server. A call under way is then an error, or made again
-if its tool says, or the settings say, that it may be called twice.
+A server dies with its bridge, and a bridge with its server. A call under way then fails, or is made again if
+its tool or the settings say that it may be called twice.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ TRIES = 3
 """The number of times that a call of a tool that may be called twice is made while its server dies."""
 
 REST = 300.0
-"""Seconds after its last call for which a server is kept."""
+"""Seconds for which a server is kept after its last call."""
 
 SOON = 2.0
-"""Seconds for which a lost server is waited for, so that what it printed last can be told."""
+"""Seconds to wait for a lost server, so that its last prints can be reported."""
 
 MOST_CALLS = 32
 """The most calls at once of one server; others wait."""
@@ -86,11 +87,11 @@ class McpServers(Coroutines):
         self._limits, self._reaper, self._files = limits, client, KeptFiles(MCP_FILES, mentions)
         self._connections: dict[str, Connection] = {}
         self._changed: dict[tuple[str, str], ChangedTool] = {}
-        """The tools that their servers describe in another way than was accepted."""
+        """The tools that their servers describe otherwise than was accepted."""
         self._logins: dict[str, WantedLogin] = {}
 
     def limit(self, limits: CallLimits) -> None:
-        """Keep to other settings from the next call on; a server whose table has changed is started anew."""
+        """Apply other settings from the next call on; a server whose table has changed is restarted."""
         self._limits = limits
         for connection in tuple(self._connections.values()):
             if connection.server not in limits.mcp:
@@ -110,11 +111,11 @@ class McpServers(Coroutines):
         return {"running": sorted(self._connections), "changed": changed}
 
     def changed(self, library: Library) -> list[ChangedTool]:
-        """The tools that are not as they were accepted; one that was accepted anew since is left out."""
+        """The tools that are not as they were accepted, without those accepted again since."""
         return [one for one in self._changed.values() if one.is_that_of(library)]
 
     def wanted_logins(self) -> list[WantedLogin]:
-        """The logins that servers want, but for those at which somebody has logged in since."""
+        """The logins that servers want, without those that have been made since."""
         self._logins = {name: login for name, login in self._logins.items() if not login.is_over()}
         return [*self._logins.values()]
 
@@ -193,14 +194,14 @@ class McpServers(Coroutines):
             del self._connections[connection.server.name]
 
     def _note_login(self, answer: ToolAnswered, server: McpServer, home: Path | None) -> None:
-        """Note that somebody has to log in at a server, once."""
+        """Record, once, that a person has to log in at a server."""
         if answer.kind == LOGIN_WANTED and home is not None and server.name not in self._logins:
             file = login_file(home, server.name)
             self._logins[server.name] = WantedLogin(server.name, answer.message, time.time(), file)
             log.warning("%s: %s", server.name, answer.message)
 
     def _note_change(self, server: McpServer, tool: Tool, why: str) -> None:
-        """Note why a tool is not as it was accepted; "" where it is."""
+        """Record why a tool is not as it was accepted; "" if it is."""
         key = server.name, tool.name
         there = self._changed.get(key)
         if not why:
@@ -221,7 +222,7 @@ class McpServers(Coroutines):
 
 
 class ChangedTool(NamedTuple):
-    """A tool as it was accepted, which its server describes in another way: why, and since when."""
+    """An accepted tool that its server now describes otherwise: why, and since when."""
 
     server: str
     tool: Tool
@@ -229,7 +230,7 @@ class ChangedTool(NamedTuple):
     since: float
 
     def is_that_of(self, library: Library) -> bool:
-        """True if a library has the tool as it was accepted then."""
+        """True if a library still has this accepted version of the tool."""
         action = library.get(Action.kind, f"{self.server}.{self.tool.action}")
         return (
             isinstance(action, Action) and action.tool is not None and action.tool.digest == self.tool.digest
@@ -245,7 +246,7 @@ class WantedLogin(NamedTuple):
     file: Path
 
     def is_over(self) -> bool:
-        """True if somebody has logged in since."""
+        """True if the login has been made since."""
         try:
             return self.file.stat().st_mtime > self.since
         except OSError:
@@ -313,7 +314,7 @@ class Connection:
             self._rest()
 
     def why_changed(self, tool: Tool) -> str:
-        """The reason why a tool is not as it was accepted, by what the server said last; "" where it is."""
+        """The reason why a tool is not as it was accepted, by the server's latest list; "" if it is."""
         return why_changed(tool.name, self._digests.get(tool.name), tool.digest)
 
     @property
@@ -322,7 +323,9 @@ class Connection:
         return last_lines(self._child.prints.last)
 
     async def wait_for_its_end(self, seconds: float) -> None:
-        """Wait until its bridge has ended, and all that the server printed is there; not longer than that."""
+        """Wait, at most `seconds`, until its bridge has ended and everything that the server printed has
+        arrived.
+        """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), seconds)
 

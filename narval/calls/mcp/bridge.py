@@ -2,9 +2,9 @@
 
     python -m narval.calls.mcp.bridge PARENT
 
-It is a program of its own, because the library takes seconds to import, and because whatever a server sends
-costs the daemon nothing until it is a result. It leads a group, of which the program of the server is part,
-and ends with the pipe to the daemon, with all of its group.
+It is a program of its own, because the library takes seconds to import, and so that what a server sends costs
+the daemon nothing until it is a result. It leads a group that includes the server's program, and ends with
+all of its group when the pipe to the daemon is closed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BETWEEN_PROGRESS = 0.05
 _BETWEEN_LOOKS = 1.0
 
 _SOON = 1.0
-"""Seconds after which the end of a program is known whose pipes are closed."""
+"""Seconds after which a program whose pipes are closed is known to have ended."""
 
 
 class Bridge:
@@ -83,7 +83,7 @@ class Bridge:
                     if request.done():
                         self._take(request.result(), opened)
                 looking.cancel()
-                if self._tasks:  # they learn it too
+                if self._tasks:  # they are told too
                     await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
                 raise opened.end.cause() or SessionError(LOST, "it ended")
         except Exception as error:
@@ -91,18 +91,18 @@ class Bridge:
             self._send(Ended(cause.kind, str(cause), cause.final))
 
     async def _look_again(self, opened: McpSession) -> None:
-        """List the tools anew when the server says that they changed, once a second at most."""
+        """List the tools again when the server says that they changed, at most once a second."""
         while True:
             await opened.announced.wait()
             opened.announced.clear()
-            with contextlib.suppress(Exception):  # the next call tells what is wrong
+            with contextlib.suppress(Exception):  # the next call reports what is wrong
                 if opened.is_outdated:
                     await opened.list_tools()
                 self._send(Connected(_digests(opened)))
             await asyncio.sleep(_BETWEEN_LOOKS)
 
     def _read(self, frames: asyncio.Queue[Any]) -> None:
-        """Queue the requests that come; when the pipe is closed, end with all of the group."""
+        """Queue requests as they come; when the pipe is closed, end with all of the group."""
         with contextlib.suppress(BlockingIOError):
             data = os.read(self._requests, 256 * 1024)
             if not data:
@@ -154,7 +154,7 @@ class Bridge:
             self._send(ToolAnswered(request.call, kind=cause.kind, message=str(cause), final=cause.final))
 
     def _reporter(self, call: str) -> Any:
-        """A callback for progress, which sends it not more often than anybody could look."""
+        """A callback for progress, which sends it no more often than a person could look."""
         latest, is_over = 0.0, False
 
         async def report(done: float, total: float | None, message: str | None = None) -> None:
@@ -170,7 +170,7 @@ class Bridge:
 
 
 async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAnswered:
-    """The answer to a call. Raises what keeps it from being made."""
+    """The answer to a call. Raises whatever keeps it from being made."""
     if opened.is_outdated:
         await opened.list_tools()
     tool = opened.tools.get(request.tool)
@@ -184,7 +184,7 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
         texts = "\n".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
         return ToolAnswered(request.call, kind="tool-error", message=texts[:2_000] or "it failed")
     structured = b"" if result.structured_content is None else json.dumps(result.structured_content).encode()
-    if structured:  # which says the same as its texts
+    if structured:  # it says the same as the texts
         content = [part for part in content if part.get("type") not in ("text", "resource_link")]
     parts = json.dumps(content).encode()
     if (size := max(len(structured), len(parts))) > MOST_RESULT:
@@ -195,7 +195,7 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
 
 
 def _login(server: Connect) -> Any:
-    """The login at a server that has one, or may want one: none of it is imported for the others."""
+    """The login at a server that has one, or may want one; its code is not imported for other servers."""
     if not server.login:
         return None
     from narval.calls.mcp.kept_login import kept_login
@@ -208,7 +208,9 @@ def _digests(opened: McpSession) -> dict[str, str]:
 
 
 def _kind(error: BaseException) -> str:
-    """The stable word for an error: the server is lost, refuses, or gives what does not fit its schema."""
+    """The stable word for an error: the server is lost, refuses, or returns a result that does not fit its
+    schema.
+    """
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 

@@ -1,4 +1,4 @@
-"""The way to a server of the settings, and the tools that it offers when it is asked from a command."""
+"""Connecting to a server of the settings, and the tools that it offers when a command asks it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ LONGEST_START = 60.0
 
 
 LAST_LINES, LONGEST_LAST = 3, 300
-"""The lines of a server's standard error that are told when it is lost, and the most characters of each."""
+"""The lines of a server's standard error that are reported when it is lost, and the most
+characters of each.
+"""
 
 
 class Offered(NamedTuple):
@@ -36,7 +38,7 @@ class Offered(NamedTuple):
 
 
 def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -> Connect:
-    """The request by which a bridge connects to a server; its program has the `marks` among its variables.
+    """The request by which a bridge connects to a server; its program gets the `marks` as variables.
 
     Raises ActionError (`no-secret`, final).
     """
@@ -53,7 +55,7 @@ def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -
 
 
 def quiet_library() -> None:
-    """Have what the library logs of a server be no output of a command."""
+    """Keep the library's logs of a server out of the output of a command."""
     for name in ("client", "mcp"):
         logging.getLogger(name).addHandler(logging.NullHandler())
 
@@ -88,14 +90,14 @@ def offered_by(server: McpServer, home: Path) -> Offered:
 
 
 def last_lines(prints: Iterable[str]) -> str:
-    """The last lines that a server printed and that say something, each cut to what people read."""
+    """The last non-empty lines that a server printed, each cut to a readable length."""
     lines = [line.rstrip()[:LONGEST_LAST] for line in prints if line.strip()]
     return "\n".join(lines[-LAST_LINES:])
 
 
 def told_last(prints: str, server: McpServer) -> str:
-    """The end of a message about a server that is lost: what it printed last, and what to do where it trusts
-    no certificate; "" if it printed nothing.
+    """The end of a message about a lost server: its last prints, and what to do if it does not trust a
+    certificate; "" if it printed nothing.
     """
     if not prints:
         return ""
@@ -117,11 +119,11 @@ _OF_CERTIFICATES = {
     **dict.fromkeys(("uv", "uvx"), 'UV_SYSTEM_CERTS = "true"'),
     **dict.fromkeys(("npm", "npx", "node"), 'NODE_EXTRA_CA_CERTS = "/etc/ssl/certs/ca-certificates.crt"'),
 }
-"""The variables by which programs trust what the system does."""
+"""The variables by which programs trust the certificates of the system."""
 
 
 def _printed(prints: IO[bytes], server: McpServer) -> str:
-    """The last lines that a server has printed into a file, as a message ends with them."""
+    """The last lines that a server has printed into a file, as the end of a message."""
     prints.seek(max(0, prints.seek(0, os.SEEK_END) - _MOST_PRINTS))
     return told_last(last_lines(prints.read().decode("utf-8", "replace").splitlines()), server)
 

@@ -1,7 +1,7 @@
-"""Results of tools become elements.
+"""Conversion of results of tools to elements.
 
-Scalars are attributes, objects are children, arrays are children of one name. What is bytes, as a picture is,
-is kept as a file of the home, which the element names.
+Scalars become attributes, objects children, arrays children of one name. Bytes, such as a picture, are kept
+as a file of the home, which the element names.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
 
 MOST_NODES = 50_000
-"""The most elements and attributes that a result becomes."""
+"""The most elements and attributes of a converted result."""
 
 ITEM = "item"
-"""The name of the items of an array that stands in an array."""
+"""The name of the items of an array within an array."""
 
 
 def result_of(
@@ -35,11 +35,11 @@ def result_of(
     content: Iterable[Mapping[str, Any]],
     home: Path | None = None,
 ) -> bytes:
-    """The element of a result: of its structured part, or else of its texts; and of what is bytes, which are
-    kept as files of the home.
+    """The element of a result: of its structured part, or else of its texts; and of its bytes, which are kept
+    as files of the home.
 
-    Raises ActionError (`bad-output`, final) for one that is too deep, has too many parts, or has bytes that
-    are no base64; `unwritable-file` where they cannot be kept.
+    Raises ActionError: `bad-output` (final) if it is too deep, has too many parts, or bytes that are no
+    base64; `unwritable-file` if these cannot be kept.
     """
     root = etree.Element(name)
     count = [0]
@@ -52,18 +52,18 @@ def result_of(
 
 
 def has_bytes(part: Mapping[str, Any]) -> bool:
-    """True of a part of a result that is bytes: a picture, a sound, or a resource that is no text."""
+    """True for a part of a result that is bytes: a picture, a sound, or a resource that is not text."""
     return _encoded(_source(part)) is not None
 
 
 def _source(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part itself, or the resource that is embedded in it."""
+    """The part itself, or the resource embedded in it."""
     resource = part.get("resource")
     return resource if part.get("type") == "resource" and isinstance(resource, dict) else part
 
 
 def _encoded(source: Mapping[str, Any]) -> str | None:
-    """The bytes of a part, in base64; None of one that has none."""
+    """The bytes of a part, in base64; None if it has none."""
     data = source.get("data", source.get("blob"))
     return data if isinstance(data, str) else None
 

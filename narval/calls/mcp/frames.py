@@ -1,6 +1,6 @@
 """Messages between the daemon and a bridge: msgpack in frames, each after its length in four bytes.
 
-The bridge imports little, so that it stays small beside the library that it needs; so this imports nothing.
+The bridge has to stay small beside the library that it needs, so this module imports almost nothing.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
     name: str
     """The name of the server in the settings."""
     command: tuple[str, ...]
-    """The words that start its program; () for one of a `url`."""
+    """The words that start its program; () for a server with a `url`."""
     folder: str
     """The folder in which its program is started."""
     variables: dict[str, str]
-    """The variables that its program sees: no others."""
+    """The only variables that its program sees."""
     url: str
     """The address of a server that runs elsewhere; "" for a program."""
     token: str
     """The secret that is sent as `Authorization: Bearer`; "" for none."""
     login: str = ""
-    """The file of the login, whose tokens a server of a `url` gets."""
+    """The file of the login, whose tokens a server with a `url` gets."""
     headers: dict[str, str] = {}
-    """The headers that each request to a server of a `url` has besides."""
+    """Additional headers of each request to a server with a `url`."""
     ca: str = ""
-    """The file with the certificates that may sign those of the server; "": those of this machine."""
+    """The file with the trusted certificates of authorities; "": those of this machine."""
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
@@ -54,13 +54,13 @@ class CancelTool(msgspec.Struct, frozen=True, tag=True):
 
 
 class Connected(msgspec.Struct, frozen=True, tag=True):
-    """From a bridge: the server answers, or its tools are others now; their digests, by name."""
+    """From a bridge: the server answers, or its tools have changed; their digests, by name."""
 
     tools: dict[str, str]
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """From a bridge, last: the server cannot be spoken with, or no longer."""
+    """From a bridge, last: there is no connection to the server, or no longer."""
 
     kind: str
     message: str
@@ -103,8 +103,8 @@ def packed(message: ToBridge | FromBridge) -> bytes:
 
 
 def why_changed(tool: str, digest: str | None, accepted: str) -> str:
-    """The reason why a tool is not called, by the digests of what its server says of it, None where it offers
-    none, and of what was accepted; "" where they are the same.
+    """The reason why a tool is not called, "" if there is none. It compares the digest of what its server
+    says of it (None if it does not offer it) with the accepted one.
     """
     if digest == accepted:
         return ""

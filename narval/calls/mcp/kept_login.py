@@ -31,28 +31,28 @@ from narval.calls.mcp.transports import LOST, StreamEnd
 from narval.files.outside.mcp_logins import McpLogin, read_login, write_login
 
 EARLY = 30.0
-"""Seconds before it expires at which a token is renewed."""
+"""Seconds before its expiry at which a token is renewed."""
 
 _POLL = 0.05
 
 _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}( [\x21\x23-\x5b\x5d-\x7e]{1,100}){0,49}")
-"""Scopes as OAuth has them: words without quotes and control characters."""
+"""The pattern of OAuth scopes: words without quotes and control characters."""
 
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it logs answers, which may have tokens
 
 
 def scopes_of(text: str | None) -> str:
-    """Scopes that a server names; "" where it names none, or what is none."""
+    """Scopes that a server names; "" if it names none, or invalid ones."""
     return text if text and _SCOPES.fullmatch(text) else ""
 
 
 class Storage:
-    """The beginning of a flow of OAuth, and the tokens that it gets (a `TokenStorage` of the library)."""
+    """The start of an OAuth flow, and the tokens that it gets (a `TokenStorage` of the library)."""
 
     def __init__(self, client: OAuthClientInformationFull | None, token: OAuthToken | None = None) -> None:
         self.client, self.token = client, token
         self.is_new = False
-        """True once it got tokens."""
+        """True once it has got tokens."""
 
     async def get_tokens(self) -> OAuthToken | None:
         """The tokens to begin with."""
@@ -72,13 +72,13 @@ class Storage:
 
 
 def expiry(token: OAuthToken) -> float | None:
-    """The moment at which a token that came now expires; None where nobody says."""
+    """The moment at which a token received now expires; None if that is not said."""
     return None if token.expires_in is None else time.time() + token.expires_in
 
 
 class KeptLogin(httpx2.Auth):
-    """The login of a file, on the requests to the server it is for. What is wrong with it is noted at the end
-    of the streams, and the request goes on as the server answers it.
+    """The login of a file, on the requests to its server. A fault of it is recorded at the end of the
+    streams, and the request continues with the server's answer.
     """
 
     def __init__(self, name: str, file: Path, url: str, end: StreamEnd) -> None:
@@ -87,7 +87,7 @@ class KeptLogin(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Give a request its token; renew that, once, if it has expired or is refused."""
+        """Add the token to a request; renew it, once, if it has expired or is refused."""
         login = self._read()
         is_due = login is not None and login.expires is not None and login.expires < time.time() + EARLY
         trouble = 0
@@ -95,7 +95,7 @@ class KeptLogin(httpx2.Auth):
             if is_due and login is not None:
                 async with _alone(self._file):
                     newest = self._read()
-                    if newest is not None and newest.token == login.token:  # nobody else has renewed it
+                    if newest is not None and newest.token == login.token:  # not renewed elsewhere
                         flow, storage = _renewing(newest, request)
                         outgoing = await anext(flow)
                         while outgoing is not request:
@@ -126,7 +126,7 @@ class KeptLogin(httpx2.Auth):
             return None
 
     async def _note(self, response: httpx2.Response, login: McpLogin | None) -> None:
-        """Note that a request was refused for want of a login, or of one that may do more."""
+        """Record that a request was refused for lack of a login, or of one with more scopes."""
         log_in = f"log in: narval mcp login {self._name}"
         if response.status_code == 401:
             why = "it wants a login" if login is None else "the login has expired, or was withdrawn"
@@ -148,7 +148,7 @@ def _with_token(login: McpLogin, token: OAuthToken) -> McpLogin:
 
 
 def _renewing(login: McpLogin, request: httpx2.Request) -> tuple[Any, Storage]:
-    """The flow by which the library renews a token before a request, and what it gets by it."""
+    """The flow by which the library renews a token before a request, and the storage for the result."""
     client = OAuthClientInformationFull.model_validate(login.client)
     storage = Storage(client, OAuthToken.model_validate(login.token))
     metadata = OAuthClientMetadata(redirect_uris=client.redirect_uris)
@@ -169,7 +169,7 @@ def kept_login(server: Connect) -> Callable[[StreamEnd], KeptLogin]:
 
 @contextlib.asynccontextmanager
 async def _alone(file: Path) -> AsyncIterator[None]:
-    """Renew as the only program: a token by which one renews often counts once."""
+    """Hold the lock for renewing: a refresh token is often valid only once."""
     descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         while True:

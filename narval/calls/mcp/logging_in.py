@@ -1,8 +1,9 @@
-"""Logging in at an MCP server: its user agrees in a browser, which comes back to a listener on this machine.
+"""Logging in at an MCP server: its user agrees in a browser, which is redirected to a listener on this
+machine.
 
-The library does what OAuth says: it finds the addresses, registers narval, proves that who asks for tokens is
-who began (PKCE, `state`), and holds every issuer against the one expected. Here is what it leaves open: where
-requests may go, which redirects are taken, and where the tokens are kept.
+The library implements OAuth: it finds the addresses, registers narval, proves that the program that asks for
+tokens is the one that began (PKCE, `state`), and checks every issuer against the expected one. This module
+does the rest: where requests may go, which redirects are accepted, and where the tokens are kept.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from narval.files.outside.mcp_servers import McpServer
 from narval.files.outside.services import is_in_the_clear
 
 REFUSED = "login-refused"
-"""The error of a login that did not come about."""
+"""The error of a failed login."""
 
 PATIENCE = 600.0
-"""Seconds that somebody has to log in."""
+"""Seconds that a person has to log in."""
 
 LONGEST_REQUEST = 16 * 1024
-"""The most bytes of the head of a request that comes back."""
+"""The most bytes of the head of a redirected request."""
 
 _PATH = "/callback"
 
 
 class LoggedIn(NamedTuple):
-    """A login that came about, and the tools that the server offers then."""
+    """A successful login, and the tools that the server then offers."""
 
     login: McpLogin
     offered: Offered
 
 
 def log_in(server: McpServer, home: Path, show: Callable[[str], None], port: int = 0) -> LoggedIn:
-    """Log in at a server, and keep the login. `show` gets the address that its user opens in a browser.
+    """Log in at a server, and keep the login. `show` gets the address to open in a browser.
 
     Raises ActionError (`login-refused`, `no-secret`, `server-lost`).
     """
@@ -69,7 +70,7 @@ async def _log_in(server: McpServer, home: Path, show: Callable[[str], None], po
     file = login_file(home, server.name)
     try:
         before = read_login(file, server.url)
-    except ValueError:  # a new one takes its place
+    except ValueError:  # a new one replaces it
         before = None
     secret = server.secret_named(server.client_secret, home) if server.client_secret else None
     async with Redirects(port) as redirects:
@@ -84,7 +85,7 @@ async def _log_in(server: McpServer, home: Path, show: Callable[[str], None], po
 
 
 def _client(server: McpServer, secret: str | None, redirect: str) -> OAuthClientInformationFull | None:
-    """The client as which somebody has registered narval; None if it has to register itself."""
+    """The client as which narval was registered by hand; None if it has to register itself."""
     if not server.client_id:
         return None
     return OAuthClientInformationFull.model_validate(
@@ -115,14 +116,14 @@ class LoginFlow(httpx2.Auth):
         )
 
     def of(self, end: StreamEnd) -> LoginFlow:
-        """This flow, which notes at an end of streams what is wrong."""
+        """This flow, which records faults at an end of streams."""
         self._end = end
         return self
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Ask the library for the requests of a login, and hold each against where it may go."""
+        """Take the requests of a login from the library, and check where each may go."""
         flow = self._provider.async_auth_flow(request)
         try:
             outgoing = await anext(flow)
@@ -146,7 +147,7 @@ class LoginFlow(httpx2.Auth):
             await flow.aclose()
 
     def login(self) -> McpLogin | None:
-        """The login that came about; None where none was asked for."""
+        """The login; None if none was asked for."""
         context, token, client = self._provider.context, self._storage.token, self._storage.client
         if not self._storage.is_new or token is None or client is None or context.oauth_metadata is None:
             return None
@@ -162,7 +163,7 @@ class LoginFlow(httpx2.Auth):
         )
 
     def _may_go(self, url: str) -> None:
-        """Raise ValueError where a request of the login, or a browser, must not go."""
+        """Raise ValueError for a URL where a request of the login, or a browser, must not go."""
         if is_in_the_clear(url):
             raise ValueError(f"expected https, since what is sent is secret, got {url:.200}")
         if _is_local(url) and not _is_local(self._url):
@@ -171,7 +172,7 @@ class LoginFlow(httpx2.Auth):
             )
 
     async def _open(self, url: str) -> None:
-        """Have the user of the home open an address: the one to agree at."""
+        """Have the user of the home open the address at which to agree."""
         context, scopes = self._provider.context, ""
         if context.oauth_metadata is None:
             raise ValueError("it does not say where one logs in (no metadata of OAuth)")
@@ -194,7 +195,7 @@ class LoginFlow(httpx2.Auth):
 
 
 def _is_local(url: str) -> bool:
-    """True if the host of a URL is this machine, or an address that is no public one."""
+    """True if the host of a URL is this machine, or a non-public address."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -213,7 +214,7 @@ def _dumped(model: Any) -> dict[str, Any]:
 
 
 class Redirects:
-    """A listener on this machine alone, to which the browser comes back with a code, or with a refusal."""
+    """A listener on this machine only, to which the browser is redirected with a code or a refusal."""
 
     def __init__(self, port: int) -> None:
         self._port, self.url, self._state = port, "", ""
@@ -233,11 +234,11 @@ class Redirects:
     async def __aexit__(self, *error: object) -> None:
         if self._server is not None:
             self._server.close()
-        if self._answering:  # who agreed, or did not, is to read what came of it
+        if self._answering:  # the user is to read the result
             await asyncio.wait(self._answering, timeout=2.0)
 
     def expect(self, state: str) -> None:
-        """Take what comes back with a state, and nothing else."""
+        """Accept only what comes back with this state."""
         self._state = state
         if self._came.done():
             self._came = asyncio.get_running_loop().create_future()
@@ -247,7 +248,7 @@ class Redirects:
         return await self._came
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer a request of a browser; none of what it sends is shown."""
+        """Answer a request of a browser, without showing anything it sends."""
         task = asyncio.current_task()
         assert task is not None
         self._answering.add(task)
@@ -294,7 +295,7 @@ class LoggedOut(NamedTuple):
 
 
 def log_out(server: McpServer, home: Path) -> LoggedOut:
-    """Delete a login, and ask the server that gave its tokens to forget them, if it takes that."""
+    """Delete a login, and ask the server that issued its tokens to revoke them, if it supports that."""
     file = login_file(home, server.name)
     try:
         login = read_login(file, server.url)
@@ -305,7 +306,7 @@ def log_out(server: McpServer, home: Path) -> LoggedOut:
 
 
 async def _revoked(login: McpLogin, server: McpServer, home: Path) -> bool:
-    """True once the server that gave the tokens has forgotten them."""
+    """True once the server that issued the tokens has revoked them."""
     endpoint = login.authorization.get("revocation_endpoint")
     if not endpoint or is_in_the_clear(str(endpoint)):
         return False

@@ -1,6 +1,6 @@
-"""A session with an MCP server, by the library `mcp`: its tools, which are at most so many.
+"""A session with an MCP server, by the library `mcp`: its tools, whose number is limited.
 
-What a server asks for itself (a language model, folders, a word of the user) is refused.
+Requests of a server itself (for a language model, folders, input of the user) are refused.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
 PAGES = 100
-"""The most pages of tools."""
+"""The most pages of tools that are read."""
 
 CHANGED = "tool-changed"
 """The error of a tool that is not as it was accepted."""
 
 LOGIN_WANTED = "login-wanted"
-"""The error of a server that wants a login of the owner of the home, or another."""
+"""The error of a server that wants a login by the owner of the home, or a different one."""
 
 _NOT_SUPPORTED_VERSION = -32022
 
 
 class McpSession:
-    """A session that has begun: its tools, and whether they may have changed."""
+    """An open session: its tools, and whether they may have changed."""
 
     def __init__(self, client: ClientSession, end: StreamEnd) -> None:
         self.client, self.end = client, end
@@ -47,7 +47,7 @@ class McpSession:
         """Set when the server says that they changed."""
 
     async def list_tools(self) -> None:
-        """List the tools anew. Raises SessionError for too many."""
+        """List the tools again. Raises SessionError for too many."""
         self.is_outdated = False
         try:
             await self._list_tools()
@@ -79,16 +79,16 @@ class McpSession:
 
 
 def import_client_alone() -> None:
-    """Let the client of `mcp` be imported without its servers, in a program that needs the client alone.
+    """Make the client of `mcp` importable without its servers, in a program that needs only the client.
 
-    Its packages import all of it, which takes twenty megabytes and a second more than the client needs.
+    Its packages import everything, which takes twenty megabytes and a second more than the client needs.
     """
     _import_without("mcp", "mcp.client")
 
 
 def import_server_alone(*, over_http: bool) -> None:
-    """Let a server of `mcp` be imported without its clients and servers of another kind, in a program that
-    is such a server; one that does not answer over HTTP does without what streams there, and its web server.
+    """Make a server of `mcp` importable without its clients and other kinds of servers, in a program that is
+    such a server; without HTTP, also without streaming and the web server.
     """
     _import_without("mcp", "mcp.client", "mcp.server")
     if not over_http and "sse_starlette" not in sys.modules:
@@ -98,7 +98,7 @@ def import_server_alone(*, over_http: bool) -> None:
 
 
 def _import_without(*names: str) -> None:
-    """Let the modules in packages of `mcp` be imported without what the packages themselves import."""
+    """Make modules in packages of `mcp` importable without the imports of the packages themselves."""
     if "mcp" in sys.modules:
         return
     package_spec = importlib.util.find_spec("mcp")
@@ -115,9 +115,9 @@ def _import_without(*names: str) -> None:
 async def session(
     server: Connect, prints: IO[bytes] | None = None, login: Any = None
 ) -> AsyncIterator[McpSession]:
-    """A session with a server, while it is open; its program prints into the file `prints`, None: into our
-    own standard error. `login` makes, of the end of the streams, the httpx2.Auth of requests to a server that
-    speaks HTTP. Raises SessionError.
+    """A session with a server, while it is open; its program prints into the file `prints`, or for None into
+    our own standard error. `login` takes the end of the streams, and returns the httpx2.Auth of requests to
+    an HTTP server. Raises SessionError.
     """
     if "mcp" not in sys.modules and importlib.util.find_spec("mcp") is None:
         why = f"what speaks with MCP servers is not installed: {install_command('mcp')}"
@@ -167,8 +167,8 @@ async def _session(read: Any, write: Any, end: StreamEnd, server: Connect) -> As
 
 
 async def _begin(client: ClientSession, *, probes: bool) -> None:
-    """Agree on a revision. `probes`: ask first for those without a handshake, as a server over HTTP may have
-    them alone; what a program is asked first may not be what it does not know.
+    """Agree on a revision. With `probes`, ask first for those without a handshake: an HTTP server may have
+    only these; but the first request to a program must be one that it knows.
     """
     from mcp.client._probe import negotiate_auto
     from mcp.shared.exceptions import MCPError
@@ -185,7 +185,7 @@ async def _begin(client: ClientSession, *, probes: bool) -> None:
 
 
 def tool_of(listed: Any) -> Tool:
-    """A tool as the library gives it."""
+    """A tool from the library's form."""
     annotations = (
         listed.annotations.model_dump(by_alias=True, exclude_none=True) if listed.annotations else {}
     )
@@ -199,7 +199,7 @@ def tool_of(listed: Any) -> Tool:
 
 
 def session_error(error: BaseException) -> SessionError:
-    """The error of a session that something raised; of several that came at once, the one that says most."""
+    """The error of a session for an exception; for several at once, the most telling one."""
     if isinstance(error, BaseExceptionGroup):
         sessions = error.subgroup(SessionError)
         error = sessions if sessions is not None else error
@@ -209,7 +209,7 @@ def session_error(error: BaseException) -> SessionError:
 
 
 def shown_error(error: BaseException) -> str:
-    """An error, for people; of several that came at once, the first."""
+    """An error, for people; for several at once, the first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return str(error)[:2_000] or type(error).__name__

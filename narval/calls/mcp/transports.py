@@ -1,6 +1,6 @@
 """Transports: the streams to an MCP server, over the pipes of a program or over HTTP.
 
-All that a server sends is bounded: the bytes of a message, and what it sends that is no message.
+Everything that a server sends is bounded: the bytes of a message, and output that is no message.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ MOST_MESSAGE = 4 * 1024 * 1024
 """The most bytes of one message of a server."""
 
 MOST_RUBBISH = 100
-"""The most lines that are no messages, after which a server is not listened to any more."""
+"""The most lines that are no messages, before the connection to a server is ended."""
 
 FAREWELL = 2.0
 """Seconds that a program has to end when its input is closed."""
 
 LOST, CANNOT_START = "server-lost", "cannot-start"
-"""The errors of a server that died or does not answer, and of one whose program cannot be started."""
+"""The errors of a server that died or does not answer, and of a program that cannot be started."""
 
 
 class SessionError(Exception):
-    """A server that cannot be spoken with: the stable word for it, and why."""
+    """An unusable server: the stable word, and the reason."""
 
     def __init__(self, kind: str, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -37,29 +37,29 @@ class SessionError(Exception):
 
 
 class StreamEnd:
-    """The end of the streams to a server: when they are closed, and why; and how single requests end."""
+    """The end of the streams to a server: whether they are closed and why, and how single requests fail."""
 
     def __init__(self) -> None:
         self.came = asyncio.Event()
         self.why = ""
 
     def begin_request(self) -> None:
-        """Begin a request of this task: how it is refused concerns no other."""
+        """Begin a request of this task, whose refusal concerns no other."""
         _REFUSAL.set(Refusal())
 
     def refuse(self, kind: str, why: str) -> None:
-        """Note how a server, or what is before it, refuses the request at hand; "" if it does not."""
+        """Record how a server, or a proxy, refuses the current request; "" if it does not."""
         refusal = _REFUSAL.get(None)
         if refusal is not None:
             refusal.kind, refusal.why = kind if why else LOST, why
 
     def note(self, why: str) -> None:
-        """Note that they are closed."""
+        """Record that they are closed."""
         self.why = self.why or why
         self.came.set()
 
     def cause(self) -> SessionError | None:
-        """The error of the request of this task: it was refused, or the streams are closed; else None."""
+        """The error of this task's request, if it was refused or the streams are closed; else None."""
         refusal = _REFUSAL.get(None)
         if refusal is not None and refusal.why:
             return SessionError(refusal.kind, refusal.why, final=refusal.kind != LOST)
@@ -74,12 +74,12 @@ class Refusal:
 
 
 _REFUSAL: ContextVar[Refusal] = ContextVar("refusal")
-"""That of the request at hand: the library sends each in the context of the task that asks."""
+"""The refusal of the current request: the library sends each in the context of the task that asks."""
 
 
 @contextlib.asynccontextmanager
 async def program_streams(server: Connect, end: StreamEnd, prints: IO[bytes] | None) -> AsyncIterator[Any]:
-    """The streams to a program that is started, and ended with the session."""
+    """The streams to a program, which is started and ended with the session."""
     import anyio
 
     try:
@@ -137,11 +137,11 @@ _PROGRAMS = {
     "node": "Node.js (https://nodejs.org)",
     "docker": "Docker (https://docs.docker.com/get-docker/)",
 }
-"""The programs by which many servers are started, and what has them."""
+"""The programs by which many servers are started, and where to get them."""
 
 
 async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: StreamEnd) -> None:
-    """Hand on the messages of a program until it closes its output, or sends what is too much."""
+    """Pass on the messages of a program until it closes its output, or sends too much."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
@@ -176,7 +176,7 @@ async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: Str
 
 
 async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:
-    """Write the messages of a session to a program, a line each, until it takes no more."""
+    """Write the messages of a session to a program, a line each, until it closes its input."""
     async with to_server:
         async for sent in to_server:
             text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -197,7 +197,7 @@ async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIter
     headers |= server.headers
 
     class Bounded(httpx2.AsyncByteStream):
-        """The bytes of an answer that is one message, as long as they are not too many."""
+        """The bytes of an answer that is one message, up to the limit."""
 
         def __init__(self, stream: Any) -> None:
             self._stream = stream
@@ -238,7 +238,7 @@ async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIter
 
 
 def certificates(authority: str) -> Any:
-    """The certificates that may sign those of servers: those of this machine, or of a file of one's own.
+    """The trusted certificates of authorities: those of this machine, or of a file.
 
     Raises SessionError.
     """

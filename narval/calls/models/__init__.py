@@ -1,1 +1,1 @@
-"""Language models: how one is asked, and what that costs."""
+"""Language models: requests to them, and their cost."""

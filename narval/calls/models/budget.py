@@ -1,4 +1,6 @@
-"""Budgets: what language models cost a day, kept in `var/models.db` before each call: no kill forgets it."""
+"""Budgets: the daily cost of language models, written to `var/models.db` before each call, so that no crash
+loses it.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ CREATE TABLE IF NOT EXISTS spent (
 
 
 def tokens_of(text: str) -> int:
-    """The tokens that a text may be, as a rule rather too many: one for three bytes."""
+    """An estimate of the tokens of a text, usually too high: one for three bytes."""
     return len(text.encode("utf-8", "replace")) // 3 + 4
 
 
 class Budget:
-    """The cost of one model on the day that it is in the zone of the home, and its limits."""
+    """The cost of one model on the present day in the zone of the home, and its limits."""
 
     def __init__(self, model: LanguageModel, home: Path | None) -> None:
         self._model, self._home = model, home
@@ -41,7 +43,9 @@ class Budget:
         self._day = self._now.date().isoformat()
 
     def reserve(self, prompt: int, answered: int) -> int:
-        """Count a call before it is made, by an estimate: its number. Raises ActionError (`over-budget`)."""
+        """Count a call by an estimate before it is made, and return its number. Raises ActionError
+        (`over-budget`).
+        """
         model, tokens = self._model, prompt + answered
         money = self.cost(prompt, answered)
         with self._ledger() as ledger:
@@ -56,13 +60,13 @@ class Budget:
             return ledger.execute(added, row).lastrowid or 0
 
     def correct(self, call: int, prompt: int, answered: int) -> None:
-        """Count what a call did cost in place of the estimate."""
+        """Replace the estimate of a call by its actual cost."""
         row = (prompt + answered, self.cost(prompt, answered), call)
         with self._ledger() as ledger:
             ledger.execute("UPDATE spent SET tokens = ?, money = ? WHERE call = ?", row)
 
     def told(self) -> dict[str, str]:
-        """The attributes that tell of it."""
+        """The attributes that describe it."""
         with self._ledger() as ledger:
             tokens, money = self._spent(ledger)
         said = {"model": self._model.name, "day": self._day, "tokens": str(tokens), "money": f"{money:.6g}"}
@@ -73,7 +77,7 @@ class Budget:
         return said
 
     def cost(self, prompt: int, answered: int) -> float:
-        """The money that so many tokens cost, sent and answered."""
+        """The price of tokens sent and answered."""
         return (prompt * self._model.input_price + answered * self._model.output_price) / 1_000_000
 
     def _spent(self, ledger: sqlite3.Connection) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""The OpenAI chat protocol: an answer is read as it comes, and never more of it than was asked for."""
+"""The OpenAI chat protocol: an answer is read as it comes, up to the tokens asked for."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from narval.files.outside.services import LanguageModel
 from narval.system.fetch import Fetched
 
 MOST_BYTES = 4_000_000
-"""The most bytes of an answer with all that the protocol puts around it."""
+"""The most bytes of an answer, including the protocol's overhead."""
 LONGEST_LINE = 200_000
 TOLD_EVERY = 200
-"""So many characters lie between two reports of progress."""
+"""Characters between two reports of progress."""
 LONGEST_WAIT = 60.0
-"""Seconds that a model may ask to be left alone within one call."""
+"""Seconds that a model may ask to wait within one call."""
 MOST_WAITS = 3
 USUAL_SECONDS = 120.0
-"""The seconds that one answer may take, where the settings do not say it."""
+"""The seconds that one answer may take, if the settings do not say."""
 
 
 class Reply:
-    """The answer of a model so far: its `text`, whether that is all of it, and the cost that it reports."""
+    """The answer of a model so far: its `text`, whether it is complete, and the cost that it reports."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -59,7 +59,7 @@ class Reply:
             self.is_over, self.is_cut = True, reason == "length"
 
     def used(self, prompt: int) -> tuple[int, int]:
-        """The tokens that were sent and that came back; never much fewer than what there was to read."""
+        """The tokens sent and answered; never much fewer than the text received."""
         sent, came = self._said or (prompt, tokens_of(self.text))
         return max(sent, prompt // 8), max(came, tokens_of(self.text) // 8)
 
@@ -71,7 +71,7 @@ class Reply:
 
 
 class _OverError(Exception):
-    """The answer is there: nothing more of it is waited for."""
+    """The answer is complete, and nothing more is awaited."""
 
 
 class _Stream:
@@ -82,7 +82,7 @@ class _Stream:
         self.is_stream = False
 
     def hear(self, piece: bytes) -> None:
-        """Take in some bytes. Raises _OverError at the end of a stream, ActionError for what is none."""
+        """Take in some bytes. Raises _OverError at the end of a stream, ActionError for an invalid one."""
         first, *others = piece.split(b"\n")
         self._rest += first  # in place: a server may send each byte by itself
         for other in others:
@@ -106,7 +106,7 @@ class _Stream:
 
 
 class Chat:
-    """Asks one model of the settings; one answer takes at most so many seconds."""
+    """Asks one model of the settings, with a time limit for each answer."""
 
     def __init__(self, model: LanguageModel, seconds: float) -> None:
         self._model, self._seconds = model, seconds
@@ -114,9 +114,9 @@ class Chat:
     async def ask(
         self, messages: list[dict[str, str]], reply: Reply, tokens: int, schema: dict[str, Any] | None
     ) -> None:
-        """Have messages answered by so many tokens, of a JSON Schema if there is one.
+        """Have messages answered in at most `tokens` tokens, by a JSON Schema if there is one.
 
-        Raises ActionError; what had come until then is in the reply.
+        Raises ActionError; what had come by then is in the reply.
         """
         form: dict[str, Any] = {"max_tokens": tokens, "stream_options": {"include_usage": True}}
         if schema is not None:
@@ -130,7 +130,7 @@ class Chat:
                 return
             wait = _patience(answer)
             if answer.status in (400, 422) and form:
-                form = {}  # many servers know but a part of the protocol
+                form = {}  # many servers know only a part of the protocol
             elif wait is not None and waits < MOST_WAITS:
                 waits += 1
                 await sleep(wait)
@@ -141,7 +141,7 @@ class Chat:
         return self._model.password(call().home) if self._model.secret else ""
 
     async def _posted(self, body: dict[str, Any], reply: Reply, most: int) -> Fetched | None:
-        """Post a request; None once it is answered, else the answer that is none."""
+        """Post a request; None once it is answered, else the answer of another status."""
         stream = _Stream(reply, most)
         try:
             answer = await fetch(
@@ -171,7 +171,7 @@ class Chat:
         return None
 
     def _refused(self, answer: Fetched, secret: str) -> ActionError:
-        """The error for an answer of a status that is none."""
+        """The error for an answer of an error status."""
         try:
             said = _words(json.loads(answer.body)["error"])
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -195,11 +195,11 @@ async def ask_model(
     schema: dict[str, Any] | None = None,
     reply: Reply | None = None,
 ) -> Reply:
-    """Ask a model of the settings: its answer to messages (`role` and `content`) in so many tokens, of a JSON
-    Schema if there is one. What it costs is counted before by an estimate, and known afterwards.
+    """Ask a model of the settings; return its answer to messages (`role` and `content`) in at most `tokens`
+    tokens, by a JSON Schema if there is one. The cost is estimated before, and corrected afterwards.
 
-    Raises ActionError: `over-budget`, `model-refused` for good; `model-busy`, `model-failed`, `unreachable`
-    where another try may help. A `reply` has then what had come.
+    Raises ActionError: `over-budget`, `model-refused` (final); `model-busy`, `model-failed`, `unreachable` if
+    another try may help. A `reply` then has what had come.
     """
     reply, budget = reply or Reply(), Budget(model, call().home)
     sent = sum(tokens_of(message["content"]) for message in messages)
@@ -212,7 +212,7 @@ async def ask_model(
 
 
 def _patience(answer: Fetched) -> float | None:
-    """The seconds after which a server wants to be asked again, if it says so and that is soon."""
+    """The seconds after which a server wants to be asked again, if it says so and they are few."""
     after = answer.retry_after(now().timestamp())
     return after if answer.status in (429, 503) and after is not None and after <= LONGEST_WAIT else None
 
@@ -229,7 +229,7 @@ def _parsed(data: bytes) -> object:
 
 
 def _words(said: object) -> str:
-    """The message of an error that a server reports, in one line of 300 characters at most."""
+    """The message of an error that a server reports, in one line of at most 300 characters."""
     if isinstance(said, dict):
         said = said.get("message")
     return " ".join(str(said).split())[:300]

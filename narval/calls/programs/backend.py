@@ -41,25 +41,25 @@ _EXPIRED = Outcome(value={"timeout": 1})
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
 
 Over = Callable[[ProgramOutput, int], None]
-"""Given the output of a program that is gone, and its status."""
+"""Called with the output of a program that is gone, and its status."""
 
 
 class ProcessLimits:
-    """The control groups of the programs under way of one life of a daemon, which is `owner`.
+    """The control groups of the programs under way in one life of a daemon, `owner`.
 
-    `own_group` gives the group in which they are made, or raises NoGroupError.
+    `own_group` returns the group in which they are made, or raises NoGroupError.
     """
 
     def __init__(self, owner: str, own_group: Callable[[], Path] = cgroup.own_group) -> None:
         self._owner, self._own_group = owner, own_group
         self._entered: Counter[Path] = Counter()
-        """The programs that a group is kept for."""
+        """The number of programs for which each group is kept."""
 
     def enter(self, program: Program, run: str, call: str) -> Path | None:
         """The group for a program that is about to start; None if nothing limits it. Raises CannotStartError.
 
-        All programs of a run are in one group where the run is limited; those that have a limit of their own
-        are in one within it.
+        If a run is limited, all its programs are in one group; those with a limit of their own are in one
+        within it.
         """
         if program.processes is None and program.run_processes is None:
             return None
@@ -77,7 +77,7 @@ class ProcessLimits:
         return group
 
     def leave(self, group: Path) -> None:
-        """Remove the group of a program that is gone, if no other is in it, nor is about to be."""
+        """Remove the group of a program that is gone, if no other program is in it or about to be."""
         while group in self._entered:
             self._entered[group] -= 1
             if self._entered[group] <= 0:
@@ -89,8 +89,8 @@ class ProcessLimits:
 class ProgramBackend(Backend):
     """All programs under way.
 
-    `directory` is the folder in which a program runs that names none; `outputs` keeps what programs print;
-    `limits` bounds how many processes they may be.
+    `directory` is the folder of programs that name none; `outputs` keeps what programs print; `limits` bounds
+    the number of their processes.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class ProgramBackend(Backend):
         self._readers: Readers = Descriptors(loop) if sys.platform == "linux" else loop
         self._limits = limits or ProcessLimits(self.reaper.owner)
         self._gone: asyncio.Event | None = None
-        """Set when a program is gone; None until all are to go."""
+        """Set when a program is gone; None until the backend closes."""
 
     @cached_property
     def commands(self) -> CommandRunner:
-        """The programs that actions have run."""
+        """The runner of programs for actions."""
         return CommandRunner(self._loop, self._readers, self.reaper, self._ending)
 
     def redirect(self, directory: Path, listen: Listen) -> None:
@@ -130,7 +130,7 @@ class ProgramBackend(Backend):
         record.begin(partial(self._begin, record), self._expire)
 
     def abandon(self, record: CallRecord) -> None:
-        """End its program; the answer comes when all of it is gone (A4)."""
+        """End the call's program; the answer comes when all of its group is gone (A4)."""
         self._end(record, ABANDONED)
 
     def is_up_to_date(
@@ -157,8 +157,8 @@ class ProgramBackend(Backend):
         return os.path.normpath(os.path.join(self._directory, os.path.expanduser(directory)))
 
     def _seen_by(self, call: CallContext) -> Mapping[str, str]:
-        """The variables of the daemon that a program sees; one that is held to what it may reach sees no
-        secret but those that it says.
+        """The variables of the daemon that a program sees; a confined one sees only the secrets that it
+        declares.
         """
         if call.reaches is None:
             return self._environment
@@ -169,7 +169,7 @@ class ProgramBackend(Backend):
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
         if program.creates and self.is_up_to_date(directory, program.creates, program.needs, {}):
-            record.answer(_SKIPPED)  # since it was asked for: after a crash, most likely
+            record.answer(_SKIPPED)  # up to date since it was asked for, most likely after a crash
             return
         try:
             environment = environment_of(call, program, self._seen_by(call))
@@ -185,7 +185,7 @@ class ProgramBackend(Backend):
             run(program.words, text, self.outputs.of(call), partial(self._over, record))
 
     def _tested(self, record: CallRecord, run: Callable[..., None], _: ProgramOutput, status: int) -> None:
-        """Skip or run a program, by the status of the one that tests whether there is nothing to do (A9)."""
+        """Skip or run a program, by the status of its test program (A9)."""
         if status == 0:
             record.answer(_SKIPPED)
         else:
@@ -280,7 +280,7 @@ class ProgramBackend(Backend):
 
 
 def programs_of(home: Home | None, own: AgentRow, *, record_only: bool) -> ProgramBackend:
-    """The programs of a home whose own agent is `own`, which run in its folder.
+    """The programs of a home whose own agent is `own`; they run in its folder.
 
     A home that is opened `record_only` keeps nothing.
     """
@@ -298,7 +298,7 @@ def _program(call: CallContext) -> Program:
 
 
 def _run_named(call: CallContext) -> str:
-    """The run of a call, told apart from those of other agents."""
+    """The run of a call, unique across agents."""
     return f"{call.agent}.{call.run}" if call.agent else str(call.run)
 
 
@@ -307,15 +307,15 @@ def _late(output: str) -> Outcome:
 
 
 def _drop(data: bytes, is_error: bool) -> None:
-    """Ignore the output of the program that tests whether there is something to do."""
+    """Ignore the output of a test program."""
 
 
 LONGEST_VARIABLE = 100_000
-"""Bytes; the system takes about 128 KiB for each."""
+"""The most bytes of a variable; the system accepts about 128 KiB."""
 
 
 def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a program: that of the daemon, the zone of the home, its own. Raises ValueError."""
+    """The environment of a program: the daemon's, the zone of the home, its own. Raises ValueError."""
     found = {
         **daemon,
         **call.zone_variable(),
@@ -344,8 +344,8 @@ def standard_input(call: CallContext, program: Program) -> bytes:
 
 
 def _text_of(name: str, element: Element, expression: str) -> str:
-    """The text that an expression selects of an element, as a variable. Raises ValueError if it cannot be
-    one.
+    """The text that an expression selects in an element, as a variable. Raises ValueError if it is not a
+    valid one.
     """
     text = str(etree.XPath(expression)(parse(element.xml)))
     if "\0" in text or len(text.encode("utf-8")) > LONGEST_VARIABLE:
@@ -357,9 +357,9 @@ _WILD = frozenset("*?[")
 
 
 def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes) -> bool:
-    """True if all files are there and none that is needed is newer; False for a program that creates none.
+    """True if all files exist and none that is needed is newer; False for a program that creates none.
 
-    A file that is in `times` is not looked at; the others are added.
+    Files in `times` are not examined; the others are added.
     """
     oldest: int | None = None
     for pattern in creates:
@@ -377,7 +377,7 @@ def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], 
 
 
 def _look(directory: str, pattern: str, times: FileTimes) -> tuple[int, int]:
-    """The first and last moment at which the files that fit a pattern were altered, noted in `times`."""
+    """The first and last modification times of the files that fit a pattern, recorded in `times`."""
     # os.path.join takes as long as the look itself
     path, span = pattern if pattern.startswith("/") else f"{directory}/{pattern}", (-1, -1)
     try:

@@ -1,4 +1,4 @@
-"""Commands: programs that an action has run, as groups that end with their call and the daemon."""
+"""Commands: programs that an action runs, as groups that end with their call and the daemon."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL: a call that is cancelled has a second to clean up."""
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
-"""The variables of the daemon that a command sees, and those of `LC_`: no other is its matter."""
+"""The variables of the daemon that a command sees, besides those with `LC_`."""
 
 
 class EndedWithLease(BaseException):
-    """The reaper has ended a program with the lease of the daemon: no failure that an action may catch."""
+    """The reaper has ended a program with the daemon's lease; an action must not catch this as a failure."""
 
 
 class CommandRunner:
@@ -43,10 +43,10 @@ class CommandRunner:
         directory: str,
         text: bytes = b"",
     ) -> int:
-        """Run a program for a call; give its status once all of its group is gone, negative that of a signal.
+        """Run a program for a call; return its status, negative for a signal, once all of its group is gone.
 
         `hear` is given its output as it comes, and True for its standard error. Raises CannotStartError,
-        EndedWithLease, and TimeoutError after so many seconds; then, and when cancelled, the group is ended
+        EndedWithLease, and TimeoutError after `seconds` seconds; then, and when cancelled, the group is ended
         first.
         """
         gone: asyncio.Future[int | None] = self._loop.create_future()
@@ -76,5 +76,5 @@ class CommandRunner:
 
 
 def small_environment() -> dict[str, str]:
-    """The variables of the daemon that others may see: no secret is among them."""
+    """The variables of the daemon that other programs may see; none is a secret."""
     return {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}

@@ -1,7 +1,7 @@
 """The end of groups of programs: SIGTERM, after a grace SIGKILL, until all of a group is gone (A4).
 
-Which programs there are only the system can say, and it takes milliseconds to ask: one look serves all groups
-that are waited for, and looks take no more than a part of the time.
+Only the system knows which programs exist, and asking takes milliseconds: one look serves all awaited groups,
+and looks take a bounded part of the time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from narval.calls.programs import reaper
 log = logging.getLogger("narval.programs")
 
 _LOOK_AGAIN, _LATER = 0.02, 0.1
-"""Seconds between looks at whether groups that are being ended are gone: at first, and in the end."""
+"""Seconds between looks for groups that are being ended: at first, and later."""
 _REST = 5.0
-"""So many times as long as a look took nothing is looked at."""
+"""The pause after a look, in multiples of its duration."""
 _PATIENCE = 10.0
-"""Seconds after SIGKILL when programs that cannot be ended (they wait for a disk, or belong to root) are
-given up."""
+"""Seconds after SIGKILL at which programs that cannot be ended (they wait for a disk, or belong to root) are
+given up.
+"""
 
 
 class GroupEnd:
     """Ends a group, and calls `gone` once nothing of it is left.
 
-    `mark` are the variables by which programs are found that have left the group, `grace` is in seconds.
+    `mark` has the variables by which programs that have left the group are found; `grace` is in seconds.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class GroupEnd:
         self.on_request = self.on_request or on_request
         if self._timer is None:
             self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)  # a program that was stopped must hear it too
+            self._signal(signal.SIGCONT)  # a stopped program must get it too
             self._timer = self._ending.loop.call_later(self._grace, self._kill)
 
     def wait_until_gone(self) -> None:
@@ -61,14 +62,16 @@ class GroupEnd:
             self._ending.add(self)
 
     def is_given_up(self, *, carried: bool) -> bool:
-        """Test whether it was killed long ago; `carried`: programs were found that have left the group."""
+        """True if it was killed long ago; `carried` says that programs that have left the group
+        were found.
+        """
         now = self._ending.loop.time()
         if carried and not self._killed_at:
             self._killed_at = now
         return bool(self._killed_at) and now - self._killed_at > _PATIENCE
 
     def finish(self) -> None:
-        """Tell that the group is gone."""
+        """Report that the group is gone."""
         if self._timer is not None:
             self._timer.cancel()
         self._gone()
@@ -82,24 +85,24 @@ class GroupEnd:
 
 
 class EndingGroups:
-    """The groups whose leader has ended, and of which something may be left."""
+    """The groups whose leader has ended, but which may have programs left."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._groups: list[GroupEnd] = []
         self._pause = _LOOK_AGAIN
         self._rested = 0.0
-        """No look is before this moment."""
+        """The moment before which there is no look."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, group: GroupEnd) -> None:
-        """Look at this group too, as soon as may be."""
+        """Watch this group too, as soon as possible."""
         self._groups.append(group)
         self._pause = _LOOK_AGAIN
         self._plan(0.0)
 
     def _plan(self, pause: float) -> None:
-        """Look after a pause, unless a look is planned before."""
+        """Schedule a look after a pause, unless one is scheduled before."""
         moment = max(self.loop.time() + pause, self._rested)
         if self._timer is not None and self._timer.when() <= moment:
             return
@@ -132,7 +135,7 @@ class EndingGroups:
 
 
 def _end_carriers(marks: set[frozenset[bytes]]) -> set[frozenset[bytes]]:
-    """Kill the programs that carry one of these marks; the marks that were found."""
+    """Kill the programs that carry one of these marks; return the marks that were found."""
     found: set[frozenset[bytes]] = set()
     if not marks:
         return found

@@ -17,25 +17,25 @@ from narval.calls.output_capture import Lines
 logger = logging.getLogger("narval.program")
 
 TAIL_BYTES, TAIL_LINES = 4096, 40
-"""The part of its end that is kept with the run."""
+"""The end of the output that is kept with the run."""
 IN_MEMORY = 16 * 1024
-"""Bytes; longer output goes to a file."""
+"""Bytes of output that are kept in memory; longer output goes to a file."""
 FILE_BYTES = 1024 * 1024
-"""At this size a file is set aside, and the one set aside before it dropped."""
+"""The size in bytes at which a file is set aside, and the one set aside before is dropped."""
 LINES_A_SECOND = 200
-"""The most lines of one program that are logged in a second; of more their number is logged."""
+"""The most lines of one program that are logged in a second; of further ones only the number is logged."""
 
 SWEEP_EVERY = 3600.0
-"""Seconds between two looks for the output of forgotten runs."""
+"""Seconds between two sweeps of the output of forgotten runs."""
 
 Hear = Callable[[bytes, bool], None]
-"""Given the output of a program as it comes, and True for its standard error; b"" at its end."""
+"""Called with the output of a program as it comes, and True for its standard error; b"" at its end."""
 Listen = Callable[[CallContext], Hear]
 
 
 class ProgramOutput:
-    """The output of one program so far. `path` is the file of output that is too long for memory, None: no
-    file.
+    """The output of one program so far. `path` is the file for output that is too long for
+    memory, or None.
     """
 
     def __init__(self, hear: Hear, path: Path | None) -> None:
@@ -55,7 +55,7 @@ class ProgramOutput:
             return
         try:
             self._write(self._path, data)
-        except OSError as error:  # a full disk must not end what runs
+        except OSError as error:  # a full disk must not end the program
             logger.warning("what is printed is not kept in %s: %s", self._path, error)
             self._path = None
 
@@ -90,15 +90,15 @@ class ProgramOutput:
 
 
 def logged(call: CallContext) -> Hear:
-    """Make what logs the output of a call's program, line by line."""
+    """A function that logs the output of a call's program, line by line."""
     return _Logged(call).hear
 
 
 class OutputFolder:
     """The folder in which the output of programs is kept, by run and step; None: nowhere.
 
-    That of the agent `own` stands in the folder itself, that of any other in one of its name. `listen` gives,
-    for a call, what gets its program's output live.
+    Output of the agent `own` is in the folder itself, that of any other in a folder of its name. `listen`
+    returns the function that gets a call's output live.
     """
 
     def __init__(self, folder: Path | None, *, listen: Listen = logged, own: str = "") -> None:
@@ -107,11 +107,11 @@ class OutputFolder:
         self._swept = 0.0
 
     def keep_while(self, is_known: Callable[[str, int], bool]) -> None:
-        """Remove the files of a run once `is_known` is false of its agent and its number (A13)."""
+        """Remove the files of a run once `is_known` is false for its agent and number (A13)."""
         self._is_known = is_known
 
     def redirect(self, listen: Listen) -> None:
-        """Have another `listen` get output from now on."""
+        """Use another `listen` from now on."""
         self._listen = listen
 
     def of(self, call: CallContext) -> ProgramOutput:

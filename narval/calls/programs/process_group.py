@@ -1,7 +1,7 @@
 """One program under way, with all that it starts: fed, read, and ended as one group (A2, A4).
 
-It is over when all of the group is gone. Programs of the group that still run when the first one ends by
-itself are ended then; a program that has left the group goes on, unless the call was ended on request.
+It has ended when all of the group is gone. When the first program ends by itself, others of the group that
+still run are ended; a program that has left the group continues, unless the call was ended on request.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from narval.system.pipes import PipeWriter, ProgramEnd, Readers, read_pipe
 _MOST_CHUNKS = 64
 
 Over = Callable[[int | None], None]
-"""Given the status of a program: negative, the signal that ended it; None where the reaper ended it, with
-the lease of the daemon.
+"""Called with the status of a program, negative for the signal that ended it; None if the reaper ended it
+with the daemon's lease.
 """
 
 
 class ProcessGroup:
     """A program that was started, and those that it has started.
 
-    `mark` are variables of its environment that no other program has but those that it started. `grace` is
-    in seconds, between SIGTERM and SIGKILL. `readers` watches its pipes and its end, `ending` waits until all
-    of it is gone.
+    `mark` are variables of its environment that only it and the programs it started have. `grace` is in
+    seconds, between SIGTERM and SIGKILL. `readers` watches its pipes and its end, `ending` waits until all of
+    it is gone.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ProcessGroup:
         text: bytes,
         confine: spawn.Confine | None = None,
     ) -> None:
-        """Start the program, in a thread that `confine` has confined if there is one.
+        """Start the program, from a thread that `confine`, if given, has confined.
 
         Raises CannotStartError, or OSError when the system has no pipe left.
         """
@@ -85,13 +85,15 @@ class ProcessGroup:
         self._watch = ProgramEnd(self._readers, program.pid, self._died)
 
     def end(self) -> None:
-        """End it on request, with programs that have left its group: SIGTERM, and after the grace SIGKILL."""
+        """End it on request, with programs that have left its group: SIGTERM, and SIGKILL after the grace."""
         self._group_end.end(on_request=True)
 
     # --- its pipes ------------------------------------------------------------------------------------
 
     def _open_input(self, text: bytes) -> int:
-        """Open its standard input: text that fits into a pipe is there before it starts, the rest follows."""
+        """Open its standard input: text that fits into a pipe is written before it starts, the
+        rest follows.
+        """
         if not text:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         given, feed = os.pipe()
@@ -128,7 +130,7 @@ class ProcessGroup:
 
     def _died(self) -> None:
         """Read its last output, and end the programs that it has left running."""
-        self._watch.close()  # before anything that may fail: its end is told once
+        self._watch.close()  # before anything that may fail: its end is reported once
         self._status = self._program.status()
         for pipe in tuple(self._pipes):
             for _ in range(_MOST_CHUNKS):

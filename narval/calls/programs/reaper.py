@@ -1,15 +1,15 @@
-"""Ends what a daemon has started when the daemon is gone (A12); also run as a program of its own.
+"""The reaper ends the programs of a daemon that is gone (A12); also run as a program of its own.
 
     python -I -S reaper.py OWNER LOCK FOLDER
 
 Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. `=4711.5` is the
-moment of the monotonic clock until when the daemon is sure that its agents are its own: when it comes and no
-later one was told, all groups are killed at once, though the daemon may only have been stopped; before that
-they are named on the standard output, so that the daemon can tell whose end was not their own. When the input
-ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have left
-their group but carry the owner in their environment. The lock is held meanwhile, so that the next daemon can
-wait for it. FOLDER has the control groups in which programs of the owner were counted (A19), which are then
-removed. It imports modules that Python has loaded anyway, and little more.
+moment of the monotonic clock until which the daemon is sure of its agents. If that moment comes and no later
+one was reported, all groups are killed at once, though the daemon may only have been stopped; before that
+they are written to the standard output, so that the daemon can tell whose end was not their own. When the
+input ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have
+left their group but carry the owner in their environment. The lock is held meanwhile, so that the next daemon
+can wait for it. FOLDER has the control groups in which programs of the owner were counted (A19); they are
+then removed. It imports modules that Python has loaded anyway, and little more.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 OWNER = "NARVAL_OWNER"
-"""The variable that says to which life of which daemon a program belongs."""
+"""The variable that names the daemon, and its life, to which a program belongs."""
 CALL = "NARVAL_CALL"
-"""The variable that says which call a program answers, also when it is made again after a crash."""
+"""The variable with the call that a program answers, the same when the call is made again after a crash."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 _PAUSE, _NAP = 0.02, 0.05
 _LOOKS = 2
-"""So many looks in a row must find nothing: what is just being started can be overlooked by one."""
+"""The looks in a row that must find nothing: one can miss a program that is just being started."""
 
 
 def end_groups(groups: Iterable[int]) -> None:
@@ -43,15 +43,15 @@ def end_groups(groups: Iterable[int]) -> None:
 
 
 def kill_groups(groups: Iterable[int]) -> None:
-    """Kill these groups at once, and say so of each before."""
+    """Kill these groups at once, and report each before."""
     for group in groups:
-        with contextlib.suppress(OSError):  # the daemon is gone, or has not read for very long
+        with contextlib.suppress(OSError):  # the daemon is gone, or has not read for long
             os.write(1, b"%d\n" % group)
         send(group, signal.SIGKILL, os.killpg)
 
 
 def end_carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> None:
-    """End at once all programs whose environment says that they are owned; wait until none is left."""
+    """Kill all programs whose environment says that they are owned; wait until none is left."""
     deadline, clean = time.monotonic() + GRACE, 0
     while clean < _LOOKS and time.monotonic() < deadline:
         found = list(carriers(is_owned))
@@ -62,26 +62,26 @@ def end_carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> None:
 
 
 def living_groups() -> set[int]:
-    """The groups of all programs but those that have ended and were not waited for."""
+    """The groups of all programs, without zombies."""
     return {group for group, state in _groups() if state not in "ZX"}
 
 
 def carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> Iterator[int]:
-    """Programs, but for this one, whose environment, as its variables, says that they are owned."""
+    """The other programs whose environment, as a set of variables, says that they are owned."""
     for program in _all():
         if program == os.getpid():
             continue
         try:
             with open(f"/proc/{program}/environ", "rb") as file:
                 environment = file.read()
-        except OSError:  # it is gone, or another user's
+        except OSError:  # gone, or another user's
             continue
         if is_owned(frozenset(environment.split(b"\0"))):
             yield program
 
 
 def send(program: int, number: int, kill: Callable[[int, int], None] = os.kill) -> bool:
-    """Send a signal to a program, or by `os.killpg` to a group; True if it is there."""
+    """Send a signal to a program, or by `os.killpg` to a group; True if it exists."""
     try:
         kill(program, number)
     except ProcessLookupError:
@@ -92,12 +92,12 @@ def send(program: int, number: int, kill: Callable[[int, int], None] = os.kill) 
 
 
 def group_name(owner: str) -> str:
-    """The beginning of the names of the control groups of an owner, or of all whose names begin so."""
+    """The prefix of the names of the control groups of an owner, or of several with a common prefix."""
     return f"narval-{owner}"
 
 
 def remove_groups(folder: str, owner: str) -> None:
-    """Remove the control groups of an owner, or of all whose names begin so, in a folder."""
+    """Remove the control groups of an owner, or of several with a common prefix, in a folder."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(group_name(owner)):
@@ -105,7 +105,7 @@ def remove_groups(folder: str, owner: str) -> None:
 
 
 def remove_group(path: str) -> None:
-    """Remove a control group and those within it, unless some program is there still."""
+    """Remove a control group and those within it, unless a program is still there."""
     with contextlib.suppress(OSError):
         for found in os.scandir(path):
             if found.is_dir(follow_symlinks=False):
@@ -114,7 +114,7 @@ def remove_group(path: str) -> None:
 
 
 def signal_name(number: int) -> str:
-    """Its name, such as SIGTERM; of one without a name, its number."""
+    """The name of a signal, such as SIGTERM, or its number if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -152,7 +152,7 @@ def main(owner: str, lock: str, folder: str) -> None:
         import fcntl  # only a home on disk has a lock
 
         fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
-    os.set_blocking(1, False)  # a daemon that is stopped reads nothing
+    os.set_blocking(1, False)  # a stopped daemon reads nothing
     groups: set[int] = set()
     rest, deadline = b"", None
     while True:

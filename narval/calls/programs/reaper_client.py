@@ -1,8 +1,8 @@
-"""The daemon's side of the reaper: it is told of every group, and started anew if it dies (A12).
+"""The daemon's side of the reaper, which is told of every group, and restarted if it dies (A12).
 
-A signal at the death of the parent, which Linux has, would reach the program that was started and nothing
-that it has started itself, and it takes one more program for each to ask for it. The reaper is one for all,
-reaches whole groups, and needs nothing but a pipe.
+Linux can signal a program when its parent dies, but that would not reach the programs that it has started,
+and needs one more program for each to ask for it. The reaper is one for all, reaches whole groups, and needs
+only a pipe.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from narval.system.cgroup import obstacle, own_group
 from narval.system.pipes import read_pipe
 
 _SOON = 0.2
-"""Seconds."""
+"""Seconds within which the reaper is told of groups that are gone."""
 LONGEST_WAIT = 6.0
-"""Seconds for which the next daemon waits for the reaper of the last one."""
+"""Seconds for which a daemon waits for the reaper of the previous one."""
 
 
 class ReaperClient:
     """Groups under way, and the reaper that knows them; it is started with the first.
 
-    `store` says whose programs they are, by its agent and its place (`store_of`), and `folder` is where their
-    reaper says that it is at work; a home in memory has neither.
+    `store` says whose programs they are, by its agent and place (`store_of`), and `folder` is where their
+    reaper holds its lock; a home in memory has neither.
     """
 
     def __init__(self, store: str = "", folder: Path | None = None) -> None:
         self.store, self.folder = store or secrets.token_hex(8), folder
         self.owner = f"{self.store}.{secrets.token_hex(8)}"
-        """This life of the daemon, as programs carry it in their environment."""
+        """The name of this life of the daemon, which programs carry in their environment."""
         self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
         self._gone: set[int] = set()
         self._killed: set[int] = set()
-        """Groups that the reaper has killed, as far as it was read."""
+        """Groups that the reaper has reported as killed."""
         self._is_closed = False
         self._program: subprocess.Popen[bytes] | None = None
         self._deadline = b""
@@ -54,7 +54,7 @@ class ReaperClient:
         return self._program.pid if self._program is not None else None
 
     def end_former(self) -> None:
-        """End the programs that the last daemon of this home has left, if its reaper was killed as well."""
+        """End the programs that the last daemon of this home has left, if its reaper was killed too."""
         if self._lock is None or not self._lock.exists():
             return
         former, own = f"{reaper.OWNER}={self.store}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
@@ -73,19 +73,21 @@ class ReaperClient:
             self._start()
 
     def hold_until(self, moment: float) -> None:
-        """Have all groups be ended at a moment of the monotonic clock, unless a later one is told by then."""
+        """Have all groups ended at a moment of the monotonic clock, unless a later one is given by then."""
         self._deadline = b"=%f\n" % moment
         if self._groups or self._gone:
             self._report(self._deadline)
 
     def began(self, group: int) -> None:
-        """Take note of a group of programs that was started."""
+        """Record a group of programs that was started."""
         self._groups.add(group)
         self._gone.discard(group)
         self._report(self._deadline + b"+%d\n" % group)
 
     def ended(self, group: int) -> None:
-        """Forget a group that is gone; the reaper learns it with the next one, or soon: to wake it costs."""
+        """Forget a group that is gone; the reaper is told with the next one, or soon, because waking it costs
+        time.
+        """
         self._groups.discard(group)
         self._killed.discard(group)
         if not self._gone:
@@ -93,13 +95,13 @@ class ReaperClient:
         self._gone.add(group)
 
     def has_killed(self, group: int) -> bool:
-        """True if the reaper has killed a group at the moment that `hold_until` was told last."""
+        """True if the reaper has killed a group at the moment last given to `hold_until`."""
         self._hear()
         return group in self._killed
 
     def guard(self, group: int) -> None:
-        """Take note of a worker, which dies with the daemon by itself, but is not stopped with it: only where
-        groups are to be ended at a moment.
+        """Record a worker, if groups are to be ended at a moment: it dies with the daemon by itself, but does
+        not stop when the daemon is stopped.
         """
         if self._deadline:
             self.began(group)
@@ -110,7 +112,7 @@ class ReaperClient:
             self.ended(group)
 
     def close(self) -> None:
-        """Have the reaper end programs that have left their group, and then itself; it is the last call."""
+        """Have the reaper end programs that have left their group, and then itself; no call may follow."""
         self._is_closed = True
         if self._program is None:
             return
@@ -127,7 +129,7 @@ class ReaperClient:
 
     def _start(self) -> None:
         if self._lock is not None:
-            self._lock.touch(mode=0o600)  # not left to the reaper: it might be killed before it does
+            self._lock.touch(mode=0o600)  # not left to the reaper, which might be killed before
         self._program = subprocess.Popen(
             [
                 sys.executable,
@@ -170,11 +172,11 @@ class ReaperClient:
         if self._program is None:
             return
         assert self._program.stdout is not None
-        while data := read_pipe(self._program.stdout.fileno()):  # it writes whole lines, which fit in at once
+        while data := read_pipe(self._program.stdout.fileno()):  # it writes whole lines at once
             self._killed.update(map(int, data.split()))
 
     def _write(self, line: bytes) -> bool:
-        """Write a line to it; False when it is dead. One that is stopped finds by itself what it missed."""
+        """Write a line to it; False if it is dead. A stopped one finds by itself what it missed."""
         assert self._program is not None
         assert self._program.stdin is not None
         try:
@@ -187,8 +189,9 @@ class ReaperClient:
 
 
 def store_of(agent: str, home: Home) -> str:
-    """The store of a home as its programs carry it: the id of its agent (G1), and the device and inode of its
-    file, or of `var/` where a database elsewhere has it. A copy of a home has the same agent, another file.
+    """The name of a home's store that its programs carry: the id of its agent (G1), and the device and inode
+    of its file, or of `var/` if the database is elsewhere. A copy of a home has the same agent, but another
+    file.
     """
     for path in (home.store, home.var):
         with contextlib.suppress(OSError):
@@ -198,12 +201,12 @@ def store_of(agent: str, home: Home) -> str:
 
 
 def _groups_folder() -> str:
-    """The folder of the control groups in which programs are counted (A19); "" where they cannot be."""
+    """The folder of the control groups in which programs are counted (A19); "" if there is none."""
     return "" if obstacle() else str(own_group())
 
 
 def _wait_for(lock: Path) -> None:
-    """Wait until the reaper of the last daemon has done its work."""
+    """Wait until the reaper of the previous daemon has done its work."""
     try:
         handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

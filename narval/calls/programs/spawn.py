@@ -1,4 +1,4 @@
-"""Starts a program in a group of its own, without ever running Python in it (A2, A14)."""
+"""Starting of a program in a group of its own, without ever running Python in it (A2, A14)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-"""The statuses that shells give to a command that is not there, or cannot be run."""
+"""The statuses that shells give to a command that does not exist, or cannot be run."""
 
 LIMITING = "/bin/sh"
-"""The program by which limits are set."""
+"""The program that sets limits."""
 
 _WITH_LIMITS = '''\
 [ -z "$4" ] || echo $$ >"$4/cgroup.procs" || exit 126
@@ -26,12 +26,12 @@ _WITH_LIMITS = '''\
 [ -z "$3" ] || ulimit -n "$3" || exit 126
 shift 4
 exec "$@"'''
-"""At its processor time a program gets SIGXCPU, and a second later SIGKILL."""
+"""The script that sets limits: at its processor time a program gets SIGXCPU, and a second later SIGKILL."""
 
 
 class CannotStartError(Exception):
-    """A program was not started, as by `run_program` of a call. `status` is what a shell would give: 127
-    where there is none, else 126.
+    """A program was not started, for example by `run_program` of a call. `status` is as in a shell: 127 if
+    the program does not exist, else 126.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -44,7 +44,7 @@ Confine = Callable[[], None]
 
 
 class StartedProgram(NamedTuple):
-    """A program that was started: its number, which is that of its group, and how to learn its status."""
+    """A started program: its number, which is also its group's, and a function that returns its status."""
 
     pid: int
     status: Callable[[], int]
@@ -61,10 +61,10 @@ class Pipes(NamedTuple):
 def limited(
     words: Sequence[str], cpu: int | None, memory: int | None, files: int | None, group: Path | None
 ) -> list[str]:
-    """The command that takes limits upon itself before it becomes the program: so none is ever without.
+    """The command that sets its own limits before it becomes the program, so that no program runs without.
 
-    `group` is the control group in which it is counted (A19), or None. To set limits from outside, once it
-    runs, would leave it a moment in which it may have started others.
+    `group` is the control group in which it is counted (A19), or None. Limits set from outside, once it runs,
+    would come too late for programs that it starts at once.
     """
     if cpu is None and memory is None and files is None and group is None:
         return list(words)
@@ -93,8 +93,8 @@ def start(
     pipes: Pipes,
     confine: Confine | None = None,
 ) -> StartedProgram:
-    """Start a program in a folder; with `confine`, which is called first, in a thread that is confined by
-    it. Raises CannotStartError.
+    """Start a program in a folder; with `confine`, from a thread that `confine` has confined first. Raises
+    CannotStartError.
     """
     path = find(words[0], environment.get("PATH", os.defpath), directory)
     if directory == os.getcwd():
@@ -109,10 +109,10 @@ def start(
 
 
 def _in_a_thread(confine: Confine, begin: Callable[[], StartedProgram]) -> StartedProgram:
-    """Start a program from a thread that has given up what the program may not reach, and ends then.
+    """Start a program from a temporary thread that has given up what the program may not reach.
 
-    What a thread gives up is given up by it alone, and by what it starts. So no Python runs in the program,
-    and there is no moment in which it is not confined.
+    A thread gives up access only for itself and what it starts. So no Python runs in the program, and it is
+    never unconfined.
     """
     started: list[StartedProgram] = []
     failed: list[Exception] = []
@@ -148,7 +148,7 @@ def _spawned(path: str, words: Sequence[str], environment: Mapping[str, str], pi
 def _started_in(
     directory: str, path: str, words: Sequence[str], environment: Mapping[str, str], pipes: Pipes
 ) -> StartedProgram:
-    """posix_spawn cannot change the folder; this takes a tenth longer."""
+    """Start a program in a folder, which posix_spawn cannot do; this takes a tenth longer."""
     program = subprocess.Popen(
         list(words),
         executable=path,

@@ -1,7 +1,7 @@
-"""A worker as the daemon sees it: a program, the pipes to it, and how it ended (N33).
+"""The daemon's side of a worker: a program, the pipes to it, and how it ended (N33).
 
-Requests go to its standard input, answers come from its standard output, and the prints of its actions, at
-whatever level, come from its standard error. It leads a session of its own, so that it can be killed with all
+Requests go to its standard input, answers come from its standard output, and all prints of its actions, even
+those of C code, from its standard error. It leads a session of its own, so that it can be killed with all
 that it started.
 """
 
@@ -31,9 +31,9 @@ from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
 
 _MOST_CHUNKS = 64
 _FLOOD, _PAUSE = 32 * 1024, 0.1
-"""Bytes printed at once after which a program has to wait for so many seconds before more is read."""
+"""The bytes printed at once after which a program has to wait, and the seconds for which it waits."""
 _FAREWELL = 5.0
-"""Seconds a program may take to end when nothing more will come; one that was stopped never would."""
+"""Seconds a program may take to end when nothing more will come; a stopped one never would."""
 _LAST_LINES = 20
 _FOLDER = str(Path(narval.__file__).parent.parent)
 
@@ -52,8 +52,8 @@ class Listener(Protocol):
 
 
 class Child:
-    """One worker program; or another one of narval's, whose `words` come after those that start Python, with
-    the variables of its `environment` alone, and whose messages are read by `read`.
+    """One worker program, or another program of narval: its `words` follow those that start Python, it sees
+    only the variables of its `environment`, and `read` reads its messages.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class Child:
         self._requests.send(frame)
 
     def take(self, record: CallRecord | None) -> None:
-        """Take a call to answer; None: it is free."""
+        """Assign a call to it; None: it is free."""
         self.record = record
         self.stop_timer()
         if record is not None:
             self.prints.last.clear()
 
     def outdate(self) -> None:
-        """Take it that the worker is to end when it is free."""
+        """Mark the worker to end when it is free."""
         self.is_stale = True
 
     def retire(self) -> None:
@@ -104,10 +104,10 @@ class Child:
         self._kill_after(_FAREWELL)
 
     def kill(self, why: str = "") -> None:
-        """End it at once, with all programs that it started; `why` is given as the way it ended."""
+        """End it at once, with all programs that it started; `why` is reported as the way it ended."""
         self._fault = self._fault or why
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            # not reaped yet, so the number cannot have passed to another program
+            # not reaped yet, so the number cannot belong to another program
             if self._program.returncode is None:
                 os.killpg(self._program.pid, signal.SIGKILL)
 
@@ -150,12 +150,14 @@ class Child:
         return bool(data)
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act` then, in place of what was to be done before, unless the pipes are closed first."""
+        """Call `act` after some seconds, unless the pipes are closed first; it replaces the act
+        set before.
+        """
         self.stop_timer()
         self._timer = self._loop.call_later(seconds, act)
 
     def stop_timer(self) -> None:
-        """Do nothing later."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -187,7 +189,7 @@ class Prints:
         loop.add_reader(pipe, self._read)
 
     def finish(self) -> None:
-        """Read the prints that are there, and take an unfinished line as whole."""
+        """Read the prints that have come, and complete an unfinished line."""
         _drain(self._read)
         self._lines.end()
 
@@ -227,10 +229,10 @@ def worker_words(memory: int | None, confined: Confined | None) -> list[str]:
 def _started(
     loop: asyncio.AbstractEventLoop, words: Sequence[str], environment: Mapping[str, str] | None
 ) -> tuple[subprocess.Popen[bytes], PipeWriter, int, int]:
-    """Start a worker program: it, its requests, and the pipes of its answers and prints."""
+    """Start a worker program; return it, its requests, and the pipes of its answers and prints."""
     requests, answers, prints = os.pipe(), os.pipe(), os.pipe()
     try:
-        # started in the folder that holds narval, to import the same narval; then it comes where we are
+        # started in the folder that holds narval, to import the same narval; then it changes to ours
         program = subprocess.Popen(
             [sys.executable, "-m", *words],
             env=environment,
@@ -253,7 +255,7 @@ def _started(
 
 
 def _drain(read: Callable[[], bool]) -> None:
-    """Read all that is there, but not for ever: a program that it started may go on writing."""
+    """Read all that is there, but not for ever: a program that it started may keep writing."""
     for _ in range(_MOST_CHUNKS):
         if not read():
             return

@@ -1,8 +1,8 @@
-"""Confined: what a worker gives up before it loads the code of somebody else.
+"""Confined: what a worker gives up before it loads foreign code.
 
 The system confines it where it can: folders, programs and TCP by Landlock, other sockets by seccomp. The
-audit hook is for the rest: it knows hosts by their names, and where there is no Landlock it is all there is.
-It sees what Python does, and does not stop code that tries to get by it.
+audit hook is for the rest: it knows hosts by name, and without Landlock there is nothing else. It sees what
+Python does, and does not stop code that tries to circumvent it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ Found = TypeVar("Found")
 
 
 class Confined(msgspec.Struct, frozen=True):
-    """The places that a worker may reach, with hosts by name; only by the audit hook where `by_hook`.
+    """The places that a worker may reach, with hosts by name; `by_hook` if only the audit hook enforces them.
 
-    `hosts` are as grants have them: `host smtp.example.org:587`. `environment` has the secrets that are
-    granted.
+    `hosts` are as in grants: `host smtp.example.org:587`. `environment` has the secrets that are granted.
     """
 
     limits: Confinement
@@ -38,7 +37,7 @@ class Confined(msgspec.Struct, frozen=True):
 
 
 def confine(confined: Confined) -> None:
-    """Confine this program, which has one thread yet, for good."""
+    """Confine this program permanently, while it has one thread."""
     if not confined.by_hook:
         confine_thread(confined.limits, has_hosts=bool(confined.hosts))
     guard = _Guard(confined)
@@ -48,8 +47,8 @@ def confine(confined: Confined) -> None:
 
 
 def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
-    """Confine the calling thread by the system, for good, and all that it starts; without hosts it opens no
-    sockets. Raises OSError.
+    """Confine the calling thread, and all that it starts, permanently by the system; without hosts it can
+    open no sockets. Raises OSError.
     """
     landlock.restrict(limits)
     if seccomp.can_filter():
@@ -66,11 +65,11 @@ _REFUSED = frozenset(
     {"os.fork", "os.forkpty", "pty.spawn", "ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle",
      "ctypes.cdata", "ctypes.call_function", "os.kill", "os.killpg"}
 )  # fmt: skip
-"""The events by which code would get by a hook, or reach another program."""
+"""The events by which code would circumvent a hook, or reach another program."""
 
 
 class _Guard:
-    """Hears what Python does, and refuses what is not granted."""
+    """Watches what Python does, and refuses what is not granted."""
 
     def __init__(self, confined: Confined) -> None:
         limits = confined.limits
@@ -80,7 +79,7 @@ class _Guard:
         self._reads = (*_real(limits.reads), *self._writes, *self._executes)
         self._busy = False
         self._addresses: set[str] = set()
-        """The addresses that the names of granted hosts have stood for."""
+        """The addresses to which names of granted hosts have resolved."""
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Raise PermissionError for what is not granted."""
@@ -96,7 +95,7 @@ class _Guard:
     def noting(
         self, look_up: Callable[..., Found], addresses_of: Callable[[Found], Iterable[str]]
     ) -> Callable[..., Found]:
-        """A function that looks up hosts, so that their addresses may be connected to."""
+        """A function that looks up hosts, and permits connections to their addresses."""
 
         @functools.wraps(look_up)
         def looked_up(*arguments: Any, **options: Any) -> Found:
@@ -124,7 +123,7 @@ class _Guard:
             raise PermissionError(1, f"not granted: {event}")
 
     def _program(self, name: Any) -> Any:
-        """The path of a program, or its name where there is none of that name."""
+        """The path of a program, or its name if there is none of that name."""
         text = os.fsdecode(name)
         return name if "/" in text else shutil.which(text) or f"/{text}"
 

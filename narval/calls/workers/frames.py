@@ -27,7 +27,7 @@ _LENGTH = struct.Struct("!I")
 
 
 class FrameError(ActionError):
-    """Bytes received, or a message to be sent, that are no frame the other side would accept."""
+    """Bytes received, or a message to send, that are no acceptable frame."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "too-large", final=True)
@@ -39,12 +39,12 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
     elements: tuple[tuple[int, bytes, float], ...]
     listed: bool
     senders: tuple[str, ...] = ()
-    """The agent that sent each of them, "" if none did; () where none did of any."""
+    """The agent that sent each of them, "" if none did; () if none was sent by an agent."""
 
 
 class Allowance(msgspec.Struct, frozen=True, array_like=True):
-    """Limits of what is run for others: folders that may be read, bytes of memory, places inside that may be
-    fetched, services that may be asked.
+    """Limits of foreign code: folders that may be read, bytes of memory, places inside that may be fetched,
+    services that may be asked.
     """
 
     folders: tuple[str, ...]
@@ -56,7 +56,7 @@ class Allowance(msgspec.Struct, frozen=True, array_like=True):
 class CallFrame(msgspec.Struct, frozen=True, tag=True):
     """To a worker: answer this call, whose target has no `function` there.
 
-    `zone` is whose calendar it is told, `moment` when it is by a simulated clock, which stands still.
+    `zone` is its time zone, `moment` the time of a simulated clock, which stands still.
     """
 
     call: str
@@ -125,7 +125,7 @@ def read_message(body: bytes) -> WorkerMessage:
 
 
 class FrameReader:
-    """Joins bytes, as they come, to complete frames."""
+    """Assembles bytes, as they come, into complete frames."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -170,7 +170,7 @@ def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext
 
 
 def packed_input(value: Element | list[Element] | None) -> Given | None:
-    """The elements of an input, for the way to a worker."""
+    """The elements of an input, packed for a worker."""
     if value is None:
         return None
     listed = isinstance(value, list)

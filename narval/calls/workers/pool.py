@@ -1,7 +1,7 @@
 """Calls answered in child programs, and transforms, which may loop (N32, N33).
 
-A worker answers one call at a time. One that outlives its time limit, or whose call is given up, is killed
-with all that it started; the crash of one costs its call alone, and another is started when there is need.
+A worker answers one call at a time. If its call exceeds its time limit, or is given up, the worker is killed
+with all that it started. The crash of a worker costs only its call, and another is started when it is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from narval.system.clock import RunClock, SystemClock
 
 
 class Workers(QueuedBackend):
-    """At most `limits.workers` programs, each started when it is first needed; `confined` ones, if given."""
+    """At most `limits.workers` programs, each started when it is first needed, and confined if `confined` is
+    given.
+    """
 
     def __init__(
         self,
@@ -53,13 +55,13 @@ class Workers(QueuedBackend):
         self.restarts = 0
 
     def limit(self, limits: CallLimits) -> None:
-        """Keep to other limits from the next call on."""
+        """Apply other limits from the next call on."""
         self._limits = limits
         self._hand_out()
 
     def renew(self) -> None:
-        """Retire the workers, which may have imported modules that have changed: those that are idle now, the
-        others when their call has ended. A call is not disturbed.
+        """Retire the workers, which may have imported changed modules: idle ones now, the others when their
+        call has ended. No call is disturbed.
         """
         for child in self._children - self._starting:
             child.outdate()
@@ -130,7 +132,7 @@ class Workers(QueuedBackend):
         self._hand_out()
 
     def _take(self, record: CallRecord) -> Child:
-        """Take a call that is about to be answered from its worker."""
+        """Release a call that is about to be answered from its worker."""
         child: Child = record.place
         child.take(None)
         self._busy.discard(record)
@@ -155,7 +157,7 @@ class Workers(QueuedBackend):
         self._hand_out()
 
     def _fail(self, outcome: Outcome) -> None:
-        """Answer the call whose turn it is: it is the one for which a worker was to be started."""
+        """Answer the call whose turn it is, for which a worker was to be started."""
         if self._waiting:
             self._waiting.next().answer(outcome)
 

@@ -1,4 +1,4 @@
-"""Modules of actions in a worker, imported from texts: nothing is read and nothing is written (N31, N33)."""
+"""Modules of actions in a worker, imported from texts: no file is read or written (N31, N33)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narval.core.source.text import SHIPPED
 def executed(path: str, code: ModuleCode) -> ModuleType:
     """The module of a file, in a package of its own with all that it may import.
 
-    What is not among the texts is found beside the file: `from .other import name`.
+    Modules that are not among the texts are found beside the file: `from .other import name`.
     """
     above = code.name.removeprefix(f"{SHIPPED}.").count(".") + path.endswith("/__init__.py")
     package = ModuleType(f"narval_module_{code.digest[:16]}")
@@ -34,7 +34,7 @@ def executed(path: str, code: ModuleCode) -> ModuleType:
 
 
 def drop(module: ModuleType) -> None:
-    """Let go of a module, and of what it imported from beside it."""
+    """Drop a module, and what it imported from beside it."""
     _drop(module.__name__.partition(".")[0])
 
 
@@ -58,7 +58,7 @@ class _Text(importlib.abc.SourceLoader):
 
 
 class _Shared(importlib.abc.Loader):
-    """Gives a module that ships under the name by which a module of a home imports it."""
+    """Loads a shipped module under the name by which a module of a home imports it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -78,7 +78,7 @@ class _Texts(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: object, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module of a text, or that which ships."""
+        """The spec of the module of a text, or of a shipped one."""
         package, _, name = fullname.partition(".")
         if package != self.package:
             return None

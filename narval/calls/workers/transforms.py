@@ -1,10 +1,10 @@
-"""Transforms: XSLT that can neither write nor reach the network, nor read outside the folders allowed (N32).
+"""Transforms: XSLT that can neither write, nor reach the network, nor read outside the folders allowed (N32).
 
-It runs in a worker, since a stylesheet can loop. What it is given: a transform with one plain input gets that
-element as its document; one with several inputs, or a list, gets a root `elements` with the elements as
-children, in the order of the inputs. Each has its `eid`. What it gives: every root of its result tree, or,
-when there is one root `elements`, the children of that. The tree counts, and not how the sheet would have it
-written: `xsl:output method="html"` makes no difference, and a result that is text alone is refused.
+They run in a worker, since a stylesheet can loop. A transform with one plain input gets that element as its
+document. One with several inputs, or a list, gets a root `elements` with the elements as children, in the
+order of the inputs. Each has its `eid`. The result is every root of the result tree, or, if there is one root
+`elements`, its children. Only the tree counts, not its serialization: `xsl:output method="html"` makes no
+difference, and a result of text alone is refused.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _DENIED = re.compile(
 
 
 class TransformError(ActionError):
-    """A stylesheet is faulty, or failed, or asked for what it may not have."""
+    """A stylesheet is faulty, failed, or asked for something forbidden."""
 
 
 class _Folders(etree.Resolver):
-    """Answers every `xsl:include`, `xsl:import` and `document()`: from the folders allowed, or not at all.
+    """Resolves every `xsl:include`, `xsl:import` and `document()` from the folders allowed, or not at all.
 
-    lxml asks its access control about `document()` only, and reads includes whatever that says; so this
-    refuses by raising, and never leaves a question to anybody else.
+    lxml asks its access control about `document()` only, and reads includes regardless; so this refuses by
+    raising, and never defers to another resolver.
     """
 
     def __init__(self, folders: tuple[str, ...]) -> None:
@@ -73,7 +73,7 @@ class _Folders(etree.Resolver):
 
 
 class Sheets:
-    """Stylesheets compiled, by content; one that is made of several files is compiled each time."""
+    """Compiled stylesheets, by content; one of several files is compiled each time."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[tuple[str, str, tuple[str, ...]], etree.XSLT] = OrderedDict()
@@ -98,7 +98,7 @@ _SHEETS = Sheets()
 
 
 def answer(call: CallContext, load: object, allowance: Allowance) -> Outcome:
-    """Apply the stylesheet of a call's target to the inputs, within the allowance; the outcome."""
+    """Apply the stylesheet of a call's target to the inputs, within the allowance; return the outcome."""
     path, source = call.target.module_path, call.target.source
     try:
         text = Path(path).read_bytes() if source is None else source
@@ -165,7 +165,7 @@ def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[OutputE
 
 
 def _roots(result: etree._XSLTResultTree) -> Iterator[etree._Element]:
-    """The elements at the top of a result tree, of which there may be several or none."""
+    """The elements at the top of a result tree, which may have several or none."""
     first = result.getroot()
     if first is None:
         return
@@ -175,7 +175,7 @@ def _roots(result: etree._XSLTResultTree) -> Iterator[etree._Element]:
 
 
 def _report(error: etree.LxmlError, path: str) -> str:
-    """The error and its place, from the log that libxslt leaves."""
+    """The error and its place, from the log of libxslt."""
     messages: dict[str, None] = {}  # in order, each once
     for entry in error.error_log:
         messages[entry.message.partition("\n")[0]] = None

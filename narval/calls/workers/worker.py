@@ -1,9 +1,9 @@
-"""The program of a worker: it answers one call after another, which come through a pipe (N33).
+"""The program of a worker: it answers calls from a pipe, one after another (N33).
 
     python -m narval.calls.workers.worker PARENT FOLDER MEMORY [CONFINED]
 
-It moves the pipes to where actions cannot reach them, so that all prints of an action end in the log, and
-dies with the daemon: by signal where the system has one for that, else when its requests end.
+It moves the pipes out of the reach of actions, so that all prints of an action end in the log. It dies with
+the daemon: by a signal if the system has one for that, else when its requests end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _flush_all = _LIBC.fflush  # looked up before a hook may refuse that
 
 
 class Pipe:
-    """The pipe to the daemon. Only this program writes to it, none that it forks."""
+    """The pipe to the daemon. Only this program writes to it, not its forks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -76,13 +76,13 @@ class Pipe:
 
 
 class WorkerModules:
-    """The modules loaded, by path and content, so that a run keeps the version it began with."""
+    """The loaded modules, by path and content, so that a run keeps the version it began with."""
 
     def __init__(self) -> None:
         self._loaded: OrderedDict[tuple[str, str], ModuleType] = OrderedDict()
 
     def load(self, path: str, code: ModuleCode | None) -> ModuleType:
-        """The module with this text, or else with the text that its file has now."""
+        """The module with this text, or without one with the present text of its file."""
         if code is None:
             name, text = Path(path).stem, Path(path).read_bytes()
             code = ModuleCode(name, ((name, path, text),), hashlib.sha256(text).hexdigest())
@@ -151,7 +151,7 @@ def _function(target: Target, modules: WorkerModules) -> Any:
 
 
 class _Reporter:
-    """Sends progress to the daemon, but not more often than anybody could look."""
+    """Sends progress to the daemon, but no more often than a person could look."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe, self._next = pipe, 0.0
@@ -168,15 +168,15 @@ class _Reporter:
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the parent dies, even in the middle of a call."""
+    """Have this program killed when the parent dies, even in the middle of a call."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before that was asked for
+    if os.getppid() != parent:  # it died before the request
         os._exit(1)
 
 
 def _take_pipes() -> tuple[int, Pipe]:
-    """Keep the pipes to oneself: actions read nothing, and print to what goes to the log."""
+    """Take the standard pipes away from actions, which then read nothing and print to the log."""
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -189,7 +189,7 @@ def _take_pipes() -> tuple[int, Pipe]:
 
 
 def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
-    """Queue the calls that come; when the pipe is closed, end, with all programs started here."""
+    """Queue calls as they come; when the pipe is closed, end with all programs started here."""
     frames = FrameReader()
     while data := os.read(requests, 256 * 1024):
         for body in frames.feed(data):
@@ -200,7 +200,7 @@ def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
 
 
 def _flush() -> None:
-    """Write out all prints, those of code in C too, so that they come before the answer."""
+    """Flush all prints, also those of C code, so that they come before the answer."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

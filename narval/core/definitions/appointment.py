@@ -1,10 +1,10 @@
-"""Appointments: moments that come once, reckoned from when the steps before had ended (N41), or from a date
-that an element holds (N45).
+"""Appointments: moments that come once, counted from the end of the steps before (N41), or from a date that
+an element holds (N45).
 
-A length has days and seconds. Days go by the clock on the wall: three days on it shows the same. Seconds, and
-so minutes and hours, are time that passes. Where only some weekdays count, time on others does not: what
-begins on one of those is counted from the beginning of the next day that counts, and the moment lies on a day
-that counts.
+A length has days and seconds. Days follow the clock on the wall: three days later it shows the same. Seconds,
+and so minutes and hours, are elapsed time. If only some weekdays count, time on the others does not: a length
+that begins on one of those is counted from the beginning of the next day that counts, and its moment lies on
+a day that counts.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _FORWARD, _BACK = 1, -1
 
 
 class Length(msgspec.Struct, frozen=True):
-    """A length of time: so many days of the calendar, and then so many seconds."""
+    """A length of time: days of the calendar, then seconds."""
 
     days: int = 0
     seconds: float = 0.0
 
 
 class Appointment(msgspec.Struct, frozen=True):
-    """A moment that a transition makes for itself: so long after its in-steps have ended, or after the
-    date that the expression `at` gives, or `before` it.
+    """A moment that a transition sets itself: a length after its in-steps have ended, or after, or `before`,
+    the date that the expression `at` gives.
 
-    Of `weekdays` only those named count, and of these the `hours`, if there are any: then the length has no
-    days. `text` is how it is written.
+    If `weekdays` are named, only these count, and if `hours` are given, only these of them; then the length
+    has no days. `text` is how it is written.
     """
 
     text: str
@@ -57,7 +57,7 @@ class Appointment(msgspec.Struct, frozen=True):
         return self.at.variables if self.at is not None else frozenset()
 
     def moment(self, since: float, zone: str) -> float | None:
-        """The moment reckoned from another, in a zone of that name; None for one past the calendar."""
+        """The moment counted from another, in the zone of that name; None if it is past the calendar."""
         way = _BACK if self.before else _FORWARD
         try:
             if self.hours:
@@ -101,7 +101,7 @@ def read_date(text: str, zone: str) -> float:
 
 
 def counted_days(first: date, last: date, weekdays: Ranges) -> int:
-    """The days from one on and before another that count: those of some weekdays, or all."""
+    """The number of days from `first` on and before `last` that count: those of some weekdays, or all."""
     weeks, rest = divmod((last - first).days, 7)
     days = _Days(weekdays)
     return weeks * days.a_week + sum(days.counts(first + day * _DAY) for day in range(rest))
@@ -134,13 +134,13 @@ class _Days:
         return self._counted[day.weekday()]
 
     def nearest(self, day: date, way: int) -> date:
-        """The day, or the first from it on in one way, that counts."""
+        """The first day that counts, from `day` on in one direction."""
         while not self.counts(day):
             day += way * _DAY
         return day
 
     def on(self, day: date, days: int, way: int) -> date:
-        """The day so many days that count on from one that does."""
+        """The day that is `days` counting days on from `day`, which counts."""
         weeks, rest = divmod(days, self.a_week)
         day += way * weeks * 7 * _DAY
         for _ in range(rest):
@@ -149,7 +149,7 @@ class _Days:
 
 
 def _computed(since: float, length: Length, days: _Days, zone: tzinfo, way: int) -> float:
-    """The moment at a length of time from another, one way or the other."""
+    """The moment a length of time after another, or before it."""
     wall = datetime.fromtimestamp(since, zone).replace(tzinfo=None)
     if days.all:
         moment = moment_of(wall + way * length.days * _DAY, zone) if length.days else since

@@ -16,7 +16,7 @@ OWN = {**dict.fromkeys(START_PLANS, (TARGET,)), TASK_OBJECT: (TASK,), QUIT: ()}
 """The attributes that narval itself reads, by the root name of the element."""
 
 COMMON = frozenset({"change", "message", "reason", "text", "to"})
-"""Names of arguments so common that homes have elements of their own by them: in memory, none is a slip."""
+"""Names of arguments that homes commonly give to elements of their own: in memory, none is a slip."""
 
 Known = Mapping[str, frozenset[str]]
 """The attributes that are read, by the root name of the element; of any other name nothing is known."""
@@ -43,7 +43,7 @@ def attributes_read(definition: Definition) -> Known:
 
 
 def unread_attributes(table: Known, name: str, attributes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each attribute of a root that nothing reads, and a message with the one that may be meant."""
+    """Each attribute of a root that nothing reads, and a message with the one that was probably intended."""
     read = table[name]
     for attribute in attributes:
         if attribute not in read | OF_ANY and not attribute.startswith(("{", "xml")):

@@ -35,9 +35,9 @@ class Reference(msgspec.Struct, frozen=True):
     check: Check | None = None
     """The check that finds further faults once the target is there."""
     group: str | None = None
-    """The group that is looked in first, for the target may be named without one."""
+    """The group that is searched first, since the target may be named without one."""
     others: tuple[str, ...] = ()
-    """The words that stand for something without a definition, and may have been meant."""
+    """The words that stand for something without a definition, and may have been intended."""
     resolve: Resolve | None = None
     """The function that finds faults where a kind has names of its own."""
 
@@ -70,11 +70,11 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     line: int = 1
     """The line of the file on which it begins."""
     draft: Any = None
-    """The definition before others of its library are made part of it, anew whenever one of them changes;
-    else None.
+    """The definition before others of its library are made part of it, which is done again whenever one of
+    them changes; else None.
     """
     warnings: tuple[Fault, ...] = ()
-    """Faults that are allowed in it, and may not be meant."""
+    """Faults that are allowed in it, and may be unintended."""
 
     @property
     def kind(self) -> str:
@@ -87,7 +87,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return f"{self.group}.{self.name}"
 
     def pinned(self) -> Self:
-        """The same definition for good: it is not made anew when others change."""
+        """The same definition for good: it is not made again when others change."""
         return msgspec.structs.replace(self, draft=None)
 
     def __repr__(self) -> str:
@@ -106,8 +106,8 @@ class OwnNeed(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """The reason why no run of a definition may begin: nobody has granted these needs of it, or somebody has
-    rejected them.
+    """The reason why no run of a definition may begin: these needs of it are not granted, or were
+    rejected.
     """
 
     why: str
@@ -126,13 +126,13 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     """The way in which programs elsewhere may call it; None: they may not."""
 
     granted: tuple[str, ...] | None = None
-    """The needs that its calls are held against; None: they may reach anything."""
+    """The needs that limit what its calls may reach; None: anything."""
 
     is_tried_again: ClassVar[bool] = True
     """False if a step has it run once, however it ends and whatever its `retries` say."""
 
     outcome_attribute: ClassVar[str] = ""
-    """The attribute of what it gives that says how it ended, where one can end in several ways (P71)."""
+    """The attribute of its output that says how it ended, if it can end in several ways (P71)."""
 
     def line_of(self, part: str) -> int:
         """The line of its file on which a part begins; that of the whole for what has no line of its own."""
@@ -140,7 +140,7 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
     @property
     def may_expire(self) -> bool:
-        """True if a run of it may end as failed with nothing having gone wrong: its time had ended (P14)."""
+        """True if a run of it may fail although nothing went wrong: its time had ended (P14)."""
         return False
 
     @property
@@ -150,7 +150,7 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
     @property
     def cannot_take(self) -> tuple[str, str] | None:
-        """The reason why no object can be put to it, as a stable word and for people; None if one can."""
+        """The reason why it can take no object, as a stable word and for people; None if it can."""
         return None
 
     @property
@@ -194,8 +194,8 @@ Resolve = Callable[["Library"], Iterable[Fault]]
 class Parsed(NamedTuple):
     """The outcome of reading a file: its definitions, as far as they could be made, and all its faults.
 
-    `references` are those of the whole file, those of definitions with faults too; `names` the kinds and full
-    names of all the definitions that it is meant to have.
+    `references` are those of the whole file, also of definitions with faults; `names` are the kinds and full
+    names of all its definitions, made or not.
     """
 
     definitions: tuple[Definition, ...]
@@ -204,7 +204,7 @@ class Parsed(NamedTuple):
     names: frozenset[tuple[str, str]] = frozenset()
 
     def checked(self) -> tuple[Definition, ...]:
-        """The definitions of a file without faults. Raises DefinitionError with all there are."""
+        """The definitions of a file without faults. Raises DefinitionError with all its faults."""
         if self.faults:
             raise DefinitionError(self.faults)
         return self.definitions
@@ -238,7 +238,8 @@ class Library:
         return self._by_name.get(full_name)
 
     def called(self, kind: str, name: str, group: str = "") -> tuple[Definition, ...]:
-        """The definitions of a kind that a name may mean: a full name one, a bare one those of any group.
+        """The definitions of a kind that a name may mean: one for a full name, those of any group for a bare
+        one.
 
         The one of `group` is preferred to those of others.
         """
@@ -292,9 +293,9 @@ def check_targets(
 ) -> list[Fault]:
     """The faults of references whose targets are not there, or do not fit.
 
-    `broken_files` are files that did not load, by the kind and name of the definitions that they are meant to
-    have, or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives
-    the names of definitions of a kind that are loaded when they are named: one may have been meant.
+    `broken_files` are files that did not load, by the kind and name of the definitions that they should have,
+    or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives the
+    names of a kind's definitions that are loaded only when named: these can be suggested.
     """
     faults: list[Fault] = []
     for reference in references:
@@ -316,7 +317,7 @@ def check_targets(
 
 
 def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
-    """The message that a target is not there because its file did not load; "" where none says so."""
+    """The message that a target is missing because its file did not load; "" if that is not the reason."""
     kind, target = reference.kind, reference.target
     for (of, name), path in broken_files.items():
         if of == kind and name.partition(".")[2] == target:

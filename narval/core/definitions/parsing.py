@@ -61,8 +61,8 @@ def _root_text(tag: str) -> str:
 def read_definition(kind: str, path: str, data: bytes) -> Definition:
     """The definition of the bytes that the store kept of it (its `xml`).
 
-    Raises DefinitionError, and UnreadableError for a kind that there is not.
-    It was good when it was kept: a fault that only a later narval finds does not keep its runs from ending.
+    Raises DefinitionError, and UnreadableError for an unknown kind. The definition was valid when it was
+    stored: a fault that only a later narval finds does not keep its runs from ending.
     """
     row, source = KINDS.get(kind), Source(path, data)
     if row is None:
@@ -75,9 +75,10 @@ def read_definition(kind: str, path: str, data: bytes) -> Definition:
 
 
 def read_within(kind: str, reading: Any, node: XmlNode, group: str, name: str = "") -> Definition | None:
-    """The definition of an `inline` kind within a cookbook of a group, or with a name that of a step (P8).
+    """The definition of an `inline` kind within a cookbook of a group; with a name, the one within a step
+    (P8).
 
-    `reading` is that of its file, in which all that is wrong with it is noted.
+    `reading` is the reading of its file, in which its faults are noted.
     """
     definition: Definition | None = import_module(f"{KINDS[kind].language}.parser").read_within(
         reading, node, group, name
@@ -93,7 +94,7 @@ def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:
 def parse_module(
     module: ModuleType, source: Source, group: str
 ) -> tuple[list[ModuleDefinition], list[Fault]]:
-    """The definitions that an imported file of a module declares, and all that is wrong with them (N30)."""
+    """The definitions that an imported file of a module declares, and all their faults (N30)."""
     values = vars(module)
     within = [getattr(value, "__dict__", ()) for value in values.values()]
     names = [name for name in DECLARATIONS if name in values or any(name in each for each in within)]
@@ -118,7 +119,7 @@ def compose(library: Library) -> tuple[Library, list[Fault]]:
 
 
 def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """Warnings about definitions of a library: what is allowed and may not be meant."""
+    """Warnings about definitions of a library: what is allowed and may be unintended."""
     by_kind: dict[str, list[Definition]] = {}
     for definition in definitions:
         by_kind.setdefault(definition.kind, []).append(definition)
@@ -133,7 +134,9 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
 def doubts(
     definitions: Iterable[Definition], people: Directory, by: Collection[str] = WRITTEN
 ) -> list[Fault]:
-    """Warnings about definitions that ask people of a home, which can write to them `by` some ways."""
+    """Warnings about definitions that ask people of a home; `by` are the ways in which it can write
+    to them.
+    """
     return [
         fault
         for name, kind in KINDS.items()

@@ -98,10 +98,10 @@ class Output:
     """An element, or a list of them, that a call gives back.
 
     All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
-    value for it was given before is dropped. `replaces` is an attribute, such as "@key", or one of
-    another name, such as "event/@key": the element that counts and has the same value there is outdated by
-    this one, which is dropped if it is the same again. `own` are the parts that say nothing of what was read,
-    such as "@id" or "@size", for narval or the action itself makes them.
+    value for it was given before is dropped. `replaces` is an attribute, such as "@key", or one of another
+    name, such as "event/@key": the element that counts and has the same value there is outdated by this one,
+    which is dropped if it is the same again. `own` are the parts that say nothing of what was read, such as
+    "@id" or "@size", since narval or the action itself makes them.
     """
 
     id: str
@@ -241,7 +241,7 @@ OUTPUT_OVERRIDES = {"optional": False, "list": False}
 """The one value each attribute may be changed to by a step (N14, Table 1.1): a step may only ask for more."""
 
 _STATED = frozenset(INPUT_OVERRIDES)
-"""The attributes that a step may set of an input that it states itself."""
+"""The attributes that a step may set on an input that it states itself."""
 
 _WHY = {
     "optional": "the target cannot do without it",

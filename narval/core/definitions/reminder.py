@@ -66,7 +66,7 @@ def read_reminder(line: str, now: float, zone: str) -> Reminder:
 
 
 def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
-    """The reminder that a line asks for, which may be about something else; None where it is.
+    """The reminder that a line asks for; None if the line is about something else.
 
     Raises ReminderError for one that begins with "remind" and cannot be understood.
     """
@@ -90,8 +90,8 @@ def next_reminder(every: str, last: float, zone: str, now: float | None = None) 
     """The moment at which a reminder comes again, in seconds since 1970, in the zone of that name: the first
     after the `last` one, and after `now`; None for one past the calendar.
 
-    `every` is what its attribute of that name says, such as "mon 8:00"; of a length, such as "2h", it is so
-    long after the last, or as many times as it takes to be after now. Raises ReminderError, a ValueError.
+    `every` is the value of its attribute of that name, such as "mon 8:00". A length, such as "2h", is added
+    to the last moment as often as it takes to be after now. Raises ReminderError, a ValueError.
     """
     least = last if now is None else max(last, now)
     reading = _Reading(every, last, zone)
@@ -122,7 +122,7 @@ def read_snooze(text: str) -> Length:
 
 
 def later(since: float, length: Length, zone: str) -> float:
-    """The moment that long after another. Raises ReminderError for one past the calendar."""
+    """The moment a length after another. Raises ReminderError for one past the calendar."""
     moment = _after(since, length, zone)
     if moment is None:
         raise ReminderError("that is past the calendar; write a nearer time")

@@ -20,9 +20,9 @@ class Context(msgspec.Struct, frozen=True):
 class TransitionCondition(msgspec.Struct, frozen=True):
     """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once.
 
-    `lasting`: it must have fitted, itself or the elements it replaced, for so long (N38). `name` is
-    the variable that stands for it from then on. `listed`: it takes all that fit, one at least (N43).
-    `absent`: it holds as long as nothing fits, used or not, and takes nothing (N44).
+    `lasting`: it must have fitted, itself or the elements it replaced, for that long (N38). `name` is the
+    variable that stands for it from then on. `listed`: it takes all that fit, one at least (N43). `absent`:
+    it holds as long as nothing fits, used or not, and takes nothing (N44).
     """
 
     condition: Condition

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 MOST_WORDS = 2000
-"""Among more words than these, none is looked for."""
+"""The most words that are compared; among more, none is suggested."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:

@@ -1,8 +1,8 @@
 """The keys that `unique` gives of elements (N37).
 
 Its expression is a path within the element (`@id`), or a pattern, tried where patterns are (`mail/@id`, N9).
-A value that it gives of an element that has nothing either (`concat(@box, ' ', @id)` gives a blank) tells
-nothing of this one, and is no key.
+A value that it also gives for an empty element (`concat(@box, ' ', @id)` gives a blank) says nothing about
+this one, and is no key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The clock on the wall of a zone: the one moment of each of its readings (N25).
 
-When the wall shows a reading twice its moment is the first, when the wall skips it the moment right after the
-gap. So readings in order have moments in order.
+When the wall shows a reading twice, its moment is the first; when the wall skips it, the moment right after
+the gap. So readings in order have moments in order.
 """
 
 from __future__ import annotations

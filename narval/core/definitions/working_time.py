@@ -1,7 +1,7 @@
-"""Working time: the hours of some weekdays, and how long it takes until so much of it has passed.
+"""Working time: the hours of some weekdays, and how long it takes until a given amount of it has passed.
 
-Hours are readings of the clock on the wall. On a day on which the clock is set, as much of it counts as
-passes.
+Hours are readings of the clock on the wall. On a day on which the clock is changed, the time that really
+passes counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from narval.core.definitions.wall import moment_of, zone_named
 DAY = 86400
 WEEK = 7
 MOST_WEEKS = 520
-"""Working time that takes longer than ten years is refused where it is written."""
+"""The weeks that working time may take, ten years; longer ones are refused where they are written."""
 
 Hours = tuple[tuple[int, int], ...]
 """Parts of a day, each from a second to another, in order and apart."""
@@ -30,7 +30,7 @@ class WorkingTime(msgspec.Struct, frozen=True):
     weekdays: tuple[int, ...] = ()
 
     def after(self, since: float, seconds: float, zone: str) -> float:
-        """The moment at which so many seconds of it have passed since another; that one itself for none.
+        """The moment at which `seconds` of it have passed since another; that one itself for 0 seconds.
 
         Raises OverflowError and ValueError for one past the calendar.
         """
@@ -55,7 +55,7 @@ class WorkingTime(msgspec.Struct, frozen=True):
         return moment_of(wall + timedelta(weeks * WEEK), zone)
 
     def _parts(self, day: date, zone: tzinfo) -> Iterator[tuple[float, float]]:
-        """The parts of the days from one on that count, as moments."""
+        """The parts of `day` and later days that count, as moments."""
         while True:
             if not self.weekdays or day.weekday() in self.weekdays:
                 midnight = datetime.combine(day, datetime.min.time())

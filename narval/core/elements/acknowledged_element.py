@@ -13,7 +13,7 @@ ACKNOWLEDGED = "acknowledged"
 def make_acknowledged(incident: str, count: int, reason: str, **about: str) -> bytes:
     """The bytes of `<acknowledged incident="3f9c01ab" count="3" definition="w.r" … reason="…"/>`.
 
-    `about` are attributes that tell of the incident; of them and of the reason "" is left out.
+    `about` are attributes that tell of the incident; empty ones, and an empty reason, are left out.
     """
     root = etree.Element(ACKNOWLEDGED, incident=incident, count=str(count))
     for name, value in {**about, "reason": reason}.items():

@@ -23,7 +23,9 @@ MAX_WITHIN = 250_000
 """The most elements within one: a turn that looks at it reads it as a whole, and the loop waits for that."""
 
 MAX_TOGETHER, MAX_STARTED = 20_000, 2_000
-"""The most elements that one turn takes from outside, and the most runs that they begin: for the same."""
+"""The most elements that one turn takes from outside, and the most runs that they begin: for the same
+reason.
+"""
 
 _STARTING = re.compile(rb"<(?:[\w.-]+:)?(?:start-plan|task-object)[\s/>]")
 
@@ -57,7 +59,7 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
 
 
 def canonical_given(source: str | bytes | etree._Element) -> bytes:
-    """The bytes under which an element is kept that somebody else than narval gives. Raises ElementError."""
+    """The bytes under which an element from outside narval is kept. Raises ElementError."""
     return check_name(canonical(source))
 
 

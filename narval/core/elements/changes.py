@@ -83,7 +83,7 @@ class Doubted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Confirmed(msgspec.Struct, frozen=True, gc=False):
-    """These elements are doubtful no more."""
+    """These elements are no longer doubtful."""
 
     eids: tuple[int, ...]
 
@@ -102,7 +102,7 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Undeclared(msgspec.Struct, frozen=True, gc=False):
-    """These elements are declared no more: they lose their protection."""
+    """These elements are no longer declared: they lose their protection."""
 
     eids: tuple[int, ...]
 

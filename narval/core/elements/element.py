@@ -26,7 +26,7 @@ DOUBTFUL = f"{{{CONTROL}}}doubtful"
 """The attribute that the root of a doubtful element has for patterns (docs/reference/patterns.md)."""
 
 _BYTES_A_NODE = 4
-"""No element or attribute is shorter."""
+"""The fewest bytes of an element or attribute."""
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
 _BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns(?!:al=))[\s/>]")
 """The start of a root without a namespace, whose name is known without parsing; the prefix of stamps may be
@@ -62,10 +62,10 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     made_there: tuple[int, ...] = ()
     """The eids that it was made from at the agent that sent it, if it was never in memory there."""
     replaces: tuple[int, ...] = ()
-    """The eids among `inputs` that counted no more from then on, because it took their place."""
+    """The eids among `inputs` that no longer counted from then on, because it took their place."""
     came_from: tuple[str, ...] = ()
-    """The elements by which it came in there, each its root with the attributes alone; () if that is not
-    known.
+    """The elements through which it came in there, each as its root with only the attributes; () if
+    unknown.
     """
 
 
@@ -86,7 +86,7 @@ class Element(msgspec.Struct, eq=False, gc=False):
     _name: str | None = None
 
     def enter(self, eid: int, added: float, origin: Origin | None) -> None:
-        """Be of memory from now on, under a number."""
+        """Become an element of memory, with its number, moment and origin."""
         self.eid, self.added, self.origin = eid, added, origin
 
     @property
@@ -230,7 +230,7 @@ def _name_in(xml: bytes) -> str:
 def parse(xml: bytes) -> etree._Element:
     """The root of trusted bytes: those of an element in memory.
 
-    Raises UnreadableError where a damaged store has given them.
+    Raises UnreadableError if they come from a damaged store.
     """
     try:
         return etree.fromstring(xml, _TRUSTED)

@@ -16,8 +16,8 @@ LONGEST_MESSAGE = 2_000
 def make_failure(run: int, kind: str, name: str, error: Element | None, step: str) -> bytes:
     """The bytes of `<failure run="12" kind="plan" name="w.r" step="s" type="…" error="11">message</failure>`.
 
-    `error` is the element that says why the run failed, as far as something does, in that step of the run;
-    what nothing says is left out.
+    `error` is the element that says why the run failed in that step, if there is one; attributes that nothing
+    gives are left out.
     """
     root = etree.Element(FAILURE, run=str(run), kind=kind, name=name)
     if error is not None:

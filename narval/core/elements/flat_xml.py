@@ -2,10 +2,10 @@
 
 Fast path, measured by `make bench ONLY=W3`: a parser takes longer. Programs write elements of few *forms*:
 the text around the values is the same from one to the next. So an element is split at its quotes, and the
-text around its values is looked up among the forms seen lately; a new one is read once. Accepted is ASCII
-with plain names and values without references; all other XML, well formed or not, is left to the parser. Of
-an element with content the first tag is read: no `>` stands within it, where bytes are canonical. The stamp
-of a message is read too: names under the prefix `al`, where that is declared as it is on every message.
+text around its values is looked up among the forms seen lately; a new one is read once. It accepts ASCII with
+plain names and values without references; all other XML, well formed or not, is left to the parser. Of an
+element with content it reads the first tag, within which canonical bytes have no `>`. It also reads the stamp
+of a message: names under the prefix `al`, if that is declared as it is on every message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _names = re.compile(r' ([^=]+)=""').findall
 
 
 class Form(NamedTuple):
-    """The form of elements that differ in the values of their attributes alone.
+    """The form of elements that differ only in the values of their attributes.
 
     `positions` gives for each attribute, named as lxml names it, the position of its value among the values;
     `prefix` is the position of the value of `xmlns:al`, -1 if it is not there.
@@ -40,7 +40,7 @@ class Form(NamedTuple):
 
 
 _latest: list[tuple[bytes, Form, list[str]]] = [(b"", Form("", {}), [])]
-"""The element read last, which is mostly asked for next; replaced whole, so any thread may do it."""
+"""The element read last, which is usually asked for next; replaced whole, so any thread may do it."""
 
 
 def canonical_flat(source: str | bytes) -> bytes | None:

@@ -7,8 +7,8 @@
 
 A text, number or truth value is an attribute, an object an element, each value of a list an element with the
 name of the list. `json-types` says what the XML does not: which values are no texts, what is a list, what is
-null. Without it (`typed=False`, as webhooks have it) elements are the same but for that attribute, and null
-is nothing. Numbers stay as they are written.
+null. Without it (`typed=False`, as webhooks have it) elements are the same except for that attribute, and
+null members are left out. Numbers stay as they are written.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _types_of(node: etree._Element) -> tuple[str | None, dict[str, str]]:
 
 
 def _members(node: etree._Element, types: Mapping[str, str]) -> dict[str, list[str]]:
-    """The values of an object by its keys, each as JSON; of null or an empty list, as its type says."""
+    """The values of an object by its keys, each as JSON; null and empty lists come from the types alone."""
     members: dict[str, list[str]] = {}
     for name, value in node.attrib.items():
         if _is_attribute(node, name):

@@ -1,5 +1,5 @@
-"""Notes on what became of elements: `outdated`, which count no more though nothing replaced them (N18);
-`withdrawn`, which should never have counted; `confirmed`, which are doubtful no more; each with the reason.
+"""Notes on what became of elements: `outdated`, which no longer count though nothing replaced them (N18);
+`withdrawn`, which should never have counted; `confirmed`, which are no longer doubtful; each with the reason.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from narval.core.errors import ElementError
 RUNS = frozenset(
     {"plan", "plan-undo", "process", "automaton", "work", "task", "task-server", "task-case", "dataflow"}
 )
-"""The elements of runs; `dataflow` is a kind to come."""
+"""The elements of runs."""
 
 DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", "process-definition"})
 """The elements of definitions."""
@@ -37,7 +37,7 @@ def is_reserved(name: str) -> bool:
 
 def has_meaning(name: str) -> bool:
     """True of a reserved name, and of one by which narval says something or people settle what a home does,
-    such as `error` and `mailbox`: no stranger's words are to become such an element.
+    such as `error` and `mailbox`: a stranger's words must not become such an element.
     """
     return is_reserved(name) or name in SETTLING
 

@@ -18,8 +18,8 @@ MOST = 80
 
 
 def title_of(attributes: Mapping[str, str]) -> str:
-    """Say what was decided, what an element is about and from whom, of its attributes; the first two where
-    none says what it is about.
+    """Say by its attributes what was decided, what an element is about and from whom; if none says what it is
+    about, add its first attributes.
 
     An element without attributes has no title.
     """

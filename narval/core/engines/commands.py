@@ -45,7 +45,7 @@ class Reserve(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Let reserved elements be taken again; they are offered to the index anew."""
+    """Let reserved elements be taken again; they are offered to the index again."""
 
     eids: tuple[int, ...]
 
@@ -75,11 +75,11 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
     With `or_outdated` it also fires when an element that fits is replaced or forgotten: a step that waits for
-    a reserved one to come free must know that it never will, and a condition of absence that it holds. With
-    `standing` it is kept as long as the calls of its step are, each of which it may add another to; so
-    exploration, which would never end, passes it over. It also fires when one of `elements` is replaced or
-    forgotten. With `unless_reserved` it does not fire for what was replaced where others that fit are
-    reserved or come: of many steps that take turns at one element, each would be told at each turn.
+    a reserved one to come free must know that it never will, and a condition of absence that it holds. A
+    `standing` watch is kept as long as the calls of its step are, to each of which it may add another;
+    exploration skips it, as it would never end. It also fires when one of `elements` is replaced or
+    forgotten. With `unless_reserved` a replacement does not fire it while others that fit are reserved or
+    come: otherwise, each of many steps that take turns at one element would be told at each turn.
     """
 
     watch: str
@@ -100,10 +100,10 @@ class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
 class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Ask for `TimerFired` at a moment (seconds since 1970, UTC).
 
-    `calendar`: it is a date of the calendar, and fires early when the clock was set back or the zone is
-    another, to be worked out anew. Any other is the end of a length of time: setting the clock moves it
-    along. `keeps` are elements that will be needed then: they are not forgotten before. With `standing`
-    the same will be asked for again and again; exploration follows that so often as makes a difference.
+    A `calendar` timer is for a date of the calendar: it fires early when the clock was set back or the zone
+    has changed, so that the date is computed again. Any other is the end of a length of time: setting the
+    clock moves it along. `keeps` are elements that will be needed then: they are not forgotten before. A
+    `standing` timer is set again and again; exploration follows it as often as makes a difference.
     """
 
     wake: str
@@ -120,7 +120,7 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 RESTART_PAUSE = 1.0
-"""Seconds at least between starts of a definition that starts itself and has nothing to wait for."""
+"""The fewest seconds between starts of a definition that starts itself and has nothing to wait for."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -169,17 +169,17 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cpu: int | None = None
     """The seconds of processor time that it may take."""
     memory: int | None = None
-    """The bytes that it may have."""
+    """The bytes of memory that it may have."""
     files: int | None = None
     """The number of files that it may have open."""
     grace: float = 2.0
     """The seconds between SIGTERM and SIGKILL."""
     processes: int | None = None
-    """The number that it and all that it starts may be at once."""
+    """The most processes that it and all that it starts may be at once."""
     run_processes: int | None = None
-    """The number that all programs of its run may be at once."""
+    """The most processes that all programs of its run may be at once."""
     reaches: Needs | None = None
-    """The places that it may reach besides its own file, and no others; None where that is not said."""
+    """The only places that it may reach besides its own file; None if not stated."""
 
     @property
     def is_limited(self) -> bool:
@@ -193,7 +193,7 @@ SEND = "send"
 
 
 FLOW = "flow"
-"""The kind of the calls that have a session of a dataflow done: their name is the dataflow's (T29)."""
+"""The kind of the calls that run a session of a dataflow: their name is the dataflow's (T29)."""
 
 
 NOTICE = "notice"
@@ -234,8 +234,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     timeout: float | None = None
     """The seconds after which it is given up; None for no limit."""
     on_restart: str = ""
-    """The fate of a call that was under way when the daemon ended: retry or error; "": retry, but error
-    of a tool that may not be called twice, which the runtime writes as it records the call.
+    """The fate of a call that was under way when the daemon ended: retry or error; "": retry, but error for a
+    tool that may not be called twice, which the runtime writes as it records the call.
     """
     attempt: int = 1
     """The number of the try, from 1."""
@@ -246,7 +246,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     payload: dict[str, Plain] | None = None
     """Plain data that goes with it, such as the token of a node or the environment of a process."""
     agent: str = ""
-    """The agent whose definition answers, if it is another: nothing but what the call is given goes along."""
+    """The agent whose definition answers, if it is another: only what the call is given is sent along."""
     approve: str = ""
     """The work by which somebody has to agree before the call is made; "" for none."""
     approved: tuple[str, ...] = ()
@@ -256,11 +256,13 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     always: str = ""
     """The rules that somebody agreed to with it: they are added before this try of it is made."""
     undoable: bool = False
-    """True if an action undoes it: that it begins is recorded first, for what never began is not undone."""
+    """True if an action undoes it: its beginning is recorded first, as a call that never began is not
+    undone.
+    """
 
     @property
     def is_announced(self) -> bool:
-        """True if that it begins is recorded first."""
+        """True if its beginning is recorded first."""
         return self.on_restart == "error" or self.undoable
 
 
@@ -290,7 +292,7 @@ class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
 class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """Answer a signal: with a value, or a problem.
 
-    Where a run has called by it, this is its return, and `eids` in the value become those of that.
+    If a run made a call by the signal, this is the return of that call, with the `eids` of the value.
     """
 
     signal: str

@@ -1,8 +1,8 @@
 """Dates that a run waits for, of whatever kind it is (N25, A10): when the next comes, and whether it has;
 appointments among them.
 
-The runtime says when the moment of a date is there, and says so early when the clock has been set back or the
-zone of the home is another now: then the date is worked out anew.
+The runtime says when the moment of a date has come, and says so early when the clock was set back or the zone
+of the home has changed: then the date is computed again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:
 
 
 def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bool:
-    """True if the date that was set is there, or was missed and is not to be dropped for that.
+    """True if the date that was set has come, or was missed and is not to be dropped for that.
 
     A date before `view.up_since` was missed: the daemon was not at work then.
     """
@@ -46,8 +46,8 @@ def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bo
 class ComputedDates(NamedTuple):
     """The moments of appointments, `made` at `since` from the elements `of` variables.
 
-    `new` has those that are replaced, each with what has taken its place, `gone` those that count no more.
-    `fault` says what gives no date.
+    `new` has the replaced elements, each with its replacement, `gone` those that no longer count. `fault`
+    says what gives no date.
     """
 
     since: float = 0.0
@@ -63,11 +63,11 @@ class ComputedDates(NamedTuple):
         return min(to_come if date is None else [date, *to_come], default=None)
 
     def is_past(self, now: float) -> bool:
-        """True if a moment has gone by before it was set, and is not to be dropped for that."""
+        """True if a moment had passed before it was set, and is not to be dropped for that."""
         return any(moment <= now and appointment.missed == "once" for appointment, moment in self.made)
 
     def has_come(self, now: float, view: View) -> bool:
-        """True if a moment is there, or was missed and is to be made up for."""
+        """True if a moment has come, or was missed and is to be made up for."""
         return any(
             moment <= now and (appointment.missed == "once" or not view.was_missed(moment))
             for appointment, moment in self.made
@@ -79,7 +79,7 @@ def compute(
 ) -> ComputedDates:
     """The moments of appointments, by the elements that count now in place of those that are `known`.
 
-    One that is reckoned from an element that nothing has replaced is not made.
+    An appointment counted from elements that no longer count and have no replacement has no moment.
     """
     now = {eid: view.current(eid) for eids in known.values() for eid in eids}
     of = {name: tuple([eid for old in eids if (eid := now[old]) is not None]) for name, eids in known.items()}

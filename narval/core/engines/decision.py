@@ -81,7 +81,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         held: bool = True,
         replaces: tuple[int, ...] = (),
     ) -> int:
-        """Let an element of this run enter memory; its eid. What it `replaces` is outdated with that."""
+        """Add an element of this run to memory; return its eid. What it `replaces` is thereby outdated."""
         eid = self.view.next_eid
         origin = Origin(self.state.eid, part, call, inputs, replaces=replaces)
         element.enter(eid, self.event.at, origin)
@@ -89,7 +89,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         return eid
 
     def add_told(self, xml: bytes, event: Signalled) -> int:
-        """Let an element that a signal brought enter memory: it is by who signalled; its eid."""
+        """Add an element that a signal brought to memory, as given by its sender; return its eid."""
         eid = self.view.next_eid
         origin = Origin(
             self.state.eid,
@@ -116,7 +116,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         *,
         held: bool = True,
     ) -> int:
-        """Add an error element that names run, definition and part (N17, A5), and `where`; its eid."""
+        """Add an error element that names run, definition and part (N17, A5), and `where`; return its eid."""
         places: dict[str, str | int | None] = {self.RUN: self.state.eid}
         places[self.definition.kind] = self.definition.full_name
         xml = make_error(kind, message, detail, **places, step=part, **(where or {}))
@@ -132,10 +132,11 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         held: bool = True,
         reserved: tuple[int, ...] = (),
     ) -> int | None:
-        """Add an output; its eid. It is dropped if `unique` has seen its value before, or if what it
-        `replaces` is the same; one of another name also where there is nothing that it replaces.
+        """Add an output; return its eid, or None if it is dropped: if `unique` has seen its value before, if
+        it equals what it `replaces`, or if it has another name than what it replaces and there is no such
+        element.
 
-        It takes the place of what its call has `reserved` too.
+        It also replaces what its call has `reserved`.
         """
         element, key, earlier = output
         replaced: tuple[int, ...] = ()
@@ -181,7 +182,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
     ) -> tuple[int, ...] | None:
         """One element for each condition, each its own, nearest first (N23); None if one has none.
 
-        `again` are those that a condition may take though they are marked there.
+        `again` are elements that a condition may take although they are marked.
         """
         return self.one_for_each_slot(self.slots(search, conditions, again))
 

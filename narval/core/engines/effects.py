@@ -1,8 +1,8 @@
 """Effects: one table of what each command does (§ "One turn").
 
 A row has what a command changes in memory (`facts`), what its run has in force from then on (`in_force`), and
-what becomes of it in the agent (`act`). A turn does all three. Replay of a journal does the second, for
-memory and agent have tables of their own. Exploration does the first on what it assumes, and the second.
+what it does in the agent (`act`). A turn does all three. Replay of a journal does the second, for memory and
+agent have tables of their own. Exploration does the first on what it assumes, and the second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narval.core.engines.events import CallApproved, CallStarting, Event, Return
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
-    """The requests of a run that go on: calls, those given up, watches, timers, reserved elements.
+    """The requests of a run that are in force: calls, those given up, watches, timers, reserved elements.
 
     `entries` counts the events noted.
     """
@@ -58,7 +58,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
             self.wakes.pop(event.wake, None)
 
     def copy(self) -> InForce:
-        """The same, to be altered by itself."""
+        """A copy that is altered by itself."""
         return InForce(
             calls=dict(self.calls),
             abandoned=dict(self.abandoned),
@@ -86,19 +86,19 @@ class Acts(Protocol):
         """Wake the run for elements that fit."""
 
     def unwatch(self, run: Any, command: commands.Unwatch) -> None:
-        """Wake it no more."""
+        """Stop waking it for such elements."""
 
     def set_timer(self, run: Any, command: SetTimer) -> None:
         """Wake the run at a moment."""
 
     def cancel_timer(self, run: Any, command: commands.CancelTimer) -> None:
-        """Wake it no more."""
+        """Stop waking it then."""
 
     def offer_released(self, run: Any, command: commands.Release) -> None:
         """Offer what is free again to those who watch for such."""
 
     def follow_outdated(self, run: Any, command: commands.Outdate) -> None:
-        """Declare what replaces a declared element; tell runs that wait for a reserved one of it."""
+        """Declare what replaces a declared element; tell the runs that wait for a reserved one."""
 
     def schedule_forget(self, run: Any, command: commands.ScheduleForget) -> None:
         """Forget the run at a moment."""
@@ -119,9 +119,9 @@ class Acts(Protocol):
 class Effect(NamedTuple):
     """A row of the table.
 
-    `facts` are given the eid of the run; one that is no news to memory changes nothing. `act` is a method of
-    `Acts`. With `at_once`, the latter two happen when the command is given, as facts do, for later decisions
-    of the same advance may read it; else once `advance` has returned.
+    `facts` are given the eid of the run; a fact that memory already has changes nothing. `act` is a method of
+    `Acts`. With `at_once`, the latter two happen when the command is given, as facts do, since later
+    decisions of the same advance may read them; else once `advance` has returned.
     """
 
     facts: Callable[[int, Any], tuple[Change, ...]] | None = None

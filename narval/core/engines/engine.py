@@ -95,7 +95,7 @@ class Engine(Protocol):
         """Decide the changes and commands that follow from one event."""
 
     def fail(self, decision: Any, error: int, /) -> None:
-        """Decide how a run ends whose `advance` raised, unless it is over; `error` is an element."""
+        """Decide how a run ends whose `advance` raised, unless it has ended; `error` is an element."""
 
     def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
         """The run as an XML element."""
@@ -115,20 +115,20 @@ class Engine(Protocol):
     def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
         """Why a part is in the state it is in, for people; None when there is none of that id.
 
-        With no identifier, how the run as a whole came to its end; None when there is nothing to tell.
+        With no identifier, how the run as a whole ended; None when there is nothing to tell.
         """
 
 
 @runtime_checkable
 class Diagnoses(Protocol):
-    """An engine by whose runs elements of memory decide, beyond what they wait for now."""
+    """An engine whose runs depend on elements of memory beyond those that they wait for now."""
 
     def diagnose(
         self, definition: Any, state: Any, identifier: str | None, element: Lookup, find: Find, /
     ) -> Iterator[Wait]:
-        """The conditions that decide whether a part goes on, to be judged now, even if it waits no more.
+        """The conditions that decide whether a part continues, to be judged now, even if it no longer waits.
 
-        With no identifier, those that kept a failed run from going on. `find` knows the targets of steps.
+        With no identifier, those that kept a failed run from continuing. `find` knows the targets of steps.
         """
 
 
@@ -150,7 +150,7 @@ class Retryable(Protocol):
 
 @runtime_checkable
 class Redefinable(Protocol):
-    """An engine whose runs go on with a newer version of their definition until they have taken something.
+    """An engine whose runs follow a newer version of their definition as long as they have taken nothing.
 
     `advance` is told of it by `Redefined`.
     """
@@ -164,21 +164,21 @@ class Redefinable(Protocol):
 
 @runtime_checkable
 class Renewable(Protocol):
-    """An engine that says with what a run begins anew in place of one that is ended; of any other kind it is
-    the first context.
+    """An engine that says with which elements a run begins in place of one that is ended; for any other
+    engine these are the first context.
     """
 
     def begun_anew(
         self, definition: Any, state: Any, newest: Any, /
     ) -> tuple[tuple[int, ...], tuple[tuple[str, tuple[int, ...]], ...]]:
-        """The elements, and those of inputs, for a run of the newest version. Raises RequestError where it
-        would not do what one means.
+        """The elements, and those of inputs, for a run of the newest version. Raises RequestError if the run
+        would not do what is intended.
         """
 
 
 @runtime_checkable
 class Migratable(Protocol):
-    """An engine whose runs go on with another version of their definition from where they are.
+    """An engine whose runs continue with another version of their definition from where they are.
 
     `advance` is told of it by `Migrated`.
     """
@@ -216,15 +216,15 @@ class HasEnvironment(Protocol):
 
 @runtime_checkable
 class HeedsPeople(Protocol):
-    """An engine whose runs rest on what the directory of people says."""
+    """An engine whose runs depend on the directory of people."""
 
     def heeds_people(self, state: Any, /) -> str:
-        """The signal by which a run is told that the directory is another; "" if that alters nothing."""
+        """The signal that tells a run that the directory has changed; "" if that alters nothing."""
 
 
 @runtime_checkable
 class Conceals(Protocol):
-    """An engine whose runs keep something from those who look at them while they go on (P27)."""
+    """An engine whose runs keep something from those who look at them while they are under way (P27)."""
 
     def conceal(self, definition: Any, state: Any, line: dict[str, Any], /) -> dict[str, Any]:
         """A line of history as anybody may read it."""
@@ -251,13 +251,13 @@ def resumed_from(engine: Engine, state: Any) -> tuple[int, str] | None:
 
 @cache
 def _retryable(engine: Engine) -> Retryable | None:
-    """The engine, if its runs can begin again: asked once, for to look through a protocol takes long."""
+    """The engine, if its runs can begin again: asked once, since a check against a protocol takes long."""
     return engine if isinstance(engine, Retryable) else None
 
 
 @cache
 def redefinable(engine: Engine) -> Redefinable | None:
-    """The engine, if its runs may go on with another version; asked once."""
+    """The engine, if its runs may continue with another version; asked once."""
     return engine if isinstance(engine, Redefinable) else None
 
 

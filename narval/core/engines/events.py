@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 
 Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
-"""Plain data: of lists and tables, whatever is in them is plain too."""
+"""Plain data; the contents of lists and tables are plain too."""
 
 
 LABELS = "labels"
-"""The word by which a standing run says that what it tells or begins came of a language model's answer."""
+"""The word by which a standing run says that what it tells or begins comes from a language model's answer."""
 
 UNDOES = "undoes"
-"""The word by which a run that undoes another is told, as it begins, which."""
+"""The word that tells a run that undoes another, as it begins, which one."""
 
 
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.
 
-    One with `to` is a message to that agent (G28), which no engine is told; such come last.
+    One with `to` is a message to that agent (G28): no engine is told of it, and it comes last.
     """
 
     xml: bytes
@@ -58,7 +58,7 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     calls: tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]
     """Each call with what it is given, by input."""
     void: str = ""
-    """The version that was agreed to before, if the definition is another since."""
+    """The version that was agreed to before, if the definition has changed since."""
     because: str = ""
     """The reason why somebody is asked, where neither step nor home asks."""
     parts: tuple[str, ...] = ()
@@ -68,8 +68,8 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     doubtful: tuple[int, ...] = ()
     """The elements of the calls that were doubtful already when somebody was asked."""
     question: str = ""
-    """The question that names what is called and where it goes, where neither step nor home asks: the item
-    is named by it. It has text from outside in it.
+    """The question that names what is called and where it goes, where neither step nor home asks: it names
+    the item. It contains text from outside.
     """
 
     def given(self) -> set[int]:
@@ -93,9 +93,9 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     asked_by: int = 0
     """The run of that agent."""
     depth: int = 0
-    """The number of agents between it and who asked first."""
+    """The number of agents between it and the one that asked first."""
     held: HeldCalls | None = None
-    """The calls that are made, or are not, by what comes of the run, which answers none then."""
+    """The calls that are made or not made by the result of the run; it then answers no call itself."""
     trace: str = ""
     """The trace of the run of that agent; "" if it has none."""
 
@@ -127,10 +127,11 @@ class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """From where a run goes on: the earlier run `of` had come there, and is begun again from its `part`.
+    """The place from which a run continues: the earlier run `of` had reached it, and is begun again from its
+    `part`.
 
     `elements` were the first context of that run, `context` is all that it held. `followed`: another run has
-    begun because that one had ended, or is going to.
+    begun because that one had ended, or will.
     """
 
     of: int
@@ -156,7 +157,7 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     attempt: int = 0
     """The failures in a row before it."""
     resume: Resume | None = None
-    """The parts of an earlier run from which this one goes on, if it does."""
+    """The parts of an earlier run from which this one continues, if it does."""
     environment: dict[str, str] = {}
     """The attributes that a process has from its start."""
     by: str = ""
@@ -191,8 +192,8 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A call is about to be begun: recorded first, so that the next daemon knows.
 
-    It is one that must not be made twice, or that can be undone. Any other call has such an event only where
-    it is made again, because a daemon that may have begun it has ended (N29, N35).
+    The call must not be made twice, or can be undone. Any other call has such an event only if it is made
+    again because a daemon that may have begun it has ended (N29, N35).
     """
 
     id: int
@@ -215,7 +216,7 @@ class CallApproved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
 
 
 class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call that goes on has elements already: a source yielded, a stream delivered a batch."""
+    """A call under way has elements already: a source yielded, a stream delivered a batch."""
 
     id: int
     at: float
@@ -255,7 +256,7 @@ class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A signal from outside; `Answer` replies to it.
 
-    One of the name `gone` tells that the `signal` of its arguments needs no answer any more.
+    One of the name `gone` says that the `signal` of its arguments no longer needs an answer.
     """
 
     id: int
@@ -275,9 +276,9 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     actor: str = ""
     """The person who did so in the name of `by`."""
     act: PersonsAct | None = None
-    """The act on work that it is, with the way of that."""
+    """The act on work that it is, and the way of the act."""
     sender: int = 0
-    """The run that called by it; no one from outside can give one."""
+    """The run that called by it; nothing from outside can set it."""
     way: str = ""
     """The way by which it came: "web" on the monitor."""
     session: str = ""

@@ -32,7 +32,7 @@ class GraphNode(msgspec.Struct, frozen=True, gc=False):
     id: str
     """The name of the part, as `explain` takes it."""
     label: tuple[str, ...]
-    """Lines of the definition's text, its name first: they stay as they are while a run goes on."""
+    """Lines of the definition's text, its name first: they stay the same while a run is under way."""
     status: str
     """Its state, in the word of its kind."""
     shape: NodeShape = "box"
@@ -52,11 +52,11 @@ class GraphNode(msgspec.Struct, frozen=True, gc=False):
     target: str = ""
     """The definition that it calls."""
     badge: str = ""
-    """The text that alters as the run goes on."""
+    """The text that changes while the run is under way."""
 
 
 class GraphEdge(msgspec.Struct, frozen=True, gc=False):
-    """A way from one node to another; `badge` is what alters of its text."""
+    """A way from one node to another; `badge` is the part of its text that changes."""
 
     start: str
     end: str
@@ -95,6 +95,6 @@ def _settled(part: GraphNode | GraphEdge) -> GraphNode | GraphEdge:
 
 
 def clipped(text: str, most: int) -> str:
-    """A text on one line, of so many characters at most."""
+    """A text on one line, of `most` characters at most."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"

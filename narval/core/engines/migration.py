@@ -1,4 +1,4 @@
-"""The plan of a migration: a run under way that goes on with another version of its definition.
+"""The plan of a migration: a run under way that continues with another version of its definition.
 
 A kind that can do that has a pure function `migrated`, which gives the state of the run in the other version,
 or the parts for which there is no place. `Migrated` tells the run.
@@ -39,7 +39,7 @@ class Migration(NamedTuple):
     keeps: tuple[MovedPart, ...] = ()
     """The parts that keep their state."""
     gone: tuple[str, ...] = ()
-    """The parts that are over, or had only waited, and that the version has no more."""
+    """The parts that have ended, or had only waited, and that the version no longer has."""
     new: tuple[str, ...] = ()
     """The parts that the run has not had."""
     begins: tuple[str, ...] = ()
@@ -49,12 +49,12 @@ class Migration(NamedTuple):
 
 
 def copied(state: Any) -> Any:
-    """A copy of a state, whose parts are altered by themselves."""
+    """A copy of a state that shares no part with it."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=type(state))
 
 
 def take_over(state: Any, other: Any) -> None:
-    """Let a state be what another one is; nothing of it is shared."""
+    """Make a state equal to another one; they share nothing."""
     fresh = copied(other)
     for field in state.__struct_fields__:
         setattr(state, field, getattr(fresh, field))

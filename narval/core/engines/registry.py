@@ -41,8 +41,8 @@ def run_kinds() -> Iterator[str]:
 
 
 def listed_kinds() -> Iterator[str]:
-    """The kinds of runs that a listing has unless it asks for one: items have a list of their own (P6), and
-    standing runs are there as long as their definitions are.
+    """The kinds of runs in a listing that asks for no kind: items have a list of their own (P6), and standing
+    runs last as long as their definitions.
     """
     return (run for kind in KINDS.values() if not kind.asks for run in kind.runs if run != kind.standing)
 
@@ -65,7 +65,7 @@ def import_engines(library: Library) -> None:
 
 
 def runnable(library: Library, name: str) -> Definition | None:
-    """The definition of that name that can be run; an action of the same name is another thing."""
+    """The definition of that name that can be run; not an action of the same name."""
     definitions = library.by_kind_and_name
     for kind, row in KINDS.items():
         if row.engine and (definition := definitions.get((kind, name))) is not None:
@@ -80,7 +80,7 @@ def definition_kind(kind: str) -> str:
 
 def is_standing(run_kind: str) -> bool:
     """True of the kind of standing runs."""
-    if run_kind:  # in a loop without a generator, for labels ask often
+    if run_kind:  # a loop, not a generator: labels ask often
         for kind in KINDS.values():
             if kind.standing == run_kind:
                 return True
@@ -98,7 +98,7 @@ def is_beside(run_kind: str) -> bool:
 
 
 def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
-    """The definition of that name to which objects are put, and the kind of run that begins with one."""
+    """The definition of that name that takes objects, and the kind of run that begins with one."""
     for kind, row in KINDS.items():
         if row.cases and (definition := library.by_kind_and_name.get((kind, name))) is not None:
             return cast("RunDefinition", definition), row.cases

@@ -22,13 +22,13 @@ Moves = Mapping[str, frozenset[str]]
 class RunChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A fact that changes a run. The changes of a kind derive from one subclass of this.
 
-    What it does to the state of the run stands with it, in `apply`, and nothing else alters a state.
+    Its `apply` says what it does to the state of the run; nothing else alters a state.
     """
 
     def apply(self, state: Any) -> None:
         """Alter the state as the change says: assignments, and no decision.
 
-        Raises InternalError for a move that no table lists, and for a change that does not say it.
+        Raises InternalError for a move that no table lists, and for a change without an `apply` of its own.
         """
         raise InternalError(f"expected {type(self).__name__} to say in `apply` how it alters a state")
 
@@ -106,7 +106,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
         self.caller, self.attempt = change.caller, change.attempt
 
     def move(self, to: str, at: float | None = None, error: int | None = None) -> None:
-        """Go on to another status, at a moment. Raises InternalError where `MOVES` does not list it."""
+        """Move to another status, at a moment. Raises InternalError where `MOVES` does not list it."""
         if to not in self.MOVES.get(self.status, ()):
             raise illegal_move(self, f"{self.KIND} {self.eid}", self.status, to)
         self.status = to

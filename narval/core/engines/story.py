@@ -20,11 +20,13 @@ class Fact(msgspec.Struct, frozen=True):
     word: str = ""
     """The sort of part, where it is not the name of the field."""
     begins: bool = False
-    """True if the part is entered with it, anew where it was entered before."""
+    """True if it enters the part, again if it was entered before."""
 
 
 Story = Mapping[str, Fact]
-"""The sentences of a kind, by the name of the change. What is not in it is not of interest to people."""
+"""The sentences of a kind, by the name of the change. Changes that are not in it are of no interest to
+people.
+"""
 
 
 def story_of(engine: object) -> Story:

@@ -32,22 +32,22 @@ class Part(msgspec.Struct, frozen=True):
     did: frozenset[str]
     """The states in which it has done what it is for."""
     lost: frozenset[str] = frozenset({"impossible", "fail"})
-    """The states in which it never will any more."""
+    """The states in which it never will."""
     ended: frozenset[str] = frozenset({"failed"})
     """The states in which it failed to."""
     waits: frozenset[str] = frozenset({"ready", "wait-condition", "wait-time"})
-    """The states in which it would."""
+    """The states in which it still may."""
     after: tuple[PartKey, ...] = ()
-    """The parts before which it can do nothing."""
+    """The parts that must have done something before it can."""
     needs_all: bool = False
-    """True if all of these must have, False if one is enough."""
+    """True if all of these must, False if one is enough."""
 
 
 class Structure(msgspec.Struct, frozen=True):
     """The parts of a definition; `end` ends its runs well, those of the list `calling` make calls.
 
     An error of a part is handled when the part goes from the state `in_error` to `handled`. `outlived` is
-    true if there are dates which come no more from some year on.
+    true if there are dates that stop coming in some year.
     """
 
     parts: Mapping[PartKey, Part]
@@ -91,7 +91,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class HasExits(Protocol):
-    """An engine whose definitions go on by what their parts are answered (P81)."""
+    """An engine whose definitions continue by the answers that their parts get (P81)."""
 
     def exits(self, definition: Any, /) -> Iterator[Exit]:
         """The ways on from each part that calls a definition."""

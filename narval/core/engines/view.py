@@ -16,7 +16,7 @@ from narval.core.patterns.pattern import Bound, Pattern
 
 
 class GuardVerdict(NamedTuple):
-    """The verdict of a guard: whether it `holds`, and the labels of what had a say in that."""
+    """The verdict of a guard: whether it `holds`, and the labels of what decided that."""
 
     holds: bool
     labels: tuple[str, ...] = ()
@@ -52,8 +52,8 @@ class MemoryView(Protocol):
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard, which takes nothing: it holds if there is an element of `eids`, which all
-        fit. Whoever decides by what it does not take has to ask this, for so its run has the labels of
-        the guard; the verdict tells them to a run that decides for others.
+        fit. An engine that decides by what it does not take must ask this, so that its run gets the labels of
+        the guard; the verdict gives them to a run that decides for others.
         """
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
@@ -80,7 +80,7 @@ class RunView(Protocol):
 
     @property
     def up_since(self) -> float:
-        """Since when the daemon has been at work without a break: dates before that were missed."""
+        """The moment since which the daemon has been at work without a break: dates before it were missed."""
 
     def was_missed(self, moment: float) -> bool:
         """True if the daemon was not at work at a moment: an appointment then was missed."""
@@ -89,7 +89,7 @@ class RunView(Protocol):
         """The moment when an element that fits was added, or the first of those that it replaced.
 
         It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
-        What was replaced and is forgotten is not known any more; `known` is what was told before it was.
+        What was replaced and is forgotten is no longer known; `known` is the moment told before it was.
         """
 
     def current(self, eid: int) -> int | None:
@@ -111,7 +111,7 @@ class RunView(Protocol):
         """The current definition of that kind and name, or None."""
 
     def note_sources(self, eid: int, made_of: MadeOf, /) -> None:
-        """Have the parts of a new element have the labels of what they say something of."""
+        """Give the parts of a new element the labels of what they say something of."""
 
     def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""
@@ -132,7 +132,7 @@ class RunView(Protocol):
 
 
 class PeopleView(Protocol):
-    """People as an engine may ask of them."""
+    """People as an engine may ask about them."""
 
     @property
     def people(self) -> Directory:

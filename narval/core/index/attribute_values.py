@@ -25,7 +25,7 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _PLAIN = re.compile(rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*/?>')
 """A start tag written plainly: an attribute that is not in it as ` name="` is absent."""
 _DECLARED = f' xmlns:al="{CONTROL}"'.encode()
-"""The declaration of the prefix of stamps. No value can have it within: it has quotes."""
+"""The declaration of the prefix of stamps. No value can contain it: it has quotes."""
 
 
 @lru_cache(maxsize=256)
@@ -64,8 +64,8 @@ def _parsed(xml: bytes, attribute: str) -> bytes | None:
 class ValueIndex:
     """The eids of elements under the hashes of their values of an attribute.
 
-    So it takes eight bytes an element, however long the values are, and may find an element of another value,
-    one in sixteen million: callers test what they find in any case.
+    So it takes eight bytes an element, however long the values are, and finds an element of another value
+    once in sixteen million: callers test what they find anyway.
     """
 
     __slots__ = ("_numbers", "_read")
@@ -102,5 +102,5 @@ class ValueIndex:
 
 
 def _filed(value: bytes, eid: int) -> int:
-    # The hash of bytes is keyed anew for each process, so that a stranger cannot send values that collide.
+    # The hash of bytes has a new key in each process, so that a stranger cannot send values that collide.
     return (hash(value) & _HASHES) << _EID_BITS | eid

@@ -59,7 +59,7 @@ class Branch:
         """The leaves that no field index can hold."""
         self.indexes: dict[tuple[str, Field], FieldIndex] = {}
         self._by_attribute: tuple[tuple[str, ByValue], ...] = ()
-        """Of the indexes in which the value of an attribute is looked up, and no more is to be done."""
+        """The values by attribute of the indexes in which a look-up is all there is to do."""
         self._others: tuple[FieldIndex, ...] = ()
         self._branches = branches
 
@@ -116,7 +116,7 @@ class Branch:
             del self._branches[self.tag]
 
     def _arrange(self) -> None:
-        """Divide the indexes anew, after one was added or removed."""
+        """Divide the indexes again, after one was added or removed."""
         indexes = self.indexes.values()
         self._by_attribute = tuple(
             [(index.attribute, index.by_value) for index in indexes if index.attribute]
@@ -135,7 +135,7 @@ class FieldIndex:
         self.branch = branch
         self.field = field
         self.attribute = field.attribute if self.operator == "eq" else None
-        """The attribute whose value is looked up in `by_value`, if no more is to be done."""
+        """The attribute whose value is looked up in `by_value`, if that is all there is to do."""
         self.by_value: ByValue = {}
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:

@@ -25,10 +25,10 @@ TRIED_OFTEN = 8 * WORTH_INDEXING
 """Tries of a few elements after which an index has paid: where a thousand runs ask for one of ten."""
 
 TRIED_FIRST = 1024
-"""So many of the newest are tried before an index of an attribute is made to find a few of all."""
+"""The newest elements that are tried before an index of an attribute is made to find a few of all."""
 
 PIECE = 256
-"""So many elements are put into an index at a time, where it is made little by little."""
+"""The elements that are put into an index at a time, if it is made little by little."""
 
 _NONE = SortedInts()
 _NO_INDEXES: Mapping[str, ValueIndex] = MappingProxyType({})
@@ -42,7 +42,7 @@ class ElementIndex:
         self._elements = elements
         self._by_name: defaultdict[str, SortedInts] = defaultdict(SortedInts)
         self._by_value: dict[str, dict[str, ValueIndex]] = {}
-        """By root name and attribute, of the attributes that a pattern has asked for."""
+        """The indexes by root name and attribute, for the attributes that a pattern has asked for."""
         self._coming: dict[tuple[str, str], tuple[ValueIndex, int]] = {}
         """The indexes that are being made, each with the last eid that it has been given."""
         self._tried: dict[str, int] = {}
@@ -120,10 +120,10 @@ class ElementIndex:
                     yield
 
     def newest(self, bound: Bound | None, below: int | None = None, *, make: bool = True) -> Iterator[int]:
-        """The eids that may satisfy a condition (None: all), or those of them below one, newest first.
+        """The eids that may satisfy a condition (None: all), newest first; with `below` only those below it.
 
-        They are sought as they are asked for; memory may change meanwhile. With `make` false no index is made
-        for it, however many are asked for (M21).
+        They are found lazily; memory may change meanwhile. With `make` false no index is made for it, however
+        many are asked for (M21).
         """
         tried = 0
         for eid in self._descending(self._buckets(bound, make=False), below):
@@ -201,7 +201,7 @@ class ElementIndex:
         return best
 
     def _make_piece(self, name: str, attribute: str) -> bool:
-        """Give an index the next elements; False once it is there, or would be of few elements."""
+        """Give an index the next elements; False once it is complete, or would be of few elements."""
         eids = self._by_name.get(name, _NONE)
         if attribute in self._by_value.get(name, _NO_INDEXES) or len(eids) <= PIECE:
             return False

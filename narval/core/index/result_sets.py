@@ -63,7 +63,7 @@ class ResultSet:
                 fresh.discard(eid)
 
     def unuse(self, scope: MarkScope) -> None:
-        """Find anew what a scope has not used, after a mark was reverted."""
+        """Find again what a scope has not used, after a mark was reverted."""
         self._fresh.pop(scope, None)
 
 

@@ -26,10 +26,10 @@ class SortedInts:
         whole = array("Q", ascending)
         self._chunks = [whole[at : at + MOST] for at in range(0, len(whole), MOST)] or [whole]
         self._firsts = array("Q", [chunk[0] for chunk in self._chunks[1:]])
-        """The first number of each chunk but the first, which has all that are less."""
+        """The first number of each chunk except the first chunk, which has all lower numbers."""
 
     def add(self, number: int) -> None:
-        """Add a number, which mostly is the greatest of all."""
+        """Add a number, usually the greatest of all."""
         chunk = self._chunks[-1]
         if chunk and number > chunk[-1]:
             if len(chunk) < MOST:
@@ -89,7 +89,7 @@ class SortedInts:
         while True:
             at = bisect_left(self._firsts, below)
             position = bisect_left(self._chunks[at], below)
-            if not position and at:  # what began this chunk was removed
+            if not position and at:  # the first of this chunk was removed
                 at -= 1
                 position = len(self._chunks[at])
             if not position:

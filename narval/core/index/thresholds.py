@@ -20,7 +20,7 @@ class Numbered(Protocol):
 Item = TypeVar("Item", bound=Numbered)
 
 _MOST = 1024
-"""The most items in a chunk: moving so many costs less than walking over more chunks."""
+"""The most items in a chunk: moving them costs less than walking over more chunks."""
 _serial = attrgetter("serial")
 
 

@@ -92,7 +92,7 @@ class Contexts:
 
 
 class Declared(dict[int, str]):
-    """The elements that files declare, and so hold, by eid: each with the key under which they do."""
+    """The elements that files declare and so protect, by eid, each with the key of its declaration."""
 
     __slots__ = ("changes",)
 
@@ -106,6 +106,6 @@ class Declared(dict[int, str]):
         self.changes += 1
 
     def drop(self, eid: int) -> None:
-        """Let an element be declared no more; one that is not is ignored."""
+        """End the declaration of an element; one that is not declared is ignored."""
         if self.pop(eid, None) is not None:
             self.changes += 1

@@ -1,7 +1,7 @@
 """Descent: what was made from each element, by what the origins of elements name.
 
-Memory has none until somebody asks what was made of an element: then all origins are read once, and each
-element that comes or goes afterwards is noted.
+Memory has none until the first question what was made of an element: then all origins are read once, and
+later arrivals and departures are recorded.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Sent = tuple[str, int]
 class Descent:
     """The elements that were made from each, and those that came from each element of another agent.
 
-    It is complete when `reading` has come to its end. Whoever asks goes on with that, at once or by and by.
+    It is complete when `reading` has ended. Those who ask continue it, at once or bit by bit.
     """
 
     def __init__(self, elements: ElementTable) -> None:
         self._elements = elements
         self._made: dict[int | Sent, list[int]] = {}
         self._gone: dict[int | Sent, int] = {}
-        """The number of those in each list that are gone since it was looked through."""
+        """The number in each list of those that are gone since it was last cleaned."""
         self._reading: Iterator[None] | None = None
         self.is_used = False
-        """True once somebody has asked, so that what comes is to be noted."""
+        """True after the first question, so that new elements are recorded."""
 
     @property
     def reading(self) -> Iterator[None]:
@@ -44,7 +44,7 @@ class Descent:
             made.append(element.eid)
 
     def discard(self, element: Element) -> None:
-        """Let nothing be made from an element that is gone, and have it made from nothing."""
+        """Remove an element that is gone, from what was made and from what others were made of."""
         self._made.pop(element.eid, None)
         self._gone.pop(element.eid, None)
         for source in _sources(element):
@@ -52,11 +52,11 @@ class Descent:
             if made is None:
                 continue
             gone = self._gone[source] = self._gone.get(source, 0) + 1
-            if 2 * gone >= len(made):  # so rarely that it costs little
+            if 2 * gone >= len(made):  # rare, so it costs little
                 self._look_through(source, made)
 
     def _look_through(self, source: int | Sent, made: list[int]) -> None:
-        """Leave out of a list those that are gone; one without any goes, too."""
+        """Remove from a list the elements that are gone, and the list if it is empty."""
         made[:] = [eid for eid in made if eid in self._elements]
         self._gone.pop(source, None)
         if not made:
@@ -74,7 +74,7 @@ class Descent:
         made = self._made.get(source)
         if made is None:
             return []
-        if len(made) == 1:  # as of most
+        if len(made) == 1:  # the usual case
             return made[:] if made[0] in self._elements else []
         return sorted({eid for eid in made if eid in self._elements})
 

@@ -13,8 +13,8 @@ from narval.core.memory.memory import Memory
 def is_doubtful(
     memory: Memory, element: Element, more: Container[int] = (), less: Container[int] = ()
 ) -> bool:
-    """True if an element was made of something that was withdrawn or is doubtful, and of no other source; as
-    if `more` were so too, and `less` were not doubtful.
+    """True if an element was made of something withdrawn or doubtful, and of no other source. `more` count as
+    doubtful too, and `less` do not.
 
     A note on what became of elements is not made of them.
     """
@@ -31,10 +31,10 @@ def is_doubtful(
 
 
 def is_source(memory: Memory, eid: int) -> bool:
-    """True if something may have come from outside with an element, so that what was made of it rests on it.
+    """True if an element may have brought something from outside, so that it supports what was made of it.
 
-    Two sorts are none: what `data/memory.xml` declares, because it is there for all; and what a step was
-    given by the author of its definition, in which no element has entered but such.
+    Two sorts are no source: what `data/memory.xml` declares, because it is there for all; and what the author
+    of a definition gave a step, made of nothing but such elements.
     """
     ahead, seen = [eid], {eid}
     while ahead:
@@ -52,8 +52,8 @@ def is_source(memory: Memory, eid: int) -> bool:
 
 
 def doubtful_after(memory: Memory, eids: Iterable[int]) -> list[int]:
-    """The elements that would be doubtful because of these, were these withdrawn or doubtful: oldest first.
-    Those that are doubtful already are among them.
+    """The elements that would be doubtful if these were withdrawn or doubtful, oldest first, including those
+    that are doubtful already.
     """
     eids = [*eids]
     there = {*eids}
@@ -64,7 +64,7 @@ def doubtful_after(memory: Memory, eids: Iterable[int]) -> list[int]:
 
 
 def cleared_after(memory: Memory, eids: Iterable[int]) -> list[int]:
-    """The doubtful elements that would not be so any more, were these confirmed: oldest first."""
+    """The doubtful elements that would no longer be so if these were confirmed, oldest first."""
     eids = [*eids]
     cleared = {*eids}
     for element in _younger(memory, eids, cleared):
@@ -74,8 +74,8 @@ def cleared_after(memory: Memory, eids: Iterable[int]) -> list[int]:
 
 
 def _younger(memory: Memory, eids: Iterable[int], followed: Container[int]) -> Iterator[Element]:
-    """The elements made from some, oldest first, that were not withdrawn; and from each of those that is to
-    be `followed`, once it was given. So what an element was made from comes before it.
+    """The elements made from some that were not withdrawn, oldest first, and those made from each that is in
+    `followed` once it was given. So what an element was made from comes before it.
     """
     made_of = memory.descent.of
     for _ in memory.descent.reading:

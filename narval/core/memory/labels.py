@@ -1,8 +1,9 @@
-"""Labels: by which ways it came in what elements hold, and what decided in runs (docs/explanation/trust.md).
+"""Labels: the ways by which the contents of elements came in, and what decided in runs
+(docs/explanation/trust.md).
 
-A set of labels is a small number, and elements have theirs in pages of numbers: a page is there only where
-one of its elements has a label, and costs four bytes for each. What is recorded is names: a number means
-something in one life of one memory.
+A set of labels is a small number, and elements have theirs in pages of numbers: a page exists only if one of
+its elements has a label, and costs four bytes for each. Records hold names: a number is valid only in one
+life of one memory.
 
 A set may say more of a part of the element: `/@to=` that the part `@to` has labels of its own, and no others,
 and `/@to=mail` that `mail` is one of them. So sets are joined part by part, and names are only ever added.
@@ -29,7 +30,7 @@ MODEL = "model:"
 """The start of the labels of language models: what has one is hearsay."""
 
 WHETHER = "?"
-"""The end of a label that says what decided that an element came to be, and nothing of what is in it."""
+"""The end of a label that says what decided that an element came to be, and nothing of its contents."""
 
 HOOK = "hook:"
 """The start of the labels of webhooks."""
@@ -44,7 +45,7 @@ STORE = "agent:"
 """The start of the labels of other stores."""
 
 ANY_MODEL = f"{MODEL}*"
-"""The label of what a language model said of which it is not known which."""
+"""The label of what an unknown language model said."""
 
 SECRET = "secret:"  # noqa: S105
 """The start of the labels that the owner of the home gives; all others say where something came from."""
@@ -56,21 +57,21 @@ FIXED = (MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM, CHAT, UNKNOWN)
 """The labels that are the same in every home."""
 
 PART = "/"
-"""The start of the names that say what labels a part has, and no label: `/@to=mail`."""
+"""The start of names that are no labels, but say which labels a part has: `/@to=mail`."""
 
 ENDORSED = "endorsed/"
 """The start of the step in the origin of an element that the owner vouches for; the reason follows."""
 
 
 def endorsement(origin: Origin | None) -> str:
-    """The reason why the owner of the home vouches for an element; "" if nobody does."""
+    """The reason why the owner of the home vouches for an element; "" if it is not endorsed."""
     if origin is None or origin.run or not origin.step.startswith(ENDORSED):
         return ""
     return origin.step.removeprefix(ENDORSED)
 
 
 def recorded(labels: tuple[str, ...], hearsay: bool) -> tuple[str, ...]:
-    """The labels of a record; of one that was made before there were labels, and told of hearsay alone."""
+    """The labels of a record, also of one made before there were labels, which told only of hearsay."""
     return labels or ((ANY_MODEL,) if hearsay else ())
 
 
@@ -84,7 +85,7 @@ Parts = Mapping[str, frozenset[str]]
 
 
 class LabelSets:
-    """The sets of labels that there are, each under a number."""
+    """The existing sets of labels, each under a number."""
 
     def __init__(self) -> None:
         self._others: dict[tuple[int, bool], int] = {}
@@ -92,7 +93,7 @@ class LabelSets:
         self._parts: dict[int, Parts] = {}
         """The sets that say more of parts."""
         self._unions = [NONE]
-        """Of each set the one that has the labels of its parts too, and says nothing of parts."""
+        """For each set the one that also has the labels of its parts, and says nothing of parts."""
         self._hearsay = [False]
         self._numbers: dict[tuple[str, ...], int] = {(): NONE}
         self._joined: dict[tuple[int, int], int] = {}
@@ -101,7 +102,7 @@ class LabelSets:
         """True once there is a set that has what a language model said."""
 
     def number(self, names: Iterable[str]) -> int:
-        """The number of a set of labels, a new one where there was none."""
+        """The number of a set of labels, a new number if the set is new."""
         if type(names) is tuple and (known := self._numbers.get(names)) is not None:
             return known
         given = {*names}
@@ -186,12 +187,14 @@ class LabelSets:
         return frozenset(name for name in labels if name[-1] != WHETHER)
 
     def whether(self, number: int) -> int:
-        """The same labels, as of what decided that something came to be, and of nothing that it says."""
+        """The same labels as those of what decided that something came to be, not of what it says."""
         other = self._others.get((number, True))
         return self._other(number, True) if other is None else other
 
     def whole(self, number: int) -> int:
-        """The same labels, whether they are of what something says or of what decided that it came to be."""
+        """The same labels without the distinction between what something says and what decided that it came
+        to be.
+        """
         other = self._others.get((number, False))
         return self._other(number, False) if other is None else other
 
@@ -208,7 +211,7 @@ class LabelSets:
         return other
 
     def weight(self, number: int) -> tuple[bool, int]:
-        """The order of sets by how much they say against what has them."""
+        """The order of sets by how much they count against an element."""
         return self._hearsay[number], len(self._names[self._unions[number]])
 
     def is_hearsay(self, number: int) -> bool:
@@ -217,12 +220,12 @@ class LabelSets:
 
 
 def _name(path: str) -> str:
-    """The name by which a set says that a part has labels of its own; each of them stands behind it."""
+    """The name by which a set says that a part has labels of its own; each of the labels follows it."""
     return f"{PART}{path}="
 
 
 def _parts_in(names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The labels of parts, by path, as the names of a set say them."""
+    """The labels of parts, by path, from the names of a set."""
     parts: dict[str, frozenset[str]] = {}
     for name in names:
         if name.startswith(PART):
@@ -232,9 +235,9 @@ def _parts_in(names: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 class MadeOf(NamedTuple):
-    """The sources of the parts of a new element: by path the parts of others that each says something of, as
-    eids and paths. Its `own` parts have no label of where something came from. With `nothing_else` all other
-    parts say nothing; else they may say anything of what the element was made of.
+    """The sources of the parts of a new element: by path the parts of others that each part is about, as eids
+    and paths. Its `own` parts have no label of where something came from. With `nothing_else` all other parts
+    say nothing; else they may be about anything that the element was made of.
     """
 
     parts: Mapping[str, Iterable[tuple[int, str]]]
@@ -243,9 +246,9 @@ class MadeOf(NamedTuple):
 
 
 class Labels(LabelSets):
-    """The labels of the elements and runs of a memory; `pages` has none where nothing has a label.
+    """The labels of the elements and runs of a memory; `pages` has no page where nothing has a label.
 
-    `coming` is the set of labels that what is added just now comes with.
+    `coming` is the set of labels of what is being added now.
     """
 
     def __init__(self) -> None:
@@ -253,12 +256,14 @@ class Labels(LabelSets):
         self.pages: dict[int, array[int]] = {}
         self.coming = NONE
         self._made: dict[tuple[int, int, bool], int] = {}
-        """The sets of what was made, by those of its run and of its inputs; True if these are all."""
+        """The sets of what was made, by the sets of its run and of its inputs; True if the run knows only its
+        inputs.
+        """
         self.files: dict[str, int] = {}
         """The sets of labels of what narval wrote into files, by path."""
 
     def of(self, eids: Iterable[int]) -> int:
-        """The set of all the labels that one of these elements or runs has, in whichever part."""
+        """The set of all labels that any of these elements or runs has, in any part."""
         pages, unions, joined = self.pages, self._unions, NONE
         if pages:
             for eid in eids:
@@ -268,12 +273,12 @@ class Labels(LabelSets):
         return joined
 
     def come_with(self, number: int) -> int:
-        """Note the set of labels that what is added from now on comes with."""
+        """Set the labels of what is added from now on."""
         self.coming = number
         return number
 
     def of_files(self, paths: Iterable[str]) -> int:
-        """The set of all the labels of files that narval wrote."""
+        """The set of all labels of some files that narval wrote."""
         joined = NONE
         for path in paths:
             joined = self.join(joined, self.files.get(path, NONE))
@@ -290,9 +295,9 @@ class Labels(LabelSets):
         return own == number or self.join(own, number) == own
 
     def add(self, eid: int, names: Iterable[str]) -> tuple[str, ...]:
-        """Let an element or a run have labels besides those that it has; those that are news.
+        """Add labels to those of an element or a run; return the new ones.
 
-        A label that is said of no part is one of all parts.
+        A label without a part is a label of all parts.
         """
         page = self.pages.get(eid >> _BITS)
         old, number = NONE if page is None else page[eid & _LAST], self.number(names)
@@ -308,7 +313,7 @@ class Labels(LabelSets):
         return tuple([name for name in names if name not in had]) if had else names
 
     def restore(self, eid: int, name: str) -> None:
-        """Let an element or a run have a name of a set that it had, as it was recorded."""
+        """Give an element or a run a recorded name of its set again."""
         self._put(eid, self.number((*self.names(self.own(eid)), name)))
 
     def _put(self, eid: int, number: int) -> None:
@@ -327,7 +332,7 @@ class Labels(LabelSets):
                 del self.pages[eid >> _BITS]
 
     def forget(self, eids: Iterable[int]) -> None:
-        """Let elements and runs that are gone have none."""
+        """Remove the labels of elements and runs that are gone."""
         if self.pages:
             for eid in eids:
                 if number := self.own(eid):
@@ -349,10 +354,10 @@ class Labels(LabelSets):
     ) -> Iterable[tuple[int, int]]:
         """The elements and runs that a change gives labels, each with the number of a set.
 
-        An element has those of what it was made of, of the run that made it, or of which it says something,
-        and those that it `came_with`, unless the owner endorsed it; a run has those of what it holds. Where
-        what made an element `knows_inputs`, its run has decided that it came to be, and said nothing in it.
-        Parts of which more is known, as `made_of` tells, have the labels of their sources.
+        An element has those of what it was made of, of the run that made it or that it is about, and those
+        that it `came_with`, unless the owner endorsed it; a run has those of what it holds. With
+        `knows_inputs` the run only decided that the element came to be, and said nothing in it. The parts
+        that `made_of` knows more about have the labels of their sources.
         """
         if type(change) is Held:
             return ((change.run, self.of(change.eids)),)
@@ -374,8 +379,8 @@ class Labels(LabelSets):
         return ((change.element.eid, number), (change.held, number)) if number else ()
 
     def _by_parts(self, number: int, made_of: MadeOf, deciding: int, inputs: Iterable[int]) -> int:
-        """The set of an element that would have these labels, by what is known of its parts; the labels of
-        what decided that it, or one that it is made of, came to be stay.
+        """Refine the set of an element by what is known of its parts. The labels of what decided that it, or
+        something it is made of, came to be stay.
         """
         said, _ = self.told(number)
         parts = {

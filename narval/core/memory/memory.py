@@ -29,8 +29,8 @@ class Memory:
     `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
     those that a call under way will replace, `outdated` those that have been replaced, and `withdrawn` those
     of these that should never have counted, each with the reason; `doubtful` were made from such; `declared`
-    tells by what an element is protected; `unique_values` are those that outputs with `unique` have given;
-    `labels` say where what elements hold came from.
+    says by what an element is protected; `unique_values` are those that outputs with `unique` have given;
+    `labels` say where the contents of elements came from.
     """
 
     def __init__(self) -> None:
@@ -94,11 +94,11 @@ class Memory:
             if eid in used or eid in outdated or eid in reserved:
                 continue
             name = name_of(eid)
-            if name is None:  # a run, whose name is known when it is rendered; or gone
+            if name is None:  # a run, whose name is known once it is rendered; or gone
                 if self._fits(eid, bound):
                     yield eid
                 continue
-            if name != last:  # mostly it is asked for several of a name
+            if name != last:  # usually several of one name are asked for
                 last, is_admitted = name, name in sufficient or bound.admits(name)
             if is_admitted and (name in sufficient or self._fits(eid, bound)):
                 yield eid
@@ -110,7 +110,7 @@ class Memory:
         run.
         """
         index = self.index
-        if self.doubtful and bound.asks_doubtful:  # what it asks of them is in no index
+        if self.doubtful and bound.asks_doubtful:  # no index knows what is doubtful
             eids = sorted({*self._candidates(bound), *self.doubtful}, reverse=newest_first)
             return self.among(index.unaddressed(eids), bound, scope)
         result_set = index.result_sets.get(bound)
@@ -148,11 +148,13 @@ class Memory:
     # --- changing -------------------------------------------------------------------------------------
 
     def apply(self, change: Change) -> Change | None:
-        """Apply a change; as much of it as was news, or None if nothing was."""
+        """Apply a change; return as much of it as was new, or None."""
         return _APPLY[type(change)](self, change)
 
     def revert(self, change: Change) -> None:
-        """Revert what `apply` gave back last; raises KeyError for one that cannot be, as Forgotten."""
+        """Revert what `apply` returned last; raises KeyError for a change that cannot be reverted, such as
+        Forgotten.
+        """
         _REVERT[type(change)](self, change)
 
     def fill(
@@ -333,7 +335,7 @@ def _without(eids: tuple[int, ...], excluded: Container[int]) -> tuple[int, ...]
 
 
 def _news(change: Any, new: tuple[int, ...]) -> Change | None:
-    """A change of these elements alone; None of none."""
+    """A change of only these elements; None if there are none."""
     if len(new) == len(change.eids):
         return change if new else None
     return replace(change, eids=new) if new else None

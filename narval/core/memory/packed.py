@@ -24,14 +24,14 @@ TOGETHER = 512
 """The number packed at once: one after another takes half the time."""
 
 LARGE = 2048
-"""The most bytes of an element that is packed: a larger one would be copied at each look, for little."""
+"""The most bytes of an element that is packed: a larger one would be copied at each look, for little gain."""
 
 _Fields = tuple[int | str | tuple[int | str, ...], ...]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
 _USUAL = Origin.__struct_fields__.index("way")
-"""So many fields of an origin are packed; the others only of what came by the monitor, or as a message."""
+"""The fields of an origin that are packed; the others only if it came by the monitor, or as a message."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Fields).decode
 

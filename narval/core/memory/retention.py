@@ -1,7 +1,7 @@
 """Retention: the elements and runs that are due to be forgotten (N5). The loop decides when to ask.
 
 A home may have to forget a million elements at once, while people wait. So every function here is told how
-many elements to look at, and goes on from there at the next call.
+many elements to look at, and continues there at the next call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORTH_CUTTING = 1024
 class ForgetChunk(NamedTuple):
     """A part of the context of a run that has ended: the eids to forget with it, and those that stay.
 
-    `last` is True if nothing is left behind it, so that the run itself may go.
+    `last` is True if nothing is left after it, so that the run itself may go.
     """
 
     going: tuple[int, ...]
@@ -61,7 +61,9 @@ class IdleTracker:
         self._eids = array("Q")
         self._added = array("d")
         self._first = 0
-        """The index of the queue's head; what is before it is cut off when it is most of the arrays."""
+        """The index of the queue's head; the entries before it are cut off once they fill most of the
+        arrays.
+        """
         self._heap: list[tuple[float, int]] = []
         self._touched: dict[int, float] = {}
 
@@ -96,7 +98,7 @@ class IdleTracker:
         return due is not None and due <= now
 
     def earliest(self, eid: int, added: float) -> float:
-        """The moment until which an element that was added then stays, if it is not used any more."""
+        """The moment until which an element that was added then stays, if it is not used again."""
         return self._touched.get(eid, added) + self._after
 
     def put_off(self, eid: int, now: float) -> None:

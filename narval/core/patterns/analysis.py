@@ -36,7 +36,7 @@ _ORDERINGS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
 
 
 class _PathTarget(NamedTuple):
-    """The target of a path: the root, if it satisfies `head`, then on by `rest`."""
+    """The target of a path: the root, if it satisfies `head`, and `rest` from there."""
 
     head: list[Clause]
     rest: tuple[PathStep, ...]
@@ -89,7 +89,9 @@ class _Analysis:
         return _UNKNOWN
 
     def searched(self, operator: str, where: Path, text: Expression) -> list[Clause]:
-        """The clauses of `contains(@subject, 'x')`: of several nodes the first counts, of none ""."""
+        """The clauses of `contains(@subject, 'x')`: the first of several nodes counts, "" if there is
+        none.
+        """
         term = term_of(self.source, text) if type_of(text) in ("string", "nodes") else None
         target = self.target(where, at_root=True)
         field = self.field(target) if target is not None and target.head is _ALWAYS else None
@@ -222,7 +224,9 @@ class _Analysis:
         return None
 
     def filtered(self, head: list[Clause], predicates: Iterable[Expression]) -> list[Clause]:
-        """The clauses of the root with its predicates; a number is a position, of which nothing is known."""
+        """The clauses of the root with its predicates; a number is a position, about which nothing is
+        known.
+        """
         for predicate in predicates:
             truth = _UNKNOWN if type_of(predicate) == "number" else self.holds(predicate, at_root=True)
             head = conjunction(head, truth)

@@ -34,12 +34,12 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SLOT = re.compile(r"\$(_[sid][0-9]+) ")
 _VARIABLE = re.compile(r"\$([\w.\-]+)")
 _NOT_LIFTED_IN_XPATH3 = re.compile(r"\$_d[0-9]|matches|replace|tokenize|analyze-string")
-"""XPath 3.1 counts decimals otherwise, and a regular expression is checked as text."""
+"""XPath 3.1 treats decimals differently, and a regular expression is checked as text."""
 _NOWHERE = etree.Element("memory")
 
 Literals = tuple[str | int | float, ...]
 Truth = Callable[..., bool]
-"""Evaluates to a boolean at a context node, given variables by name; raises whatever goes wrong."""
+"""Evaluates to a boolean at a context node, given variables by name; raises any error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Shape:
     limits: Limits
     """The size of the largest element on which it is evaluated."""
     growing: frozenset[str] = frozenset()
-    """The variables of which more nodes never match less."""
+    """The variables with which more nodes never match less."""
     held: tuple[Term, ...] = ()
     """The costs that grow with what its variables hold."""
 

@@ -35,7 +35,7 @@ def _without_variables(patterns: tuple[Pattern, ...]) -> Demands:
 
 @lru_cache(maxsize=4096)
 def contradictory(asked: Demands) -> bool:
-    """True if no element can meet all demands; of patterns with variables nothing is known (N10)."""
+    """True if no element can meet all demands; nothing is known about patterns with variables (N10)."""
     known = tuple(
         sorted((pattern for pattern, _ in asked if not pattern.variables), key=lambda pattern: pattern.text)
     )
@@ -71,7 +71,7 @@ def _together(one: Key, other: Key) -> bool:
         attribute = test.field.attribute
         if attribute is None or test.field.numeric or attribute.startswith("{"):
             continue  # attributes of narval's own can come and go
-        if test.positive and test.operand != "":  # "" is contained in what is not there too
+        if test.positive and test.operand != "":  # "" is contained in an absent one too
             there.add(attribute)
             if test.operator == "eq" and values.setdefault(attribute, test.operand) != test.operand:
                 return False
@@ -83,7 +83,7 @@ def _together(one: Key, other: Key) -> bool:
 
 
 def _consistent(key: Key) -> bool:
-    """True if no attribute is to have two values."""
+    """True if no attribute must have two values."""
     values: dict[str, object] = {}
     return all(values.setdefault(attribute, value) == value for attribute, value in equalities(key))
 

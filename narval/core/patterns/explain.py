@@ -47,7 +47,7 @@ class Mismatch(NamedTuple):
     satisfied: int = 0
 
     def after(self, held: int) -> Mismatch:
-        """The same mismatch, with so many more satisfied."""
+        """The same mismatch, with `held` more satisfied."""
         return self._replace(satisfied=self.satisfied + held)
 
 
@@ -136,7 +136,7 @@ class Explainer:
         return _most(self.tree) if self.tree is not None else 0
 
     def mismatch(self, context: etree._Element) -> Mismatch:
-        """The part of the pattern that fails, which as a whole is known not to hold."""
+        """The part that fails, of a pattern that is known not to hold."""
         try:
             if self.tree is not None:
                 return self.blamed(self.tree, context)
@@ -276,7 +276,7 @@ def _weight(node: Expression) -> int:
 
 
 def _most(node: Expression) -> int:
-    """The most steps and predicates that can hold where not all do."""
+    """The most steps and predicates that can hold if not all do."""
     match node:
         case BinaryOperation(operator="and", operands=operands):
             return _most_before_one(operands)

@@ -59,7 +59,8 @@ FUNCTIONS: dict[str, Signature] = {
 
 CONTEXT_FUNCTIONS = frozenset(("last", "position", "lang", "id"))
 """Functions whose results depend on the context node, whatever their arguments; of the others, those that may
-be called without an argument do so then."""
+be called without an argument do so if they are.
+"""
 
 _ARITHMETIC = frozenset(("+", "-", "*", "div", "mod"))
 

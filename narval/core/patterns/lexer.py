@@ -1,7 +1,7 @@
 """The tokens of an XPath 1.0 expression, and the literals that can be lifted out of it.
 
 Fast path, measured by `make bench ONLY=W3`: lifting replaces each string and number by a variable, so that
-the ten thousand conditions that differ in a subject alone share one *shape*, one syntax tree and one compiled
+ten thousand conditions that differ only in a subject share one *shape*, one syntax tree and one compiled
 expression. It runs for every pattern that is registered, so it is a single regular expression; a number that
 might be part of a name stays where it is. lxml decides if a text is an expression.
 """
@@ -14,7 +14,7 @@ from narval.core.patterns.number import EXACT_DIGITS, number
 from narval.core.source.tokens import Token, scan
 
 _NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"
-"""A character of a name: of ASCII, letters, digits and three signs; the rest is checked by lxml."""
+"""A character of a name: in ASCII, letters, digits and three signs; lxml checks the rest."""
 _NAME = rf"(?![0-9.\-]){_NAME_CHAR}+"
 
 _TOKEN = re.compile(
@@ -35,7 +35,7 @@ MOST_DEPTH = 48
 
 
 class ExpressionError(Exception):
-    """An expression cannot be read; `offset` is where, from 0."""
+    """An expression cannot be read at `offset`, from 0."""
 
     def __init__(self, message: str, offset: int) -> None:
         self.message, self.offset = message, offset

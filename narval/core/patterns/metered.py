@@ -25,12 +25,12 @@ MOST_BYTES = 2_000_000
 """The most bytes of an element that elementpath is given."""
 _A_NODE = 2
 _AS_TEXT = 2_000
-"""The characters that are read in the time it takes to come to the next node."""
+"""The characters that are read in the time that a step to the next node takes."""
 _A_TOKEN = 4
 _PAIRS = 8
 """The pairs of values that are compared in a unit of work."""
 _SEEN = 4
-"""The values that `distinct-values` compares one with in a unit of work."""
+"""The values with which `distinct-values` compares one in a unit of work."""
 _SORTED = 20
 _HANDING_ON = """
 / // [ | ( , ! @ if for let some every return satisfies and or not boolean is << >> union intersect
@@ -195,7 +195,7 @@ def _meter_token(token: Token, as_text: bool, while_read: Work) -> None:
 
 
 def _slower(select: Callable[..., Iterator[Any]], cost: Callable[[int], int]) -> Callable[..., Iterator[Any]]:
-    """Values whose use takes more work each, by the number of those before it."""
+    """Values, each of which costs work that grows with the number before it."""
 
     def counted(context: Any = None) -> Iterator[Any]:
         for before, item in enumerate(select(context)):

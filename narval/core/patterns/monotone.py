@@ -1,9 +1,9 @@
-"""Variables in which an expression grows: what it matches by some nodes, it matches by more nodes too.
+"""Variables in which an expression grows: what it matches with some nodes, it matches with more nodes too.
 
-XPath compares node sets by asking for one pair that compares, so `@host = $first/@host` matches by several
-elements what it matches by one of them. `not()`, `count()`, a position and the text of the first of several
-nodes do not: there more nodes may match less. Only XPath 1.0 is looked at, and what is not understood counts
-as not growing.
+XPath compares node sets by asking for one pair that compares, so `@host = $first/@host` matches with several
+elements what it matches with one of them. `not()`, `count()`, a position and the text of the first of several
+nodes do not: with more nodes they may match less. Only XPath 1.0 is analysed, and what is not understood
+counts as not growing.
 """
 
 from __future__ import annotations

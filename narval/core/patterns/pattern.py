@@ -67,7 +67,7 @@ class Pattern:
 
     @property
     def is_closed(self) -> bool:
-        """True if it does not look at the element that it is tried on: it holds of any, or of none."""
+        """True if it does not depend on the element that it is tried on: it holds of all, or of none."""
         try:
             source = ShapeSource(self.text, self.namespaces, self.shape.xpath3)
             return term_of(source, parse(self.text)) is not None
@@ -161,13 +161,13 @@ class Condition:
         return " and ".join(pattern.text for pattern in self.patterns)
 
     def grows_in(self, names: frozenset[str]) -> bool:
-        """True if more elements of these variables never match less: those that match by one of them match
-        by all of them at once.
+        """True if more elements of these variables never match less: what matches with one of them matches
+        with all of them at once.
         """
         return all(names & pattern.variables <= pattern.shape.growing for pattern in self.patterns)
 
     def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
-        """The condition with its variables bound to these elements; one that is not given has none."""
+        """The condition with its variables bound to these elements; a variable that is not given has none."""
         if not self.variables:
             if self._bound is None:
                 self._bound = Bound(self.patterns)
@@ -286,7 +286,7 @@ class Bound:
             return []
         sides = [pattern.keys(self) for pattern in self.patterns] or [[Key(None, (), True)]]
         keys = reduce(conjunction, sides)
-        # kept where the elements of variables had to be parsed, and where they are asked for again: of a
+        # kept if the elements of variables had to be parsed, and if they are asked for again: of a
         # million conditions most are asked for once
         self._keys = keys if self.variables or before is ... else ...
         return keys
@@ -375,7 +375,7 @@ class Bound:
         return most
 
     def plain(self) -> dict[str, Any]:
-        """The condition as plain data, for the store: elements by their eid, those not of memory as text."""
+        """The condition as plain data, for the store: elements by their eid, those not in memory as text."""
         return {
             "texts": [pattern.text for pattern in self.patterns],
             "namespaces": [pattern.namespaces for pattern in self.patterns],
@@ -422,7 +422,7 @@ def _stored(value: int | str, element: Callable[[int], Element | None]) -> Eleme
 
 
 def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:
-    """True if an element fits a pattern, as it would in a recipe: what actions try patterns with.
+    """True if an element fits a pattern, as it would in a recipe: for actions that try patterns.
 
     `namespaces` are the prefixes that the pattern uses. Raises PatternError, a NarvalError, for what is no
     pattern, or uses a variable.

@@ -1,9 +1,9 @@
 """Regular expressions of XPath 3.1, tried by RE2, whose time grows with the text and not faster.
 
-A regular expression is tried on texts from strangers, in the daemon's loop. Python's matcher goes back to
-try other ways, and there may be as many as the square of a text, or two to the power of it. RE2 goes through
-a text once. What it cannot do so (references back to a group, a hundred thousand repetitions) is refused when
-the pattern is read. XPath writes regular expressions as XML Schema does; they are translated here.
+A regular expression is tried on texts from strangers, in the daemon's loop. Python's matcher backtracks,
+which may take the square of the length of a text, or two to the power of it. RE2 goes through a text once.
+What it cannot do that way (references back to a group, a hundred thousand repetitions) is refused when the
+pattern is read. XPath writes regular expressions as XML Schema does; they are translated here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narval.core.patterns.lexer import ExpressionError
 _MEMORY = 4 * 1024 * 1024
 """The most bytes RE2 keeps for one expression: enough for all states of a light one."""
 _LIGHT = 16
-"""The most instructions, classes counted as one, of an expression that RE2 surely tries at its full speed."""
+"""The most instructions, classes counted as one, of an expression that RE2 always tries at full speed."""
 _A_SEARCH = 5
 _LONGEST = 2_000
 _SINGLE = frozenset("nrt\\|.?*+(){}-[]^$")
@@ -40,7 +40,7 @@ class Regex:
     __slots__ = ("_capturing", "_goes_on", "_plain", "weight")
 
     def __init__(self, text: str, flags: str = "") -> None:
-        """Raises ExpressionError, with the offset, for what is none or cannot be tried in time."""
+        """Raises ExpressionError, with the offset, for a text that is none or cannot be tried in time."""
         wrong = next((at for at, flag in enumerate(flags) if flag not in _FLAGS), None)
         if wrong is not None:
             raise ExpressionError(f"expected flags of 's', 'm', 'i', 'x' and 'q', found {flags[wrong]!r}", 0)
@@ -119,8 +119,8 @@ class Regex:
     def _matches(self, regex: Any, data: bytes, work: Work) -> Iterator[Any]:
         """The matches in a text, from left to right.
 
-        Each search may look as far as the end; but those of a greedy sequence, which `_goes_on`, hardly look
-        beyond what they take: if another match began there, the first would have taken that too.
+        Each search may look as far as the end. Those of a greedy sequence (`_goes_on`) hardly look beyond
+        what they take: if another match began there, the first would have taken that too.
         """
         self._count(len(data), work)
         for match in regex.finditer(data):
@@ -128,7 +128,7 @@ class Regex:
             yield match
 
     def _count(self, size: int, work: Work) -> None:
-        """Count one search through so many bytes: 4 ns a byte, or what RE2 takes without its states."""
+        """Count one search through `size` bytes: 4 ns a byte, or what RE2 takes without its states."""
         work.add(_A_SEARCH + (size // 256 if self.weight <= _LIGHT else size * self.weight // 64))
 
 

@@ -48,7 +48,9 @@ def term_of(source: ShapeSource, node: Expression) -> Term | None:
 
 
 def _is_closed(node: Expression, xpath3: bool, *, inside: bool) -> bool:
-    """True if an expression does not depend on the element; `inside` a closed path no relative path does."""
+    """True if an expression does not depend on the element; `inside` a closed path relative paths do not
+    either.
+    """
     match node:
         case Literal() | LiteralSlot() | Variable():
             return True

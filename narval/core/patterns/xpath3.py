@@ -59,7 +59,7 @@ tail timezone-from-date timezone-from-dateTime timezone-from-time tokenize trans
 upper-case year-from-date year-from-dateTime years-from-duration zero-or-one
 """
 KNOWN_FUNCTIONS = frozenset(_NAMES_KNOWN.split())
-"""The functions of XPath 3.1 that are known to take time with what they are given, and not more."""
+"""The functions of XPath 3.1 whose time is known to grow with their arguments, and not faster."""
 _MOST_LAYERS = 100
 _LONGEST_RANGE = 10_000
 _RANGE = re.compile(r"(?<![\w.])([0-9]{1,30})\s+to\s+([0-9]{1,30})")
@@ -98,11 +98,11 @@ class XPath3:
         self.names = _names(self._token)
 
     def __call__(self, context: etree._Element, /, **variables: Any) -> bool:
-        """True if the result counts as true; raises whatever goes wrong, WorkError too."""
+        """True if the result counts as true; raises any error, WorkError too."""
         return self.tried(context, variables, Work())
 
     def tried(self, context: etree._Element, variables: Mapping[str, Any], work: Work) -> bool:
-        """The same, counting the `work`."""
+        """The same as calling it, counting the `work`."""
         return _truth(list(self._token.select(MeteredContext(context, variables, work))))
 
     def results(self, context: etree._Element, variables: Mapping[str, Any]) -> Any:
@@ -146,7 +146,7 @@ def _check_ranges(text: str) -> None:
 
 
 def _evaluate_without_context(root: Token) -> None:
-    """Find the types that cannot go together, as far as that is seen without an element."""
+    """Find types that do not fit together, as far as that shows without an element."""
     with suppress(MissingContextError):
         root.evaluate()
 
@@ -194,7 +194,7 @@ def _check(token: Token, text: str) -> None:
 
 
 def _is_value(token: Token) -> bool:
-    """True if an expression surely gives values, and no nodes."""
+    """True if an expression certainly gives values, and no nodes."""
     if (token.symbol == "(" and len(token) == 1) or token.symbol == "[":
         return _is_value(token[0])
     if token.symbol == ",":

@@ -28,7 +28,7 @@ _UNITED = re.compile(r"[A-Z]{1,3}")
 
 class NumberForm(msgspec.Struct, frozen=True):
     """A way to write numbers: what is between thousands and before decimals, "" for nothing, and the texts
-    around, which may be left out. With `is_currency` any way of writing an amount that has but one meaning.
+    around, which may be left out. With `is_currency` any way of writing an amount that has only one meaning.
     """
 
     thousands: str = ""
@@ -51,7 +51,7 @@ class NumberForm(msgspec.Struct, frozen=True):
 
 
 def form_of(text: str) -> NumberForm:
-    """The form that a text stands for: `currency`, or an example of a number.
+    """The form that a text describes: `currency`, or an example of a number.
 
     Raises ValueError for an example that does not tell what its separators mean.
     """
@@ -85,12 +85,12 @@ def _signed(text: str) -> tuple[str, str]:
 
 
 def _common(text: str) -> str:
-    """A text whose blanks are all the same, and whose apostrophes are."""
+    """A text with one kind of blank, and one kind of apostrophe."""
     return re.sub(f"[{BLANKS}]", " ", text).replace("’", "'")
 
 
 def _digits(sign: str, text: str, thousands: str, decimal: str) -> str | None:
-    """Digits in a way of writing, as a plain number; None where they do not fit it."""
+    """Digits in a way of writing, as a plain number; None if they do not fit it."""
     grouped = rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+|" if thousands else ""
     part = rf"(?:{re.escape(decimal)}(\d+))?" if decimal else "()"
     parts = re.fullmatch(rf"({grouped}\d+){part}", text, re.ASCII)
@@ -101,7 +101,9 @@ def _digits(sign: str, text: str, thousands: str, decimal: str) -> str | None:
 
 
 def _amount(text: str) -> str | None:
-    """The number in an amount, if it has but one meaning: `1,250 €` is a thousand here, and one there."""
+    """The number in an amount, if it has only one meaning: `1,250 €` is a thousand in some places, and one in
+    others.
+    """
     parts = _NUMBER.fullmatch(text)
     if parts is None or (parts["sign"] and parts["inner"]):
         return None

@@ -1,4 +1,4 @@
-"""Secrets in texts, hidden before anybody sees them: passwords in URLs, and values that are named so."""
+"""Secrets in texts, hidden before anybody sees them: passwords in URLs, and values named as secrets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def hide_secrets(value: Any) -> Any:
 
 
 def _of(key: object, value: Any) -> Any:
-    """A value by its key: what a key names as a secret is one, whatever it looks like."""
+    """A value by its key: a value that its key names as a secret is one, whatever it looks like."""
     if isinstance(value, str):
         return HIDDEN if value and _names_a_secret(str(key)) else without_secrets(value)
     return hide_secrets(value)

@@ -26,7 +26,7 @@ _STARTS = (
     (b"<\0", 0, "utf-16-le"),
     (b"\0<", 0, "utf-16-be"),
 )
-"""The first bytes of a text, those of them to be skipped, and the encoding."""
+"""The first bytes of a text, how many of them to skip, and the encoding."""
 _NOT_FOR_FILES = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
 _XML_ENCODING = re.compile(rb"""(?:#![^\n]*)?\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([^"'>]*)["']""")
 _PYTHON_ENCODING = re.compile(rb"\A(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
@@ -38,7 +38,7 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 class Source:
     """The bytes of a file, or of a text within one that begins at `line` and `column`.
 
-    `encoding` overrides what the bytes declare: a text that was a string already is UTF-8 here.
+    `encoding` overrides what the bytes declare: a text that was a string is UTF-8 here.
     """
 
     path: str

@@ -20,13 +20,13 @@ class Token(NamedTuple):
 
 
 class LostError(Exception):
-    """The text cannot be understood up to the next place where reading can begin again."""
+    """The text cannot be understood up to the next place where reading can resume."""
 
 
 def scan(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
     """The tokens of a text, an END last.
 
-    The group of the pattern that matches gives the kind and the text. A `mark` is of the kind that it is
+    The group of the pattern that matches gives the kind and the text. The kind of a `mark` is the mark
     itself; a `blank` is left out.
     """
     for match in pattern.finditer(text):
@@ -40,7 +40,7 @@ def scan(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
 class TokenCursor:
     """A place among the tokens of a text: `next` is the token to be read.
 
-    `error` makes the error of a message and a character, where a token is not the one that was expected.
+    `error` makes the error of a message and a character, for a token that was not expected.
     """
 
     def __init__(self, tokens: Iterable[Token], error: Callable[[str, int], Exception] = LostError) -> None:
@@ -50,7 +50,7 @@ class TokenCursor:
         self.next = self._tokens[0]
 
     def ahead(self, count: int = 1) -> Token:
-        """The token so many after the next; the end where there are fewer."""
+        """The token `count` after the next; the end if there are fewer."""
         return self._tokens[min(self._at + count, len(self._tokens) - 1)]
 
     @property
@@ -82,14 +82,14 @@ class TokenCursor:
         return "the end" if self.next.kind == END else repr(short(self.next.text))
 
     def lost(self, message: str) -> Exception:
-        """The error to raise, as reading cannot go on here."""
+        """The error to raise, as reading cannot continue here."""
         return self._error(message, self.next.at)
 
     def unexpected(self, expectation: str) -> Exception:
-        """The error to raise where something else was expected than the token to be read."""
+        """The error to raise if something other than the token to be read was expected."""
         return self.lost(f"expected {expectation}, found {self.shown()}")
 
 
 def short(written: str) -> str:
-    """The beginning of what is written, all of it where it is short."""
+    """The beginning of what is written; all of it if it is short."""
     return written if len(written) <= 40 else f"{written[:40]}…"

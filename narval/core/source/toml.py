@@ -26,7 +26,7 @@ class Place(NamedTuple):
 class TomlText:
     """A text of TOML: its `table`, and the place of all that is in it.
 
-    Raises DefinitionError with the first fault of its syntax, behind which nothing can be read.
+    Raises DefinitionError with the first fault of its syntax, after which nothing can be read.
     """
 
     def __init__(self, source: Source) -> None:
@@ -44,15 +44,15 @@ class TomlText:
     def _places(self) -> dict[Path, Place]:
         try:
             return _PlaceReader(self.source.text).read()
-        except RecursionError:  # as deep as the parser of Python can just read
+        except RecursionError:  # Python's parser can only just read this depth
             return {(): Place(0, 0)}
 
     def key(self, *path: str | int) -> tuple[int, int]:
-        """The line and column of a key, or of the innermost that stands in the text itself."""
+        """The line and column of a key, or of the innermost one that is in the text itself."""
         return self.source.place(self._known(path).key)
 
     def value(self, *path: str | int) -> tuple[int, int]:
-        """The line and column of a value, or of the innermost that it stands in."""
+        """The line and column of a value, or of the innermost one around it."""
         return self.source.place(self._known(path).value)
 
     def _known(self, path: Path) -> Place:
@@ -72,7 +72,7 @@ _TOKEN = re.compile(
 
 
 class _PlaceReader:
-    """Reads the places of a text that is known to be TOML; what it holds matters little here."""
+    """Reads the places of a text that is known to be TOML; the values matter little here."""
 
     def __init__(self, text: str) -> None:
         self._places: dict[Path, Place] = {(): Place(0, 0)}
@@ -139,7 +139,7 @@ class _PlaceReader:
                 cursor.advance()
 
     def _closes(self, mark: str) -> bool:
-        """Read what stands between items, and the mark that closes them if it comes then."""
+        """Read what is between items, and the mark that closes them if it comes next."""
         while self._cursor.accept("newline", ","):
             pass
         return self._cursor.accept(mark, END) is not None

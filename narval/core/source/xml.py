@@ -1,7 +1,7 @@
 """XML nodes that know their place, down to the characters of an attribute's value, which lxml cannot tell.
 
-Read by expat, which accepts what definitions need and no more: no DTD, no entities but the five of XML,
-bounded depth and size.
+Read by expat, which accepts only what definitions need: no DTD, no entities except the five of XML, bounded
+depth and size.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _walk(text: str, position: int, count: int, piece: re.Pattern[str]) -> int:
 
 
 def _walked(text: str, position: int, count: int, piece: re.Pattern[str]) -> _Walked:
-    """The same, and how many are left where a tag comes first."""
+    """The same, and how many are left if a tag comes first."""
     while True:
         match = piece.match(text, position)
         if match is None or (count <= 0 and match["skipped"] is None):

@@ -1,4 +1,4 @@
-"""The rules that allow, of a call that asks, exactly what is shown: for who answers "always"."""
+"""The rules that allow exactly what is shown of a call that asks: for the answer "always"."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LABEL = re.compile(r"[^\s?\"\\]{1,200}")
 
 
 def allowing_rules(verdict: Verdict, facts: Facts, inputs: Mapping[str, Sequence[Element]]) -> str:
-    """The rules, as text, that allow each part because of which a call asks, with the values that it has;
-    "" where one cannot be said: of several elements, or of a value that is too long.
+    """The rules, as text, that allow each part that makes a call ask, with its values; "" if one cannot be
+    expressed: for several elements, or for a value that is too long.
 
-    A part that says where is allowed with its own value, for such a rule allows no other. One that says what
-    is allowed with the whole element: else anything could stand beside it.
+    A part that says where is allowed with its own value, since such a rule allows no other part. A part that
+    says what is allowed with the whole element: else anything could be beside it.
     """
     asking: dict[Part, list[str]] = {}
     for judgement in verdict.judgements:
@@ -66,7 +66,9 @@ def _rule(part: Part, labels: list[str], facts: Facts, elements: Sequence[Elemen
 
 
 def _exactly(part: Part, elements: Sequence[Element]) -> str:
-    """The pattern of the one element that is inputs, with the value that a part of it has; "" if none is."""
+    """The pattern of the only element among `elements`, with the value of a part of it; "" if there is no
+    such pattern.
+    """
     if len(elements) != 1 or not _NAME.fullmatch(elements[0].name):
         return ""
     element = elements[0]
@@ -81,7 +83,7 @@ def _exactly(part: Part, elements: Sequence[Element]) -> str:
 
 
 def _tests(path: str, element: Element) -> Iterator[str]:
-    """The tests that hold of an element with the value of a part; none where they cannot be said."""
+    """The tests that hold of an element with the value of a part; none if they cannot be expressed."""
     root = element.tree()
     if path:
         values = list(values_of(element.xml, path))
@@ -101,12 +103,12 @@ def _tests(path: str, element: Element) -> Iterator[str]:
 
 
 def _whole(node: etree._Element) -> Iterator[str]:
-    """The tests that hold of an element with exactly these attributes, texts and children; none where one
-    has a name that cannot be said.
+    """The tests that hold of an element with exactly these attributes, texts and children; none if one has a
+    name that cannot be expressed.
     """
     attributes = {str(name): str(value) for name, value in node.attrib.items()}
     if node.getparent() is None:
-        attributes.pop("eid", None)  # it is narval that gives this number, another each time
+        attributes.pop("eid", None)  # narval gives this number, another each time
     inner = children(node)
     if not all(_NAME.fullmatch(name) for name in (*attributes, *(str(child.tag) for child in inner))):
         return

@@ -1,6 +1,6 @@
-"""Covering: if what is needed, as its text says it, is among what is granted.
+"""Covering: whether a need, by its text, is among the needs granted.
 
-A worker asks it of each host that it reaches, and has nothing of what definitions are.
+A worker checks each host that it reaches by this, and imports nothing of definitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ ANYTHING = "anything"
 
 
 def is_covered(need: str, granted: Iterable[str]) -> bool:
-    """True if a need, as its text says it, is among what is granted."""
+    """True if a need, by its text, is among the needs granted."""
     what, _, value = need.partition(" ")
     return any(_covers(grant, what, value) for grant in granted)
 

@@ -1,6 +1,6 @@
 """Access to files: which actions may write them, and read what was written, as far as their authors say.
 
-A file that narval wrote keeps the labels of what was written into it, for whoever reads it again.
+A file that narval wrote keeps the labels of what was written into it, for those who read it again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ def may_write(action: Action) -> bool:
 
 
 def may_read(action: Action) -> bool:
-    """True if an action may give what stands in files: it brings something in, and that has the label of
-    files, or must have a path, or the action declares no needs.
+    """True if an action may give what stands in files: it brings something in that has the label of files or
+    must have a path, or the action declares no needs.
     """
     if not (action.label or action.model):
         return False

@@ -1,7 +1,7 @@
 """Flow: what each kind says of a definition, so that labels can be followed through it before it runs.
 
-A kind says in `language.flow` which calls its runs can make, from where the elements of each input can be,
-and what its runs give. What it cannot tell more finely it says of the run as a whole: more is always safe.
+A kind says in `language.flow` which calls its runs can make, where the elements of each input can come from,
+and what its runs give. What it cannot tell in detail it says of the run as a whole: more is always safe.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GivenBy(NamedTuple):
     part: str
     """The part."""
     errors: bool = False
-    """True if its errors are meant too."""
+    """True if its errors are included."""
     fits: Condition | None = None
     """The condition that they fit; None: all of them."""
 
@@ -51,11 +51,11 @@ class TheArgument(NamedTuple):
 
 
 Origin: TypeAlias = InMemory | GivenBy | ThisRun | TheArgument
-"""The place from which an element is."""
+"""The place that an element comes from."""
 
 
 class Value(NamedTuple):
-    """A piece of what an origin has: the path of an attribute or a child; "" for the whole."""
+    """A piece of what an origin has, by the path of an attribute or a child; "" for the whole."""
 
     origin: Origin
     path: str = ""
@@ -66,7 +66,7 @@ class Taken(NamedTuple):
 
     origin: Origin
     fallback: bool = False
-    """True if it is looked at where nothing nearer is: all of memory, searched by rank."""
+    """True if it is searched only when nothing nearer fits: all of memory, by rank."""
 
 
 class Literal(NamedTuple):
@@ -84,7 +84,7 @@ class Written(msgspec.Struct, frozen=True):
     xml: bytes
     """The element as it is written."""
     parts: Mapping[str, tuple[Value, ...]] = {}
-    """The pieces from which the values of a part are, by its path."""
+    """The pieces that the values of a part come from, by its path."""
 
     @property
     def literal(self) -> Literal:
@@ -122,7 +122,7 @@ class CallFlow(msgspec.Struct, frozen=True):
     sends: bool = False
     """True if it sends what it takes to other agents."""
     undo: str = ""
-    """The action by which the author of the part has it undone; "": what the called action says."""
+    """The action that the author of the part names to undo it; "": the one that the called action names."""
     undoes: str = ""
     """The part whose calls it undoes; "" for any other call."""
 
@@ -133,11 +133,13 @@ class Flow(msgspec.Struct, frozen=True):
     calls: tuple[CallFlow, ...] = ()
     """The calls that they can make."""
     holds: tuple[Origin, ...] = ()
-    """The elements that a run can hold or judge besides: those that its conditions find."""
+    """The other elements that a run can hold or judge: those that its conditions find."""
     gives: tuple[Origin, ...] = (ThisRun(),)
-    """The elements that whoever calls it gets."""
+    """The elements that its caller gets."""
     makes: tuple[Condition | None, ...] = ()
-    """The elements that it makes besides the outputs of its calls, each by what it fits; None: any."""
+    """The elements that it makes besides the outputs of its calls, by the conditions that they fit; None:
+    any.
+    """
     labels: frozenset[str] = frozenset()
     """The labels of what it brings in by itself."""
 
@@ -149,7 +151,7 @@ def flow_of(definition: Definition, library: Library) -> Flow:
 
 
 def _plain(text: str) -> str | None:
-    """The value of an attribute as it is written; None where it has values from elsewhere."""
+    """The value of an attribute as it is written; None if it has values from elsewhere."""
     return None if any(True for _ in values_in(text)) else text.replace("{{", "{")
 
 
@@ -163,8 +165,8 @@ def coarse_call(
     line: int = 1,
     agent: str = "",
 ) -> Iterator[CallFlow]:
-    """The calls that a part can mean of which no more is known than what it calls: they can be given all that
-    their run holds, and what fits in memory. The `kind` "" is any.
+    """The possible calls of a part of which only the target is known: they can be given all that their run
+    holds, and what fits in memory. The `kind` "" is any.
     """
     kinds = (kind,) if kind else tuple(KINDS)
     if agent:

@@ -1,7 +1,7 @@
-"""Grants: which definitions may act as they need to, by whose word, and what is asked.
+"""Grants: which definitions may act as they need to, who granted it, and what is asked.
 
-A definition begins at once where its needs do not reach outside of the home. Otherwise somebody grants them,
-unless it ships with narval; a need that grows is asked for again, one that shrinks is not.
+A definition begins at once if its needs do not reach outside of the home. Otherwise somebody must grant them,
+unless it ships with narval; needs that grow are asked for again, needs that shrink are not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from narval.core.trust.covering import is_covered
 from narval.core.trust.needs import MADE, OUTSIDE, Need
 
 Standing = Literal["granted", "inside", "ships", "trusted", "asked", "rejected"]
-"""Why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks nothing. Or
-it is `asked` for, or `rejected`, and may not.
+"""The reason why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks
+nothing. If it is `asked` for, or `rejected`, it may not.
 """
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A grant of somebody: to a definition, or with `everything` to all of a folder."""
+    """A grant by a person: to a definition, or with `everything` to all of a folder."""
 
     by: str
     """The person or login that did so."""
@@ -34,13 +34,13 @@ class Grant(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     """The needs that were granted, as their texts."""
     digest: str = ""
-    """The digest of what was looked at: the definition and all that it calls."""
+    """The digest of what was reviewed: the definition and all that it calls."""
     sentences: tuple[str, ...] = ()
-    """The sentences that told what it did then."""
+    """The sentences that said then what it does."""
     everything: bool = False
-    """True of a folder, of which all may act as it needs to."""
+    """True of a folder, all of whose definitions may act as they need to."""
     rejected: bool = False
-    """True if somebody has said no to these needs: they are not asked for again."""
+    """True if these needs were rejected: they are not asked for again."""
 
 
 class Decision(NamedTuple):
@@ -53,7 +53,7 @@ class Decision(NamedTuple):
 
 
 def key_of(definition: Definition, folder: str) -> str:
-    """The name of the table of a definition, which is of the home (`folder` is "") or of a folder in it."""
+    """The name of the table of a definition of the home (`folder` is "") or of a folder in it."""
     return f"{folder}{' ' if folder else ''}{definition.kind} {definition.full_name}"
 
 
@@ -66,10 +66,10 @@ def decide(
     is_foreign: bool = False,
     ships: Iterable[str] | None = None,
 ) -> Decision:
-    """Decide if a definition may begin where the home asks.
+    """Decide if a definition may begin in a home that asks.
 
-    It is in a `folder` of the home, and `is_foreign` if somebody else than the owner has put it there.
-    `ships` are the needs of what ships under its name; None where nothing does.
+    It is in a `folder` of the home, and `is_foreign` if somebody other than the owner put it there. `ships`
+    are the needs of what ships under its name; None where nothing does.
     """
     outside = tuple(need.text for need in needs if need.is_outside)
     of_folder = next((grant for name, grant in grants.items() if _holds(name, definition.path, grant)), None)
@@ -91,10 +91,10 @@ def decide(
 
 
 def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] | None:
-    """The needs that the calls of a definition, and what they give, are held against; None where they may
-    reach anything.
+    """The needs to which the calls of a definition, and what they give, are limited; None if they may reach
+    anything.
 
-    Of one that may not begin these are the calls of runs that began before, and of what undoes them.
+    For a definition that may not begin, this concerns runs that began before, and what undoes them.
     """
     grant = decision.grant
     if decision.standing in ("ships", "trusted") or (grant is not None and grant.everything):
@@ -106,8 +106,8 @@ def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] |
 def granted_to(
     definition: Definition, grants: Mapping[str, Grant], *, folder: str = "", ships: bool = False
 ) -> tuple[str, ...] | None:
-    """The needs that somebody has granted to a definition of that name, in whatever version; None where it
-    may reach anything, as what `ships` may without a grant.
+    """The needs that somebody has granted to a definition of that name, in whatever version; None if it may
+    reach anything, as what `ships` may without a grant.
     """
     if any(_holds(name, definition.path, grant) for name, grant in grants.items()):
         return None
@@ -135,13 +135,13 @@ def why_withheld(definition: Definition, decision: Decision) -> str:
 
 
 def digest_of(definition: Definition, library: Library) -> str:
-    """The digest of what one looks at before it is granted: a definition, and all that it calls."""
+    """The digest of what is reviewed before a grant: a definition, and all that it calls."""
     digests = sorted(f"{one.kind} {one.full_name} {one.digest}" for one in reached(definition, library))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def reached(definition: Definition, library: Library) -> Iterator[Definition]:
-    """A definition and all that it can call, and these can; what undoes an action too."""
+    """A definition and all that it can call, directly or not, including what undoes an action."""
     queue, seen = [definition], {id(definition)}
     for one in queue:
         yield one

@@ -15,8 +15,8 @@ from narval.core.patterns.pattern import Bound, Condition, Pattern
 class KnownValues:
     """The values that expressions select in elements of a memory that have no label and count.
 
-    They are looked up for each call that a rule judges by them. So those of an element are kept, for it never
-    changes, and all of them together until other elements count.
+    They are looked up for each call that a rule judges by them. So the values of an element are kept, since
+    it never changes, and all values together until other elements count.
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,15 @@ class KnownValues:
         self._bound: dict[Condition, tuple[Mapping[str, Sequence[Element]], Bound]] = {}
 
     def clear(self) -> None:
-        """Keep nothing: the expressions are others."""
+        """Drop everything kept: the expressions have changed."""
         self._of_elements.clear()
         self._latest.clear()
         self._bound.clear()
 
     def bind(self, condition: Condition, values: Mapping[str, Sequence[Element]]) -> Bound:
-        """A condition with the values that its variables stand for; parsed once while these are the same."""
+        """A condition with the values that its variables stand for; parsed once as long as these are the
+        same.
+        """
         before = self._bound.get(condition)
         if before is None or any(before[0].get(name) is not of for name, of in values.items()):
             before = self._bound[condition] = values, condition.bind(values)
@@ -59,7 +61,7 @@ class KnownValues:
 
 
 def _values_in(memory: Memory, eid: int, pattern: Pattern) -> tuple[str, ...]:
-    """The values that stand in one element; none in one that is too large to be tried."""
+    """The values in one element; none for one that is too large to be tried."""
     element = memory.element(eid)
     if element is None or pattern.outgrown_by(tree := memory.tree(element), None):
         return ()

@@ -1,4 +1,4 @@
-"""A graph along which labels go, from where they begin to all that they can come to."""
+"""A graph along which labels go, from where they begin to all that they can reach."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections import deque
 from functools import cached_property
 
 PLAIN, MEMORY, CODE = 0, 1, 2
-"""The kinds of edges; a way that has edges of both is of `MEMORY | CODE`."""
+"""The kinds of edges; a way with edges of both is `MEMORY | CODE`."""
 
 _DETOUR = 1_000
 """The cost of an edge that is not plain, in plain edges."""
 
 
 class LabelGraph:
-    """Nodes with edges between them, and the labels that begin at some. It is not altered once it is read."""
+    """Nodes with edges between them, and the labels that begin at some. It is not altered after it is first
+    read.
+    """
 
     def __init__(self) -> None:
         self._after: list[dict[int, int]] = []
@@ -30,7 +32,7 @@ class LabelGraph:
         return len(self._after) - 1
 
     def edge(self, source: int, target: int, kind: int = PLAIN) -> None:
-        """Let what comes to one node come to another; of two edges between them the plainer one counts."""
+        """Let what reaches one node reach another; of two edges between them the plainer one counts."""
         had = self._after[source].get(target)
         if source != target and (had is None or kind < had):
             self._after[source][target] = self._before[target][source] = kind
@@ -43,14 +45,14 @@ class LabelGraph:
         self._seeds[node] = self._seeds.get(node, 0) | self._bits[label]
 
     def labels(self, node: int, kind: int = PLAIN) -> frozenset[str]:
-        """The labels that come to a node by ways of a kind, and by none that is plainer."""
+        """The labels that reach a node by ways of a kind, and by no plainer ones."""
         bits = self._reached[node][kind]
         return frozenset(name for at, name in enumerate(self._labels) if bits >> at & 1)
 
     def way(self, node: int, label: str) -> list[int]:
-        """The nodes by which a label comes to one, from where it begins; [] if it does not.
+        """The nodes by which a label reaches one, from where it begins; [] if it does not.
 
-        Of all ways it is one with few edges that are not plain, and few in all.
+        It is the cheapest way: it has few edges that are not plain, and few in all.
         """
         bit = self._bits.get(label, 0)
         cost, onward, waiting = {node: 0}, dict[int, int](), [(0, node)]
@@ -72,7 +74,7 @@ class LabelGraph:
 
     @cached_property
     def _reached(self) -> list[list[int]]:
-        """For each node the bits of the labels that come to it, by the kind of the plainest way."""
+        """For each node the bits of the labels that reach it, by the kind of the plainest way."""
         reached = [[0, 0, 0, 0] for _ in self._after]
         for node, bits in self._seeds.items():
             reached[node][PLAIN] = bits
@@ -89,7 +91,7 @@ class LabelGraph:
 
 
 def _pass_on(source: list[int], target: list[int], kind: int) -> bool:
-    """Let labels come from one node to another by an edge; True if one is news there."""
+    """Pass labels from one node to another along an edge; True if one is new there."""
     is_news = False
     for by, bits in enumerate(source):
         to = by | kind

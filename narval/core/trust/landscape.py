@@ -1,4 +1,4 @@
-"""The landscape of a home: all elements that can come to be in it, and where each is found."""
+"""The landscape of a home: all elements that can come to be in it, and where each can be found."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ ERROR = "error"
 
 
 class WayIn(NamedTuple):
-    """A way by which elements come to memory that no definition makes: a webhook, what is there already."""
+    """A way by which elements enter memory without a definition: a webhook, what is there already."""
 
     title: str
     """The words for it."""
     labels: tuple[str, ...]
     """The labels of what comes by it."""
     fits: Condition | None = None
-    """The condition that it fits; None: any element may come."""
+    """The condition that the elements fit; None: any element may come."""
 
 
 class KnownHome(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class KnownHome(msgspec.Struct, frozen=True):
     libraries: tuple[Library, ...]
     """The definitions of each of its agents, which may send elements to one another."""
     ways_in: tuple[WayIn, ...] = ()
-    """The ways by which elements come in besides."""
+    """The other ways by which elements come in."""
     models: frozenset[str] = frozenset()
     """The language models of the settings."""
     trusted: frozenset[str] = frozenset()
@@ -80,13 +80,13 @@ class Followed(NamedTuple):
     library: Library
     flow: Flow
     run: Place
-    """The runs, with all that their callers and whoever began them had a say in."""
+    """The runs, including what their callers and those who began them decided."""
     own: int
-    """The node of what they bring to whoever calls them."""
+    """The node of what they bring to their callers."""
 
 
 class Moved(NamedTuple):
-    """Elements that go to another agent: what takes them there, and the place that they have then."""
+    """Elements that go to another agent: what takes them there, and the place that they have there."""
 
     sender: Followed
     call: CallFlow
@@ -95,14 +95,14 @@ class Moved(NamedTuple):
 
 
 class Landscape:
-    """The places of all elements and runs of a home, and what origins mean there."""
+    """The places of all elements and runs of a home, and which of them origins mean."""
 
     def __init__(self, home: KnownHome) -> None:
         self._home, self.graph = home, LabelGraph()
         self.memory = PossibleMemory(self.graph, [(f"{SECRET}{name}", of) for name, of in home.secrets])
         """The elements that memory can have."""
         self.owner: dict[int, tuple[Place, str]] = {}
-        """The place and the path of each node that is of one place."""
+        """The place and the path of each node that belongs to one place."""
         self.followed: dict[Key, Followed] = {}
         """The definitions that are run."""
         self.arguments: dict[tuple[Key, str, int], Place] = {}
@@ -118,7 +118,7 @@ class Landscape:
         self._make_places()
 
     def connect(self, sources: Iterable[int], targets: Iterable[int], kind: int = PLAIN) -> None:
-        """Let what comes to some nodes come to others."""
+        """Let what reaches some nodes reach others."""
         targets = list(targets)
         for source in sources:
             for target in targets:
@@ -225,7 +225,7 @@ class Landscape:
         return self._resolved[key, origin]
 
     def _places(self, key: Key, origin: Origin, part: str = "") -> list[Place]:
-        """The places that an origin means which is not all of memory."""
+        """The places that an origin means, unless it is all of memory."""
         if isinstance(origin, TheArgument):
             return [self.arguments[key, part, origin.at]]
         places: dict[int, Place] = {}
@@ -273,8 +273,8 @@ class Landscape:
 
 
 def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
-    """The calls that undo others, where there is an action that does: each input takes what fits it of what
-    those were given and gave.
+    """The calls that undo others, if an action does: each of its inputs takes what fits of what those were
+    given and gave.
     """
     for call in calls:
         target = library.get(call.kind, call.target) if call.kind in KINDS else None
@@ -298,7 +298,7 @@ def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
 
 
 def _which_fit(fits: Condition, call: CallFlow, sources: Iterable[Taken]) -> Iterator[Taken]:
-    """The ones among the elements of a call that may fit."""
+    """The elements of a call that may fit."""
     for taken in sources:
         match taken.origin:
             case TheArgument(at) if not may_be(fits, call.arguments[at].literal):
@@ -312,7 +312,7 @@ def _which_fit(fits: Condition, call: CallFlow, sources: Iterable[Taken]) -> Ite
 
 
 def _fitting(gives: Origin, of: GivenBy) -> Origin:
-    """The elements that a called run gives, as far as they are meant."""
+    """The elements that a called run gives, limited to those that are asked for."""
     return gives._replace(fits=of.fits) if isinstance(gives, GivenBy) and of.fits is not None else gives
 
 

@@ -17,7 +17,7 @@ from narval.core.elements.element import local_name, parse
 from narval.core.trust.covering import ANYTHING, normal
 
 OUTSIDE = ("host", "folder", "program", "secret", "agent", ANYTHING)
-"""The words for what is granted, in the order in which it is shown."""
+"""The words for what is granted, in the order in which they are shown."""
 
 INSIDE = ("start", "read", "add")
 """The words for what is shown beside it: definitions it starts, names of elements it reads and adds."""
@@ -32,7 +32,7 @@ STARTS = {"start": TARGET, START_PLAN: TARGET, local_name(TASK_OBJECT) or "": TA
 """The elements that begin runs, by name, and the attribute of each that names the definition."""
 
 ANY = "any"
-"""The definition that is not known before a run begins."""
+"""The word for a definition that is not known before a run begins."""
 
 _PORTS = {"http": "80", "https": "443"}
 _URL = re.compile(
@@ -52,9 +52,9 @@ class Need(msgspec.Struct, frozen=True, order=True):
     what: str
     """A word of `OUTSIDE` or `INSIDE`."""
     value: str
-    """The host, folder, program, secret, agent, definition or name; "" of code that declares nothing."""
+    """The host, folder, program, secret, agent, definition or name; "" for code that declares nothing."""
     by: str = ""
-    """The code that declares it; "" of what the definition says itself."""
+    """The code that declares it; "" for a need of the definition itself."""
     part: str = ""
     """The part of a definition that calls that."""
     path: str = ""
@@ -91,7 +91,7 @@ class NamedPlaces(msgspec.Struct, frozen=True):
 
 
 def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> list[Need]:
-    """All that a definition needs, by what it does itself and by all that it can call."""
+    """All that a definition needs, for itself and for all that it can call."""
     needs: dict[tuple[str, str], Need] = {}
     queue = [definition]
     for one in queue:
@@ -109,7 +109,7 @@ def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> l
 
 
 def made_by(definition: Definition, library: Library) -> tuple[str, ...]:
-    """The needs of what a definition says that its calls may give, as their texts."""
+    """The needs of what a definition declares that its calls may give, as texts."""
     return tuple(need.text for need in needs_of(definition, library, NamedPlaces()) if need.what in MADE)
 
 
@@ -179,7 +179,7 @@ def _is_followed(definition: Definition) -> bool:
 
 
 def _written(definition: Definition) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of all elements that the text of a definition has, by name: its arguments among them."""
+    """The attributes of all elements in the text of a definition, by name, including its arguments."""
     if isinstance(definition, ModuleDefinition) or not definition.xml:
         return {}
     return _attributes(parse(definition.xml).iter("{*}*"))
@@ -191,7 +191,7 @@ def _with_children(root: etree._Element) -> Iterator[etree._Element]:
 
 
 def _attributes(nodes: Iterable[etree._Element]) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of elements, by name, and by the name of what they stand in with their own."""
+    """The attributes of elements, by name, and by the name of the element around them with their own."""
     by_name: dict[str, list[Attributes]] = {}
     for node in nodes:
         name, parent = local_name(node.tag) or "", node.getparent()
@@ -220,7 +220,7 @@ def _resolved(
 
 
 def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Iterator[tuple[str, bool]]:
-    """The values that a declared one stands for, and if the owner's own files name it."""
+    """The values that a declared one stands for, each with True if the owner's own files name it."""
     table = table_of(value)
     if table == HOME:
         yield f"data {value.rpartition(' ')[2]}", True
@@ -239,7 +239,7 @@ def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Ite
     if outer not in written:
         elements, is_named = places.declared.get(name, ()), True
         if outer not in places.declared:
-            yield value, False  # found by rank when it is called: whatever memory has then
+            yield value, False  # found by rank at the call, in whatever memory has then
     for one in elements:
         if attribute in one:
             yield _filled(what, value, one), is_named and "{" not in one[attribute]

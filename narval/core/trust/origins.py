@@ -1,4 +1,4 @@
-"""Origins: back from what a call is given to what came in, and to what a model was free to say."""
+"""Origins: the way back from what a call is given to what came in, and to what a model was free to say."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from narval.core.memory.labels import MODEL, SECRET, WHETHER
 from narval.core.memory.memory import Memory
 
 MOST = 10_000
-"""The elements at most whose origin is looked at; what came of more is not known."""
+"""The most elements whose origin is looked at; the origin of more is not known."""
 
 
 MOST_TOLD = 16
-"""The most elements of which another agent is told that something came by them."""
+"""The most elements that another agent is told of as those by which something came in."""
 
 LONGEST_TOLD = 4_000
 """The most characters of one of them."""
@@ -33,13 +33,13 @@ def came_in(
     models: bool = False,
     brings_in: Callable[[Origin], bool] = _never,
 ) -> tuple[int, ...] | None:
-    """The elements by which labels about `from` came into some elements; None where that is not known: an
-    element is forgotten, another agent sent it that did not tell, or a run made it of values that it kept.
+    """The elements by which labels about `from` came into some elements; None if that is not known: an
+    element is forgotten, the agent that sent it did not tell, or a run made it of values that it kept.
 
-    One that another agent sent stands for those by which it came in there (`origins_of`).
+    An element that another agent sent stands for those by which it came in there (`origins_of`).
 
-    What a language model answered did not come in by itself, unless `models` are asked for: what it was asked
-    with did. An element that has no label which it is not made of came in too if its call `brings_in`
+    The answer of a language model did not come in itself, unless `models` are asked for; what it was asked
+    with did. An element whose labels all come from what it is made of came in too if its call `brings_in`
     something: a mail that is found by the words of another is a second mail.
     """
     pending, seen, arrived = list(eids), set[int](), dict[int, None]()
@@ -70,8 +70,8 @@ def came_in(
 
 
 def origins_of(memory: Memory, eids: Iterable[int]) -> Iterator[Element]:
-    """The elements that came in, with those that another agent told of in the place of what it sent: these
-    have no number, and of their parts the attributes of the root alone.
+    """The elements that came in, with those that another agent told of in place of what it sent: these have
+    no number, and only the attributes of the root.
     """
     for element in filter(None, map(memory.element, eids)):
         roots = element.origin.came_from if element.origin is not None else ()
@@ -83,7 +83,7 @@ def origins_of(memory: Memory, eids: Iterable[int]) -> Iterator[Element]:
 def told_origins(
     memory: Memory, eids: tuple[int, ...], labels: int, brings_in: Callable[[Origin], bool]
 ) -> tuple[str, ...]:
-    """The elements by which these labels of what is sent came in, as other agents are told of them; () where
+    """The elements by which these labels of what is sent came in, as other agents are told of them; () if
     that is not known, or they are too many or too large.
     """
     names = {name for name in memory.labels.names(labels) if is_way(name)}
@@ -115,7 +115,7 @@ def _ways(memory: Memory, eids: Iterable[int]) -> set[str]:
 
 
 class Chosen(NamedTuple):
-    """The values that language models gave where their author had left them no words of their own: among
+    """The values that language models gave where the author left them no words of their own: a choice among
     words, yes or no; and numbers.
     """
 
@@ -124,8 +124,8 @@ class Chosen(NamedTuple):
 
 
 def chosen(memory: Memory, eids: Iterable[int]) -> Chosen:
-    """The values that stand in answers of language models, from which some elements came, and which their
-    prompts bound; an answer whose prompt is forgotten has none, and neither has one whose fields came in.
+    """The values that prompts bound, in the answers of language models from which some elements came. An
+    answer whose prompt is forgotten has none, nor has one whose fields came in.
     """
     pending, seen = list(eids), set[int]()
     words, numbers = set[str](), set[str]()

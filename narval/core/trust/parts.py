@@ -1,4 +1,6 @@
-"""Parts: of what a call is given, which piece says where it goes, and by which ways each came in."""
+"""Parts: the pieces of what a call is given, which of them say where it goes, and by which ways each
+came in.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ STANDARD_INPUT = "standard input"
 
 
 def _inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The inputs of a call by the names that parts have: also the standard input of a program has one."""
+    """The inputs of a call by the names that parts have; the standard input of a program has one too."""
     return tuple((slot or STANDARD_INPUT, eids) for slot, eids in call.inputs)
 
 
 def elements_given(memory: Memory, call: Call) -> dict[str, list[Element]]:
-    """The elements that a call was given, by the names of its inputs, but for those that are forgotten."""
+    """The elements that a call was given, by the names of its inputs, except those that are forgotten."""
     return {
         slot: [element for eid in eids if (element := memory.element(eid)) is not None]
         for slot, eids in _inputs_of(call)
@@ -38,9 +40,9 @@ def elements_given(memory: Memory, call: Call) -> dict[str, list[Element]]:
 
 
 def where_in(slot: str, says_where: Iterable[SlotPath] | None) -> list[str] | None:
-    """The paths that say where a call goes in an input of it; None: all of it may.
+    """The paths in an input of a call that say where it goes; None: any may.
 
-    What a program is given on its standard input is what it works on: it does not say where.
+    The standard input of a program is what it works on: it does not say where.
     """
     if slot == STANDARD_INPUT:
         return []
@@ -66,8 +68,8 @@ class Part(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     """The labels of what it says, those of secrets too, in the order of the alphabet."""
     eids: tuple[int, ...] = ()
-    """The elements of memory that these labels come from, the nearest ones: the element itself, or of one
-    that was made of pieces, what the piece was made of. They may have been forgotten.
+    """The elements of memory that these labels come from, the nearest ones: the element itself, or, if it was
+    made of pieces, what the piece was made of. They may have been forgotten.
     """
 
 
@@ -80,8 +82,8 @@ def parts_of(
     """The parts of a call: for each input those that are declared to say where, those that have labels of
     their own, and the rest; last what decided that the call came to be, if that has labels.
 
-    `says_where` is what the action declares, None if it declares nothing; `deciding` are the run that calls
-    and the runs that called it.
+    `says_where` is what the action declares, None if nothing; `deciding` are the run that calls and those
+    that called it.
     """
     labels = memory.labels
     if not labels.pages:
@@ -100,8 +102,8 @@ def parts_of(
 
 
 def _selected(call: Call) -> dict[str, str]:
-    """The parts of elements that a program is given as variables, by variable, where its expression names one
-    part: of the others it learns nothing.
+    """The parts of elements that a program is given as variables, by variable, if its expression names one
+    part: it learns nothing of the others.
     """
     selects = call.program.selects if call.program is not None else ()
     fits = ((name, _ONE_PART.fullmatch(expression)) for name, expression in selects)
@@ -121,7 +123,7 @@ def _of_input(memory: Memory, slot: str, eids: tuple[int, ...], declared: list[s
 
 @lru_cache(maxsize=1024)
 def _outermost(paths: tuple[str, ...], declared: tuple[str, ...] | None) -> tuple[tuple[str, bool], ...]:
-    """The paths that are within no other, each with True if it says where; "" is none."""
+    """The paths that are within no other, each with True if it says where, without ""."""
     return tuple(
         (path, declared is None or any(is_within(path, part) or is_within(part, path) for part in declared))
         for path in paths
@@ -147,7 +149,7 @@ def _part(
 
 
 def _sources(memory: Memory, eid: int, said: set[str]) -> tuple[int, ...]:
-    """The nearest elements that a piece of an element has its labels from."""
+    """The nearest elements from which a piece of an element has its labels."""
     labels = memory.labels
     if not said:
         return ()

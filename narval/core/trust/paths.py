@@ -59,7 +59,7 @@ def slot_paths(text: str) -> tuple[SlotPath, ...]:
 
 
 def keeps_of(declared: Mapping[str, str | Iterable[str]]) -> tuple[Keep, ...]:
-    """The parts of outputs that are passed on: by each, the part of an input, or several.
+    """The parts of outputs that are passed on: for each, the parts of inputs that it passes on.
 
     Raises ValueError with what was expected.
     """

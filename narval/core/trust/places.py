@@ -1,4 +1,6 @@
-"""Places: the elements that can come to be in a home, before any has, and which of them a search can find."""
+"""Places: the elements that can come to be in a home, before any does, and which of them a search can
+find.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class Place(NamedTuple):
     title: str
     """The words for it."""
     definition: Definition | None
-    """The definition whose runs make it; None where no definition does."""
+    """The definition whose runs make it; None if no definition does."""
     part: str
     """The step that does."""
     nodes: dict[str, int]
@@ -77,7 +79,7 @@ class Places:
 
 
 class _Joined:
-    """Several sources as one, with a node of its own for each part: so edges do not multiply."""
+    """Several sources as one, with one node for each part, so that edges do not multiply."""
 
     def __init__(
         self, graph: LabelGraph, sources: Sequence[tuple[Source, int]], labels: Iterable[str] = ()
@@ -126,8 +128,8 @@ class _Alike:
 
 
 class PossibleMemory:
-    """The elements that memory can have, by what is known of them; `secrets` are labels of what fits a
-    pattern, each with it.
+    """The elements that memory can have, by what is known of them; `secrets` are the labels of what fits a
+    pattern, each with the pattern.
     """
 
     def __init__(self, graph: LabelGraph, secrets: Iterable[tuple[str, Pattern]]) -> None:
@@ -141,7 +143,7 @@ class PossibleMemory:
         self._found: dict[object, _Joined] = {}
 
     def enter(self, place: Place, of: Condition | Literal | None = None) -> None:
-        """Let the elements of a place come to memory: they fit a condition, or are written; None: any."""
+        """Let the elements of a place enter memory: they fit a condition, or are written; None: any."""
         key = of.patterns if isinstance(of, Condition) else of
         if key not in self._alike:
             alike = self._alike[key] = _Alike(of)
@@ -155,7 +157,7 @@ class PossibleMemory:
                     self._graph.seed(node, label)
 
     def enter_as(self, place: Place, other: Place) -> None:
-        """Let the elements of a place come to memory as those of another do."""
+        """Let the elements of a place enter memory as those of another do."""
         for of in self._known.get(other.nodes[""], ()):
             self.enter(place, of)
 
@@ -171,7 +173,7 @@ class PossibleMemory:
     def search(self, fits: Condition | None) -> Source:
         """All elements that can fit a condition; None: all. No place may enter from then on.
 
-        What may be of any name is among them only if code makes it so.
+        Elements that may have any name are among them only if code makes them so.
         """
         key = None if fits is None else fits.patterns
         if key not in self._found:

@@ -1,7 +1,7 @@
-"""Prospects: what the rules would make of each label that can come to a part of a call, before it is made.
+"""Prospects: what the rules would make of each label that can reach a part of a call, before it is made.
 
-A rule may ask for what only memory can tell: whether an address is that of whoever wrote, what a text holds.
-Then it may count or not, and so may each rule after it: a label has several ends that it can come to.
+A rule may ask for what only memory can tell: whether an address is the writer's, what a text holds. Then it
+may count or not, and so may each rule after it: a label has several possible ends.
 """
 
 from __future__ import annotations
@@ -17,37 +17,39 @@ from narval.core.trust.reach import ReachedCall, ReachedPart
 from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, holds_of_all, unsaid, word_of
 
 Prospect = Literal["allowed", "depends", "asks", "refused"]
-"""The prospect of a call, the mildest first: nothing that can come to it asks, something may under some
-conditions, a label that can come to it asks, or is refused.
+"""The prospect of a call, the mildest first: nothing that can reach it asks, something may under some
+conditions, a label that can reach it asks, or is refused.
 """
 
 _SURE: dict[Then, Prospect] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
 
 Cause = Literal["", "memory", "code", "values"]
 """The condition on which it depends: an element that is found by rank, code that does not say what it passes
-on, or values that a rule asks for; "" on none.
+on, or values that a rule asks for; "" for none.
 """
 
 
 class End(NamedTuple):
-    """An end that a label can bring a call to, and the rule that says so; None where no rule is about it."""
+    """An end that a label can bring a call to, and the rule that says so; None if no rule is about it."""
 
     then: Then
     rule: Rule | None
 
 
 class LabelProspect(NamedTuple):
-    """A label that can come to a part of a call, and what the rules make of it."""
+    """A label that can reach a part of a call, and what the rules make of it."""
 
     label: str
     prospect: Prospect
     depends: Cause
     ends: tuple[End, ...]
-    """The ends that it can bring the call to, that of the first rule first; the last needs nothing more."""
+    """The ends that it can bring the call to, that of the first rule first; the last has no further
+    condition.
+    """
 
 
 class PartProspect(NamedTuple):
-    """A part of a call, with all labels that can come to it, the gravest first."""
+    """A part of a call, with all labels that can reach it, the gravest first."""
 
     part: ReachedPart
     word: PartWord
@@ -64,7 +66,7 @@ class CallProspect(NamedTuple):
 
     @property
     def labels(self) -> frozenset[str]:
-        """All labels that can come to some part of it."""
+        """All labels that can reach some part of it."""
         return frozenset(one.label for part in self.parts for one in part.labels)
 
 
@@ -72,8 +74,8 @@ GRAVITY: tuple[Prospect, ...] = ("allowed", "depends", "asks", "refused")
 
 
 def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[CallProspect]:
-    """The prospects of calls that go outside, and of those that say there what is secret, by rules; with
-    None by what a home does that has none: a language model's answer asks.
+    """The prospects by rules of calls that go outside, and of those that can reveal a secret there. With None
+    they are those of a home without rules: a language model's answer asks.
     """
     for call in calls:
         if _goes_outside(call):
@@ -85,7 +87,9 @@ def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[Cal
 
 
 def of_label(call: CallProspect, label: str) -> CallProspect | None:
-    """The prospect of a call because of one label; None where that cannot come. `model:*` is any model's."""
+    """The prospect of a call because of one label; None if it cannot reach the call. `model:*` is any
+    model's.
+    """
     parts = tuple(
         part._replace(labels=tuple(one for one in part.labels if _names(label, one.label)))
         for part in call.parts
@@ -94,7 +98,7 @@ def of_label(call: CallProspect, label: str) -> CallProspect | None:
 
 
 def _only_secrets(part: PartProspect) -> PartProspect:
-    """No more than what is secret: all that is judged of a call that only reads outside."""
+    """The same part with only the labels of secrets: all that is judged of a call that only reads outside."""
     return part._replace(labels=tuple(one for one in part.labels if one.label.startswith(SECRET)))
 
 
@@ -144,7 +148,7 @@ def _of_label(
 
 
 def _ends(call: ReachedCall, piece: Part, label: str, rules: Rules | None) -> Iterator[End]:
-    """The ends that a label can bring a call to, until a rule counts whatever memory has."""
+    """The ends that a label can bring a call to, up to the first rule that counts whatever memory has."""
     if rules is None:
         yield End("ask" if label.startswith(MODEL) else "allow", None)
         return

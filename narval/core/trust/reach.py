@@ -1,13 +1,13 @@
-"""Reach: which labels can come to which part of which call, told before anything runs.
+"""Reach: which labels can reach which part of which call, known before anything runs.
 
 The definitions of a home make one graph. Its nodes are the parts of all elements that can come to be, and the
 runs; an edge leads from what is read to what is made of it. A label begins where something comes in, and goes
-along the edges: what it cannot come to, no run can bring it to. An element found in memory is any that can
+along the edges: no run can bring it to what it does not reach. An element found in memory is any that can
 fit, so the graph has more ways than a run takes, and never fewer.
 
-Two kinds of edges are told apart. One of *memory* is taken only where an input finds nothing nearer, and
-takes what fits out of all memory. One of *code* is taken only if code that does not say what it passes on
-passes it.
+Two kinds of edges are told apart. One of *memory* is taken only if an input finds nothing nearer, and takes
+what fits from all of memory. One of *code* is taken only if code that does not say what it passes on passes
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from narval.core.trust.places import Place, Source
 
 
 class ReachedPart(NamedTuple):
-    """A part of a call, with the labels that can come to it."""
+    """A part of a call, with the labels that can reach it."""
 
     input: str
     """The id of the input; "" is what decides that the call is made."""
@@ -48,7 +48,7 @@ class ReachedPart(NamedTuple):
     labels: frozenset[str]
     """The labels that come by what the definitions say."""
     by_memory: frozenset[str]
-    """The labels that come only where an input finds nothing nearer, and takes what fits in memory."""
+    """The labels that come only if an input finds nothing nearer, and takes what fits in memory."""
     by_code: frozenset[str]
     """The labels that come only if code that does not say what it passes on passes them on."""
     node: int
@@ -56,21 +56,21 @@ class ReachedPart(NamedTuple):
 
     @property
     def all(self) -> frozenset[str]:
-        """All labels that can come to it."""
+        """All labels that can reach it."""
         return self.labels | self.by_memory | self.by_code
 
 
 class ReachedCall(NamedTuple):
-    """A call that goes to code or to a program, with what can come to its parts."""
+    """A call that goes to code or to a program, with what can reach its parts."""
 
     definition: Definition
     """The definition whose runs make it."""
     call: CallFlow
     """The part that does."""
     action: Action | None
-    """The action; None for what is none, or not there."""
+    """The action; None if the target is no action, or not loaded."""
     parts: tuple[ReachedPart, ...]
-    """The parts of its inputs; last, of no input, what decides that it is made."""
+    """The parts of its inputs; last, with no input, what decides that it is made."""
 
 
 class WayStep(NamedTuple):
@@ -98,7 +98,7 @@ _Calls = dict[Key, list[_Call]]
 
 
 class Reach:
-    """The labels that can come to each part of each call that the definitions of a home can make."""
+    """The labels that can reach each part of each call that the definitions of a home can make."""
 
     def __init__(self, home: KnownHome) -> None:
         self._home, self._land = home, Landscape(home)
@@ -132,7 +132,7 @@ class Reach:
         ]
 
     def way(self, part: ReachedPart, label: str) -> list[WayStep]:
-        """The places by which a label comes to a part, from where it comes in; [] if it does not come."""
+        """The places by which a label reaches a part, from where it comes in; [] if it does not."""
         steps: list[WayStep] = []
         for node in self._land.graph.way(part.node, label):
             if node in self._land.owner:
@@ -226,7 +226,7 @@ class Reach:
             self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
 
     def _make_edges_of_files(self, followed: Followed, call: CallFlow, action: Action | None) -> None:
-        """Let what is written into files come to what is read from files."""
+        """Let what is written into files reach what is read from files."""
         if action is not None and may_write(action):
             code = PLAIN if gives_paths(action) else CODE
             for taken in (taken for takes in call.inputs.values() for taken in takes):
@@ -251,7 +251,7 @@ class Reach:
         takes: Iterable[Taken],
         where: Iterable[SlotPath] | None,
     ) -> Iterator[_PartNode]:
-        """The parts of an input, each with a node to which all comes that it can be."""
+        """The parts of an input, each with a node that everything it can be reaches."""
         sources = [
             (self._land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes
         ]
@@ -267,7 +267,7 @@ class Reach:
             yield _PartNode(slot, path, says, node)
 
     def _start_runs(self) -> None:
-        """Let runs that an element begins have its labels, and those of the run that made it."""
+        """Give runs that an element begins its labels, and those of the run that made it."""
         anyone = self._land.graph.node()
         by_name: dict[str, list[int]] = {}
         for followed in self._land.followed.values():
@@ -289,13 +289,13 @@ class Reach:
             self._land.connect([*source.whether(), followed.run.whether], [place.whether])
 
     def _hold(self, followed: Followed, source: Source, kind: int = PLAIN) -> None:
-        """Let runs have all labels of what they hold."""
+        """Give runs all labels of what they hold."""
         self._land.connect((*source.of_part(""), *source.whether()), [followed.own], kind)
 
 
 def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Call]:
-    """The calls that runs of a definition make in its order, then those that undo what they have done, and
-    what the runs have done that they called.
+    """The calls that runs of a definition make, in its order, then those that undo what these and the runs
+    that they called have done.
     """
     yield from (one for one in calls.get(followed.key, ()) if not one[0].undoes)
     for key in land.with_called([followed.key] if KINDS[followed.definition.kind].undoes else ()):
@@ -333,7 +333,7 @@ def _replaced(output: Output) -> Condition | None:
 
 
 def _models_written(call: CallFlow, slot: str) -> frozenset[str] | None:
-    """The language models that the author names; None where others can be meant."""
+    """The language models that the author names; None if others are possible."""
     names: set[str] = set()
     for taken in call.inputs.get(slot, ()):
         if not isinstance(taken.origin, TheArgument):

@@ -1,7 +1,8 @@
-"""Reads: the parts of elements that a value in braces comes from, by what it selects and its predicates read.
+"""Reads: the parts of elements that a value in braces comes from: those it selects, and those its predicates
+read.
 
-Of `$mails[@from = $boss/@mail][1]/@subject` these are the mail that was selected, and the boss. An element
-that was left out by a predicate is none of them: that something is not there says nothing.
+For `$mails[@from = $boss/@mail][1]/@subject` these are in the mail that was selected, and in the boss. An
+element that a predicate left out is not among them: the absence of something says nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _NAME = re.compile(r"[\w.:-]+")
 """A test of a name, not of all names or of a type of nodes."""
 
 _DOWNWARD = frozenset({"child", "attribute", "self", "descendant", "descendant-or-self"})
-"""The axes that lead nowhere outside of an element."""
+"""The axes that do not lead out of an element."""
 
 
 _OF_EACH = "{urn:narval:each}memory"
-"""The element in which each element stands while several are looked at together."""
+"""The element around each element while several are looked at together."""
 
 
 class Bound(NamedTuple):
@@ -85,7 +86,7 @@ def sources(value: ArgumentValue, bound: BoundElements, zone: str) -> frozenset[
 
 
 def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Source]:
-    """The parts that a path selects; the whole of each element of its variable where that cannot be told."""
+    """The parts that a path selects; the whole of each element of its variable if that cannot be told."""
     elements = bound[rooted.variable]
     together = etree.Element("all")
     roots = [one.element.tree() for one in elements]
@@ -102,7 +103,7 @@ def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Sour
     for node in nodes:
         root, path = _place(node)
         read = {""} if rooted.reads is None else {path, *rooted.reads}
-        read.discard("@eid")  # it is narval that gives this number
+        read.discard("@eid")  # narval gives this number
         for eid, within in of_each[root].sources:
             yield from ((eid, "/".join(filter(None, (within, part)))) for part in read)
 
@@ -170,9 +171,7 @@ def _rooted(text: str, node: Expression) -> Iterator[_Rooted]:
 
 
 def _taken_apart(node: Expression) -> tuple[Variable | None, list[Expression], list[PathStep]]:
-    """The variable from which a path leads, None if it leads from something else; all its predicates; and
-    its steps.
-    """
+    """The variable at which a path begins, None if it begins elsewhere; all its predicates; and its steps."""
     match node:
         case Variable():
             return node, [], []
@@ -214,7 +213,7 @@ def _is_of_variable(node: Expression, predicate: Expression) -> bool:
 def _relative(predicate: Expression) -> frozenset[str] | None:
     """The parts of the element it is tried on that a predicate reads; None if that may be any of them.
 
-    A test of the element's own name reads none: whoever wrote the pattern named it.
+    A test of the element's own name reads none: the author of the pattern named it.
     """
     read: set[str] = set()
     for part in walk(predicate):

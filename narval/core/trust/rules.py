@@ -1,9 +1,9 @@
 """Rules of what may go where: who decides before a call goes outside (docs/reference/trust.md).
 
 A call has parts, and each part has the labels of what its value came from. Each label of each part is judged
-by the first rule that fits it, and the severest of all judgements counts. What only memory can tell, as
-whether an address is that of whoever wrote, is asked of the `Facts`; so the same rules judge a call that is
-made and one that a definition could make.
+by the first rule that fits it, and the severest of all judgements counts. What only memory can tell, such as
+whether an address is the writer's, is asked of the `Facts`; so the same rules judge a call that is made and
+one that a definition could make.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narval.core.trust.parts import Part
 from narval.core.trust.selection import looked_at
 
 Then = Literal["allow", "ask", "refuse"]
-"""The ends that a call can come to by rules, the mildest first."""
+"""The possible ends of a call by rules, the mildest first."""
 
 SEVERITY: tuple[Then, ...] = get_args(Then)
 
@@ -43,7 +43,7 @@ KNOWN = "known."
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
-    """A rule of `etc/trust.toml`. It is about all of what it does not name."""
+    """A rule of `etc/trust.toml`. It covers everything in the respects that it does not name."""
 
     then: Then
     """The end of a call that fits."""
@@ -60,14 +60,14 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
     to: Pattern | None = None
     """The pattern that inputs of the call must fit."""
     holds: tuple[Holding, ...] = ()
-    """The contents of which the value of the part must have one."""
+    """The contents, one of which the value of the part must have."""
     why: str = ""
     """The reason, for people."""
     line: int = 0
     """The line of the file at which it begins."""
 
     def is_about(self, action: str, recipe: str, part: Part, label: str) -> bool:
-        """True if it fits a label of a part of a call, as far as no memory is needed to tell."""
+        """True if it fits a label of a part of a call, as far as that can be told without memory."""
         return (
             self.part in ("any", word_of(part))
             and self._names(label)
@@ -95,8 +95,8 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return bool(self.origins) and (label == UNKNOWN or any(fits(name, label) for name in self.origins))
 
     def _looks_at(self, part: Part) -> bool:
-        """False if it allows a part that says where, because of a pattern that does not look at that part:
-        who may be written to at `@to` says nothing of `@cc`, and neither does `$from/@cc`.
+        """False if it allows a part that says where by a pattern that does not look at that part: a pattern
+        of `@to` says nothing of `@cc`, and neither does `$from/@cc`.
         """
         if self.to is None or not part.where or not part.path or self.then != "allow":
             return True
@@ -126,14 +126,14 @@ class Facts(msgspec.Struct, frozen=True):
     recipe: str
     """The full name of the definition whose run calls."""
     parts: tuple[Part, ...]
-    """Its parts with their labels; a part of no input is what decided that the call came to be."""
+    """Its parts with their labels; a part without an input is what decided that the call came to be."""
     holds: Callable[[Rule, Part], bool] = _holds_always
     """True if `to` and `holds` of a rule, which need memory and values, hold of a part."""
 
 
 class Judgement(NamedTuple):
-    """A label of a part with what is to become of the call because of it, and the rule that says so; None
-    where no rule fits.
+    """A label of a part with the end of the call that follows from it, and the rule that says so; None if no
+    rule fits.
     """
 
     then: Then
@@ -165,7 +165,7 @@ class Verdict(NamedTuple):
 
     @property
     def part(self) -> Part | None:
-        """The part of the call because of which it does."""
+        """The part of the call that it counts for."""
         return None if self.judgement is None else self.judgement.part
 
     @property
@@ -186,19 +186,19 @@ def decide(rules: Rules, facts: Facts) -> Verdict:
 
 
 def only_secrets(part: Part) -> Part:
-    """The same part with no other labels than those of secrets."""
+    """The same part with only the labels of secrets."""
     labels = tuple(label for label in part.labels if label.startswith(SECRET))
     return msgspec.structs.replace(part, labels=labels)
 
 
 def word_of(part: Part) -> PartWord:
-    """The word for what a part is: where, what or whether."""
+    """The word for the sort of a part: where, what or whether."""
     return "whether" if not part.input else "where" if part.where else "what"
 
 
 def unsaid(label: str) -> Then:
-    """The end of a call because of a label that no rule is about: what is secret asks, and so does what
-    a language model said, or what may be anything.
+    """The end of a call because of a label that no rule is about: secrets ask, and so do answers of language
+    models, and what may be anything.
     """
     return "ask" if label == UNKNOWN or label.startswith((SECRET, MODEL)) else "allow"
 
@@ -217,12 +217,12 @@ def _counts(rule: Rule, facts: Facts, part: Part, label: str) -> bool:
 
 
 def holds_of_all(rule: Rule, part: Part) -> bool:
-    """True if a rule fits whatever is in a part: a pattern has nothing to be tried on there."""
+    """True if a rule fits whatever is in a part: there is nothing to try a pattern on."""
     return rule.to is None and (not rule.holds or "text" in rule.holds or rule.then != "allow")
 
 
 def fits(pattern: str, name: str) -> bool:
-    """True if a name is the one that a rule has, or begins as that does before its `*`."""
+    """True if a name equals the pattern of a rule, or begins with what is before its `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(ALL) else name == pattern
 
 
@@ -234,7 +234,7 @@ class RuleUse(NamedTuple):
 
 
 class RuleUses:
-    """The calls that each rule has judged, wherever it stands in the file; a call counts once a rule."""
+    """The calls that each rule has judged, wherever it is in the file; a call counts once for a rule."""
 
     def __init__(self) -> None:
         self._uses: dict[Rule, RuleUse] = {}

@@ -1,7 +1,8 @@
-"""Selection: which pieces of its variables an expression reads, told by its text alone.
+"""Selection: which pieces of its variables an expression reads, by its text alone.
 
-`$mail/@from` reads the attribute `from` of what `$mail` stands for, and `$mail[@urgent]/@from` all of it, for
-what that selects depends on another part. So does a path that leads out of what its variable stands for.
+`$mail/@from` reads the attribute `from` of what `$mail` stands for, and `$mail[@urgent]/@from` all of it,
+since what that selects depends on another part. So does a path that leads out of what its variable stands
+for.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def selected_by(text: str) -> frozenset[Piece]:
 
 @lru_cache(maxsize=1024)
 def looked_at(text: str) -> frozenset[str]:
-    """The parts of the element that a pattern is tried on at which it looks, by their paths; "." is all text
-    of it. What stands behind a variable is in another element, and none of them; nor is one whose path cannot
-    be told.
+    """The parts at which a pattern looks of the element that it is tried on, by their paths; "." is all its
+    text. Paths from a variable lead into other elements, and are left out, as are parts whose path cannot be
+    told.
     """
     try:
         return frozenset("/".join(path) for path in _looked_at(parse(text), _OUTSIDE))
@@ -58,12 +59,12 @@ def looked_at(text: str) -> frozenset[str]:
 
 
 ALL_TEXT = "."
-"""The path, as of a part, of all text within an element."""
+"""The path, used like that of a part, of all text within an element."""
 
 
 def looks_at(text: str, path: str) -> bool:
-    """True if a pattern looks at an attribute or a text of an element, by its path: at itself, or, of a text,
-    at what it is within.
+    """True if a pattern looks at the attribute or text at a path of an element: at the part itself, or, for a
+    text, at what it is within.
     """
     looked = looked_at(text)
     if path in looked:
@@ -74,14 +75,14 @@ def looks_at(text: str, path: str) -> bool:
 
 
 _Place = tuple[str, ...] | None
-"""The names that lead to a node within an element; None where they cannot be told."""
+"""The names that lead to a node within an element; None if they cannot be told."""
 
 _OUTSIDE = ("/",)
 """The place from which the first step of a pattern leads to the element."""
 
 
 def _looked_at(node: Expression, place: _Place) -> Iterator[tuple[str, ...]]:
-    """The places to which paths within an expression lead that is tried at a place."""
+    """The places to which the paths in an expression lead if it is tried at a place."""
     if isinstance(node, Path | Filter):
         yield from _followed(node, place)[1]
     else:
@@ -90,7 +91,7 @@ def _looked_at(node: Expression, place: _Place) -> Iterator[tuple[str, ...]]:
 
 
 def _followed(node: Expression, place: _Place) -> tuple[_Place, list[tuple[str, ...]]]:
-    """The place to which an expression leads, and all those that it looks at on the way."""
+    """The place to which an expression leads, and all places that it looks at on the way."""
     if isinstance(node, Filter) and not node.predicates and not isinstance(node.primary, Path | Filter):
         return None, list(_looked_at(node.primary, place))
     if variables(node) and not (isinstance(node, Path | Filter) and _begins_here(node)):
@@ -165,7 +166,7 @@ def _beside(node: Expression) -> Iterator[Expression]:
 
 
 def _selected(node: Expression, steps: tuple[PathStep, ...], *, whole: bool = False) -> Iterator[Piece]:
-    """The pieces that a path selects which goes on from an expression by steps."""
+    """The pieces selected by a path that continues an expression by steps."""
     match node:
         case Variable(name=name):
             yield Piece(name, "" if whole else _path(steps))
@@ -180,7 +181,7 @@ def _selected(node: Expression, steps: tuple[PathStep, ...], *, whole: bool = Fa
 
 
 def _reads_context(predicate: Expression) -> bool:
-    """True if a predicate depends on the node that it is tried on, and not on its position alone."""
+    """True if a predicate depends on more of the node that it is tried on than its position."""
     return any(
         (isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)))
         or (
@@ -213,4 +214,4 @@ def _path(steps: tuple[PathStep, ...]) -> str:
 
 
 _WITHIN = frozenset({"self", "child", "attribute", "descendant", "descendant-or-self"})
-"""The axes that lead nowhere outside of an element."""
+"""The axes that do not lead out of an element."""

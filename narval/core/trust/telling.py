@@ -58,14 +58,14 @@ _NO_RULE = " as no rule is about it"
 
 
 class Line(NamedTuple):
-    """A line for people; one of greater depth tells more of the one before it."""
+    """A line for people; a deeper one tells more of the one before it."""
 
     text: str
     depth: int = 0
 
 
 def who(label: str) -> str:
-    """The words for whatever a label says that something came from."""
+    """The words for the source that a label names."""
     if label in _WORDS:
         return _WORDS[label]
     for start, words in _STARTS.items():
@@ -95,7 +95,7 @@ def lines_of_call(call: CallProspect) -> Iterator[Line]:
 
 
 def summary_of_call(call: CallProspect) -> str:
-    """The line that says all of a call that is allowed whatever comes to it."""
+    """The one line about a call that is allowed whatever reaches it."""
     made, labels = call.call.call, sorted(call.labels)
     reached = (
         f"{_why_allowed(call)}, whatever comes to it from {_all(labels)}"
@@ -106,7 +106,7 @@ def summary_of_call(call: CallProspect) -> str:
 
 
 def _why_allowed(call: CallProspect) -> str:
-    """The reason why a call is allowed whatever comes to it: rules, or that none is about it."""
+    """The reason why a call is allowed whatever reaches it: rules, or that none is about it."""
     ends = [end for part in call.parts for one in part.labels for end in one.ends]
     lines = sorted({end.rule.line for end in ends if end.rule is not None})
     rules = (
@@ -117,14 +117,14 @@ def _why_allowed(call: CallProspect) -> str:
 
 
 def way_in_words(way: Sequence[WayStep]) -> Iterator[str]:
-    """The places by which a label comes, from where it comes in."""
+    """The lines for the places by which a label comes, from where it comes in."""
     for step in way:
         at = ", ".join(filter(None, (step.definition, step.part)))
         yield f"{step.words} ({at})" if at else step.words
 
 
 def refused_lines(call: CallProspect) -> Iterator[str]:
-    """The lines that say what has a call refused as soon as it comes."""
+    """The lines that say which labels have a call refused as soon as they reach it."""
     for part in call.parts:
         refused = [one for one in part.labels if one.prospect == "refused"]
         if refused:
@@ -188,7 +188,7 @@ def _rule(end: End) -> str:
 
 
 def condition_of(end: End) -> str:
-    """The words for what its rule asks of memory; "" of one that asks for nothing."""
+    """The words for what its rule asks of memory; "" if it asks for nothing."""
     rule = end.rule
     if rule is None:
         return ""

@@ -1,4 +1,4 @@
-"""Active memory: what the agents at work take, as computed, and who is to give up some of it (G6)."""
+"""Active memory: the computed size of the agents at work, and which are to give up theirs (G6)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from narval.agent.agent import AgentState
 from narval.daemon.agents.agent_host import AgentHost
 
 EMPTY, ELEMENT, RUN, OVER = 24_000, 400, 4_000, 500
-"""Bytes that an agent takes with nothing in it; that an element adds, an active run, one that is over."""
+"""Bytes of an agent with nothing in it; bytes that an element, an active run, an ended run add."""
 
 FREED = 0.9
-"""Agents are made passive until what is left takes so much of what it may."""
+"""Agents are made passive until the rest takes this part of the limit."""
 
 _PHYSICAL = "SC_PHYS_PAGES"
 
@@ -20,7 +20,7 @@ _PHYSICAL = "SC_PHYS_PAGES"
 def resident(agent: AgentState) -> int:
     """The bytes that an agent at work takes, computed from what it has: nothing is measured.
 
-    It is right within a half for elements of some hundred bytes, and too little for larger ones.
+    It is right within a half for elements of some hundred bytes, and too low for larger ones.
     """
     runs, active = len(agent.runs), len(agent.runs.active)
     elements = len(agent.memory) - runs
@@ -35,7 +35,7 @@ def half_of_the_machine() -> int:
 
 
 class ActiveMemory:
-    """The bytes of the agents at work, as they were when each was last counted."""
+    """The bytes of the agents at work, as of the last count of each."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -49,13 +49,13 @@ class ActiveMemory:
         self._of[host] = now
 
     def leave(self, host: AgentHost) -> None:
-        """Count an agent no more."""
+        """Stop counting an agent."""
         self.total -= self._of.pop(host, 0)
 
     def over(self, limit: int | None, latest: AgentHost) -> Iterator[AgentHost]:
-        """The agents to be made passive, least recently used first, so that the others keep to a limit.
+        """The agents to make passive, least recently used first, so that the others keep to `limit`.
 
-        It is in bytes; None is half of the machine's memory. `latest` is not among them.
+        `limit` is in bytes; None is half of the machine's memory. `latest` is not among them.
         """
         most = self._half if limit is None else limit
         if self.total <= most:

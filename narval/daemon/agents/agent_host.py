@@ -45,18 +45,18 @@ from narval.system.zone import machine_zone
 log = logging.getLogger("narval.daemon")
 
 MOST_LOGGED = 1_000
-"""So many characters of an error's message are in the log."""
+"""The most characters of an error's message that are logged."""
 
 
 Work = Callable[[Turn], Any]
 
 WITHIN: ContextVar[Callable[[Work], Work] | None] = ContextVar("WITHIN", default=None)
-"""Alters what is submitted meanwhile, by whoever asks: it may have the turn record more, or refuse."""
+"""A function that alters work submitted meanwhile: it may have the turn record more, or refuse."""
 
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Let what is submitted meanwhile be as it is: it is not what the asker asked for."""
+    """Leave work submitted meanwhile unaltered: it is not what the asker asked for."""
     token = WITHIN.set(None)
     try:
         yield
@@ -68,10 +68,10 @@ class Listing(Protocol):
     """An index of runs of one kind."""
 
     def put(self, eid: int, definition: Any, state: Any, /) -> None:
-        """Know a run as it is now."""
+        """Record a run as it is now."""
 
     def drop(self, eid: int, /) -> None:
-        """Know a run no more."""
+        """Forget a run."""
 
 
 Made = TypeVar("Made", bound=Listing)
@@ -79,7 +79,7 @@ Part = TypeVar("Part")
 
 
 class Listings:
-    """The indexes of an agent's runs, by kind, and whatever else is made once of an agent."""
+    """The indexes of an agent's runs, by kind, and other parts made once for the agent."""
 
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
@@ -103,7 +103,7 @@ class Listings:
         return found
 
     def once(self, make: Callable[[AgentState], Part]) -> Part:
-        """The part that is made of the agent, when it is first asked for."""
+        """The part made of the agent; it is made when first asked for."""
         if make not in self._made:
             self._made[make] = make(self._agent)
         part: Part = self._made[make]
@@ -127,7 +127,7 @@ class Environment(NamedTuple):
 def _blank(
     environment: Environment, number: int, library: Library, own: AgentSettings, since: float
 ) -> AgentState:
-    """The state of an agent that has nothing yet of what the store has. Raises StoreError."""
+    """The state of an agent, without anything from the store yet. Raises StoreError."""
     return blank(
         library,
         environment.store.of(number),
@@ -171,11 +171,11 @@ class AgentHost:
         calls: AgentCalls | None = None,
         record_only: bool = False,
     ) -> None:
-        """Make the host of an agent, active without a break `since` a moment.
+        """Make the host of an agent that has been active without a break since a moment.
 
         `own` are its settings, `calls` its calls, if not those of the book; `Dispatcher.resume` attaches them
-        where some are under way. It is blank: nothing is restored yet. With `record_only` it records what it
-        is asked and does nothing else. Raises StoreError.
+        where some are under way. It is blank: nothing is restored yet. With `record_only` it only records
+        requests. Raises StoreError.
         """
         self._main_loop = environment.main_loop
         agent = _blank(environment, number, library, own, since)
@@ -237,7 +237,7 @@ class AgentHost:
         return self.settings.weight
 
     def use_settings(self, settings: AgentSettings) -> None:
-        """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
+        """Use other settings from now on; zone and `forget_after` only from the next activation on."""
         self.settings = settings
         self.agent.use_settings(settings)
         self.dispatcher.calls.slots.limit(settings.calls)
@@ -245,7 +245,7 @@ class AgentHost:
 
     @property
     def is_in_use(self) -> bool:
-        """True while somebody asks it something, or keeps it open."""
+        """True while an operation uses it, or keeps it open."""
         return self._users > 0
 
     @contextmanager
@@ -265,12 +265,13 @@ class AgentHost:
             self._main_loop.rounds.has_work(self)
 
     def wake(self) -> None:
-        """Look again whether there is something to do, or whether it is over."""
+        """Check again whether there is something to do, or whether the wait has ended."""
         self._main_loop.wake()
 
     async def submit(self, work: Work, then: Settle | None = None, *, is_whole: bool = False) -> Any:
-        """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
-        what `work` raises; where it is to be done as a whole, the turn breaks down over that.
+        """Do something within a turn; give its result once the turn is recorded, and tell `then` the same.
+
+        Raises what `work` raises; with `is_whole` the turn breaks down over that.
         """
         answer, within = future(), WITHIN.get()
         work = within(work) if within is not None else work
@@ -286,7 +287,7 @@ class AgentHost:
         return await answer
 
     async def ended(self, run: Run, timeout: float | None = None) -> None:
-        """Wait until a run is over, or for so many seconds."""
+        """Wait until a run has ended, or for `timeout` seconds."""
         if not run.active:
             return
         if self.loop.intake.gone is not None:
@@ -326,15 +327,15 @@ class AgentHost:
         self.waiters.turned(turn.transaction.batch, turn.transaction.at)
 
     def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
-        """Call `on_fault` when a turn breaks down: it is True if that costs this activation alone."""
+        """Call `on_fault` when a turn breaks down; it returns True if only this activation is lost."""
         self._on_fault = on_fault
 
     def broke_down(self, error: Exception) -> bool:
-        """Hear that a turn broke down; True if that costs this activation alone."""
+        """Handle the breakdown of a turn; True if only this activation is lost."""
         return self._on_fault(error)
 
     def give_up(self, error: NarvalError) -> None:
-        """Make no more turns, and answer all who wait for one with `error`."""
+        """Stop making turns, and answer all who wait for one with `error`."""
         self.dispatcher.stop()
         self.mail.mailbox.close()
         self.loop.intake.close(error)

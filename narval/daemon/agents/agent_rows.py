@@ -16,11 +16,11 @@ SHOWN = 20
 
 
 class AgentRows:
-    """The rows of all agents but the home's `own`; `own_name` is how that is called now.
+    """The rows of all agents but the home's `own`; `own_name` is the present name of that one.
 
-    On a store that daemons share they are those of the agents that this daemon has. With `is_thin`, of
-    those that are passive only name and number are in memory: the store has the rest. A row that stands for
-    a peer is among them, and is neither listed nor counted as an agent.
+    On a store that daemons share they are those of the agents that this daemon has. With `is_thin` only name
+    and number of passive ones are in memory: the store has the rest. A row that stands for a peer is among
+    them, but is neither listed nor counted as an agent.
     """
 
     def __init__(self, own: AgentRow, own_name: Callable[[], str], store: Store, *, is_thin: bool) -> None:
@@ -29,10 +29,10 @@ class AgentRows:
         self._peers: set[str] = set()
         """The names of those that stand for peers."""
         self._rows: dict[str, AgentRow | int] = {}
-        """The agents by name; of one that is passive its number alone, where they are `thin` (G8)."""
+        """The agents by name; for a passive one only its number, where they are `thin` (G8)."""
         self.moments: list[tuple[float, str]] = []
-        """Moments at which agents are to be activated, as the store has them at the start, in no order; until
-        they are looked after.
+        """Moments at which agents are to be activated, as the store has them at the start, in no order; kept
+        until the supervisor has taken them.
         """
         for row in store.agents() if store.leases is None else ():
             if row.agent != store.own:
@@ -92,8 +92,8 @@ class AgentRows:
         return [known for known in self._rows.values() if isinstance(known, AgentRow)]
 
     def address(self, name: str) -> AgentRow | None:
-        """An agent, the home's own among them; one of a peer is the row of that, under its own name. None
-        where there is none of that name.
+        """An agent by name, the home's own included; for an agent of a peer, the peer's row under the agent's
+        full name. None where there is none of that name.
         """
         if AT in name:
             row = None if stands_for_peer(name) else self.get(row_of_peer(peer_of(name)))
@@ -115,13 +115,13 @@ class AgentRows:
         raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
 
     def note(self, row: AgentRow) -> None:
-        """Take note of how an agent is registered now; as passive not before it is recorded."""
+        """Record how an agent is registered now; as passive only after that is recorded."""
         if stands_for_peer(row.name):
             self._peers.add(row.name)
         self._rows[row.name] = row.agent if self._is_thin and row.state == PASSIVE else row
 
     def forget(self, name: str) -> None:
-        """Know an agent no more."""
+        """Forget an agent."""
         self._rows.pop(name, None)
         self._peers.discard(name)
 

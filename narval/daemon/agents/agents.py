@@ -41,19 +41,19 @@ class Agents:
         self._store = store
         self._go_on: Callable[[Iterable[AgentRow]], None] = self._begin
         self._last = 0
-        """The highest number that was given, or that messages name: a number means one agent for ever."""
+        """The highest number that was given, or that messages name: a number is for one agent for ever."""
         self._changing: dict[str, AgentRow] = {}
         """The agents that are being registered or removed: their names and numbers are not free."""
 
     @property
     def takes(self) -> Literal["none", "asked", "all"]:
-        """The agents that it may take of a store that daemons share: those that it is asked of, or any."""
+        """The agents that it may take from a store that daemons share: those it is asked for, or any."""
         if self._store.leases is None:
             return "none"
         return "asked" if self.supervisor.record_only else "all"
 
     def go_on_by(self, go_on: Callable[[Iterable[AgentRow]], None]) -> None:
-        """Have agents that come to this daemon go on by this function."""
+        """Use this function to continue agents that come to this daemon."""
         self._go_on = go_on
 
     def _begin(self, rows: Iterable[AgentRow]) -> None:
@@ -61,7 +61,7 @@ class Agents:
             self.supervisor.begin(row)
 
     def start(self, rounds: Rounds) -> None:
-        """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
+        """Start: activate the agents that have something to do, and hand over messages. Raises StoreError."""
         own, alarm = self.own, Alarm(self._look_for_overdue, lambda by: None)
         look_at = partial(rounds.call_at, alarm=alarm)
         own.mail.office.open(self._everybody(), self.supervisor.need, look_at)
@@ -82,10 +82,10 @@ class Agents:
 
     @asynccontextmanager
     async def asked(self, name: str, *, reads: bool = False) -> AsyncIterator[AgentHost]:
-        """The host of an agent, activated if it is not at work; it stays so meanwhile.
+        """The host of an agent, activated if it is not at work; it stays active meanwhile.
 
-        Of one that another daemon has it shows to who only `reads` what the store has. Raises RequestError
-        where there is none, ElsewhereError, StoreError and InternalError where it cannot be restored.
+        With `reads`, an agent of another daemon is shown as the store has it. Raises RequestError where there
+        is none, ElsewhereError, StoreError and InternalError where it cannot be restored.
         """
         if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
             if not reads:
@@ -105,7 +105,7 @@ class Agents:
             yield host
 
     async def here(self, name: str) -> AgentRow:
-        """An agent besides the home's own that this daemon has: it takes one that none has.
+        """An agent besides the home's own that this daemon has: it takes one that no daemon has.
 
         Raises ElsewhereError, and RequestError where there is none of that name.
         """
@@ -114,7 +114,7 @@ class Agents:
         return self.rows.find(name)
 
     async def pinned(self, name: str) -> AgentRow | None:
-        """An agent that has its files in this home, and may be at work at no other; None where there is none
+        """An agent with files in this home, pinned to it, so that no other has it; None where there is none
         of that name. The row of a peer may be at work where the peer is asked for. Raises ElsewhereError.
         """
         leases = self._store.leases
@@ -126,7 +126,7 @@ class Agents:
         return row
 
     async def _elsewhere(self, name: str) -> tuple[AgentRow, ElsewhereError] | None:
-        """An agent that another daemon has, and who; None of one that is here, or nowhere."""
+        """An agent that another daemon has, and the error for that; None for one that is here, or nowhere."""
         from narval.daemon.fleet.holding import look_for
 
         leases = self._store.leases
@@ -149,7 +149,7 @@ class Agents:
         return row.state if self.supervisor.record_only and state == PASSIVE else state
 
     async def add(self, name: str, state: str = PASSIVE) -> AgentRow:
-        """Make an agent, which is in that state. Raises RequestError for a name that is none, or taken."""
+        """Make an agent in that state. Raises RequestError for a name that is invalid, or taken."""
         [row] = await self.add_all([name], state)
         return row
 
@@ -159,9 +159,9 @@ class Agents:
         return row
 
     async def add_all(self, names: Sequence[str], state: str = PASSIVE) -> list[AgentRow]:
-        """Make agents, which are in that state: in one turn, where no other daemon shares the store.
+        """Make agents in that state: in one turn, where no other daemon shares the store.
 
-        Raises RequestError for a name that is none, or taken, or there twice.
+        Raises RequestError for a name that is invalid, taken, or there twice.
         """
         for name in names:
             try:
@@ -226,14 +226,14 @@ class Agents:
         return rows[-1]
 
     async def suspend(self, name: str, why: str) -> AgentRow:
-        """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""
+        """Suspend an agent until it is resumed: it only records requests. Raises RequestError."""
         await self.supervisor.settled(name)
         row = (await self.here(name))._replace(state=SUSPENDED, why=why, wake_at=None)
         await self.supervisor.suspend(row)
         return await self._register(row)
 
     async def resume(self, name: str) -> AgentRow:
-        """Let a suspended agent go on. Raises RequestError."""
+        """Let a suspended agent continue. Raises RequestError."""
         row = await self.here(name)
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
@@ -245,7 +245,7 @@ class Agents:
         return row
 
     async def passivate(self, name: str) -> AgentRow:
-        """Make an agent passive that has nothing to do. Raises RequestError where it has, or is suspended."""
+        """Make an agent passive that has nothing to do. Raises RequestError if it has, or is suspended."""
         if (row := await self.here(name)).state == SUSPENDED:
             raise RequestError(f"{name} is suspended, and does nothing until `narval agents resume {name}`")
         if self.supervisor.record_only:
@@ -255,7 +255,7 @@ class Agents:
         return self.rows[name]
 
     async def remove(self, name: str, *, now: bool = False) -> None:
-        """Remove an agent with all that it has; one with active runs only if it is to go `now`.
+        """Remove an agent with all that it has; one with active runs only with `now`.
 
         Raises RequestError.
         """
@@ -285,7 +285,7 @@ class Agents:
         mail.office.forget(row.agent)
 
     def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:
-        """The calls that others wait for an agent to answer: who waits, and the id of the call (G34)."""
+        """The calls that others wait for this agent to answer: the caller, and the id of the call (G34)."""
         for run in self._store.of(row.agent).runs():
             if run.phase == "active" and run.parent_run == 0:
                 yield run.parent_step, run.parent_call
@@ -294,7 +294,7 @@ class Agents:
                 yield unseal(message.origin).sender, message.id
 
     def _look_for_overdue(self, now: float) -> None:
-        """Have messages that waited for too long become dead letters: of a suspended agent too (G32)."""
+        """Turn messages that waited for too long into dead letters: those for a suspended agent too (G32)."""
         for name in self.own.mail.office.overdue(now):
             row = self.rows.address(name)
             if row is not None and row.state == SUSPENDED:
@@ -305,7 +305,7 @@ class Agents:
                     host.mail.mailbox.try_again()
 
     def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
-        """Take what is overdue for an agent that takes nothing itself, as far as its order allows."""
+        """Take the overdue messages of an agent that takes nothing itself, as far as their order allows."""
         overdue: list[MessageRow] = []
         of_senders = groupby(self._store.letters.messages(row.agent), key=attrgetter("sender"))
         for _, messages in of_senders:

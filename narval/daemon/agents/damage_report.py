@@ -1,4 +1,4 @@
-"""Damage of the store is reported once, by error elements (N35)."""
+"""Damage of the store, reported once by error elements (N35)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from narval.system.clock import utc
 log = logging.getLogger("narval.recovery")
 
 TOLD = ("error", "an origin that cannot be read")
-"""The key that notes of which elements it was reported: the element stays, and so does the damage."""
+"""The key that records for which elements it was reported: the element stays, and so does the damage."""
 
 
 def report_damage(turn: Turn) -> None:
-    """Tell of all damage by error elements, and be done with it."""
+    """Report all damage by error elements, and clear the list of damage."""
     damage = list(turn.agent.damage)
     turn.agent.damage.clear()
     if any(isinstance(lost, LostEvent) and lost.run == 0 for lost in damage):
@@ -70,7 +70,7 @@ def _report(turn: Turn, message: str, **where: str) -> None:
 
 
 def _offer_again(turn: Turn) -> None:
-    """Offer every element: watches that it satisfied before are set no more, so none is told twice."""
+    """Offer every element again. Watches satisfied before are no longer set, so none is told twice."""
     memory = turn.agent.memory
     for eid in list(memory):
         element = memory.element(eid)

@@ -2,9 +2,9 @@
 
     a folder comes           its agent is made, or resumed if it was suspended for want of it
     a folder goes            its agent is suspended; nothing of it is lost
-    agent.toml has faults    the settings before count; where there were none, the agent is suspended
+    agent.toml has faults    the former settings count; where there were none, the agent is suspended
 
-Which agents have a folder is a fact of the store, so that one that went while no daemon ran is missed.
+The names of agents with folders are a fact of the store, so a folder removed while no daemon ran is noticed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FolderAgents:
         """The agents that have, or had, a folder; None until that is read."""
 
     async def follow(self) -> None:
-        """Bring the agents in line with the folders there are, now and after each change."""
+        """Bring the agents in line with their folders, now and after each change."""
         self._files.hear_of_changes(self._change)
         await self._follow()
 
@@ -67,7 +67,7 @@ class FolderAgents:
                 await self._agents.suspend(name, gone(name))
 
     async def _note(self, names: Iterable[str]) -> None:
-        """Record which agents have a folder, before there are any that were made for theirs."""
+        """Record which agents have a folder, before any are made for theirs."""
         noted = frozenset(names)
         if noted != self._known:
             fact = (RECORDED, " ".join(sorted(noted)))
@@ -89,27 +89,27 @@ class FolderAgents:
             elif is_good and is_held(row):
                 log.info("agent %s goes on: %s/%s is back", name, AGENTS, name)
                 await self._agents.resume(name)
-        except RequestError as error:  # somebody has just asked for the same
+        except RequestError as error:  # the same was requested just before
             log.warning("%s/%s: %s", AGENTS, name, error)
 
 
 def gone(name: str) -> str:
-    """The reason for which an agent is suspended whose folder is not there."""
+    """The reason for suspending an agent whose folder is gone."""
     return f"{AGENTS}/{name} is gone"
 
 
 def faulty(name: str) -> str:
-    """The reason for which an agent is suspended whose settings never were without faults."""
+    """The reason for suspending an agent whose settings never were without faults."""
     return f"{AGENTS}/{name}/{AGENT_FILE} has faults"
 
 
 def is_held(row: AgentRow) -> bool:
-    """True if an agent is suspended for what is wrong with its folder, and goes on once that is set right."""
+    """True if an agent is suspended for a fault of its folder, and continues once that is set right."""
     return row.state == SUSPENDED and row.why in (gone(row.name), faulty(row.name))
 
 
 def stored_files(store: Store, path: str) -> Sequence[bytes]:
-    """The last good version of a file, as the store kept it for who follows it."""
+    """The last good version of a file, as the store keeps it for those who follow it."""
     folder = folder_of(path)
     if not folder:
         return store.of().stored_files(path)

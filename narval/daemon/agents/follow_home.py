@@ -1,4 +1,4 @@
-"""Follow a home: agents its folders and what is published, and the rows of peers its `etc/peers.toml`."""
+"""Follow a home: agents follow folders and published collections, rows of peers `etc/peers.toml`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ NAMED = "peers"
 
 
 class PeerRows:
-    """Makes the row of a peer that comes, and removes that of one that goes, with what waits for it.
+    """Makes the row of each peer that is added, and removes that of one that goes, with the messages that
+    wait for it.
 
-    Where daemons share a store, a row is at work at one of those whose file names the peer: when that is
-    gone, or names it no more, at the first other one that is asked to exchange something.
+    Where daemons share a store, the row is at work at one daemon whose file names the peer. When that daemon
+    is gone, or no longer names the peer, it is at work at the first other one that is asked to exchange
+    something.
     """
 
     def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:
@@ -74,7 +76,7 @@ class PeerRows:
                     log.warning("the link with %s: %s", peer_of(row), error)
 
     async def _is_of_this_home(self, row: str) -> bool:
-        """True unless another home of a shared store may have it."""
+        """True unless another home of a shared store may have the row."""
         leases = self._store.leases
         return leases is None or self._agents.rows.number(row) in leases.pinned()
 
@@ -108,8 +110,8 @@ class PeerRows:
 async def follow(
     home: Home | None, store: Store, files: FilesInForce, agents: Agents, fleet: Fleet | None
 ) -> None:
-    """Have agents follow what is published, where daemons share the store, and the folders of agents; and the
-    rows of peers the file that names these.
+    """Have agents follow their folders and, where daemons share the store, what is published; keep the rows
+    of peers in line with the file that names these.
     """
     if store.published is not None and home is not None:
         from narval.daemon.fleet.roaming import RoamingAgents

@@ -15,12 +15,12 @@
     Lost         elsewhere     elsewhere      elsewhere      elsewhere
     ClockSet     .             .              .              .
 
-A word in lower case is the phase that follows, one in upper case a command in the same phase; what is not in
-the table is left alone. `Failed` ends in a wait, or, if the agent failed often, in its suspension. `Asked`
-alone restores an agent that is suspended: it records what it is asked, and does nothing.
+A word in lower case is the next phase, a capitalized one a command in the same phase; pairs not in the table
+do nothing. `Failed` ends in a wait, or, if the agent failed often, in its suspension. Only `Asked` restores a
+suspended agent: it records requests, and does nothing.
 
-It is pure, and explored by a test. The supervisor (`supervisor.py`) does what it says. Moments are seconds
-since 1970.
+The module is pure, and explored by a test. The supervisor (`supervisor.py`) does what it says. Moments are
+seconds since 1970.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ SUSPENDED = "suspended"
 """The state of an agent that does nothing until it is resumed, whatever its phase."""
 
 LEAST_IDLE = 1.0
-"""The fewest seconds between two looks at whether an active agent has become idle."""
+"""The fewest seconds between two checks whether an active agent has become idle."""
 
 AWAY_AGAIN = 1.0
-"""Seconds after which an agent is restored again for which the store could not be asked."""
+"""Seconds after which an agent is restored again when the store could not be asked."""
 
 MOST, WITHIN = 5, 600.0
-"""An agent that failed so often within so many seconds is suspended."""
+"""An agent with `MOST` failures within `WITHIN` seconds is suspended."""
 
 OFTEN = f"it broke down {MOST} times in {WITHIN / 60:.0f} minutes"
 """The reason for that."""
@@ -61,35 +61,35 @@ FIRST, LONGEST = 1.0, 300.0
 """Seconds until an agent that failed is restored again: twice as many each time."""
 
 TWICE = 2
-"""An event during which an agent failed so often is told no more."""
+"""An event told during this many failures of an agent is not told again."""
 
 
 class Life(NamedTuple):
-    """The life of an agent, as its daemon knows it; that of most passive ones is `Life()`, and not stored."""
+    """The life of an agent, as its daemon knows it; most passive ones have `Life()`, which is not stored."""
 
     phase: str = PASSIVE
     is_suspended: bool = False
     is_start: bool = False
     """True until it has acted as at the start of a daemon."""
     is_needed: bool = False
-    """True if more than one who asks, and hears of it, wants the agent to be active."""
+    """True if something besides waiting askers, who are told of failures, wants the agent to be active."""
     failures: tuple[float, ...] = ()
-    """The moments of its failures of late."""
+    """The moments of its recent failures."""
     suspected: tuple[Told, ...] = ()
-    """All that was being told at any of them."""
+    """All that was being told during any of them."""
     retry_at: float | None = None
     """The moment at which it is tried again after the last of them."""
 
 
 def state_of(life: Life) -> str:
-    """The state of an agent, as people are told."""
+    """The state of an agent, in the words shown to people."""
     if life.is_suspended:
         return SUSPENDED
     return {RESTORING: PASSIVE, PASSIVATING: ACTIVE}.get(life.phase, life.phase)
 
 
 def backoff(life: Life, at: float) -> float | None:
-    """The seconds for which an agent that failed is still left alone; None if it is not."""
+    """The seconds for which a failed agent is still left alone; None if it is not."""
     return life.retry_at - at if life.retry_at is not None and life.retry_at > at else None
 
 
@@ -98,7 +98,7 @@ def backoff(life: Life, at: float) -> float | None:
 
 class Started(msgspec.Struct, frozen=True):
     """The agent is this daemon's from now on; `wake_at` is the next moment that it waits for. With `in_turn`
-    it is `Needed` when its turn to be restored comes.
+    it becomes `Needed` when its turn to be restored comes.
     """
 
     at: float
@@ -114,7 +114,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """Something has come that the agent is to have: a message, what came of a call, files that it follows.
+    """Something has come for the agent: a message, the outcome of a call, files that it follows.
 
     It is restored in the next round, for what needs it may be in the middle of something else, or `at_once`.
     """
@@ -147,12 +147,12 @@ class Joined(msgspec.Struct, frozen=True):
 
 class Quiet(msgspec.Struct, frozen=True):
     """A turn of the agent has found nothing left to do, and has written that it is passive. Where that is not
-    recorded the agent has `Failed`, or is `Lost`.
+    recorded, the agent has `Failed` or is `Lost`.
     """
 
 
 class Passivated(msgspec.Struct, frozen=True):
-    """That turn is recorded. `has_reports` says that something came of a call meanwhile."""
+    """That turn is recorded. `has_reports` says that a call had an outcome meanwhile."""
 
     at: float
     wake_at: float | None = None
@@ -162,7 +162,7 @@ class Passivated(msgspec.Struct, frozen=True):
 class Failed(msgspec.Struct, frozen=True):
     """The agent could not be restored, or a turn of it broke down, during which `suspected` were told.
 
-    That the store is `away` is no fault of the agent, nor that what it follows is `not here` yet.
+    The cause `away` (the store) is no fault of the agent, nor is `not here` (what it follows).
     """
 
     at: float
@@ -175,7 +175,7 @@ class Suspended(msgspec.Struct, frozen=True):
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """The agent may go on; it is `Needed` once that is recorded."""
+    """The agent may continue; it is `Needed` once that is recorded."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -183,7 +183,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class ClockSet(msgspec.Struct, frozen=True):
-    """The clock was set by so many seconds."""
+    """The clock was set by `seconds` seconds."""
 
     at: float
     by: float
@@ -202,9 +202,10 @@ class Restore(msgspec.Struct, frozen=True):
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """Let the agent that is restored take part in rounds; tell `Joined`, or `Failed`.
+    """Let the restored agent take part in rounds; tell `Joined`, or `Failed`.
 
-    One that failed of late has one event a turn, so that it is known which it was, and none of `suspected`.
+    One that failed lately is told one event a turn, so that the faulty event is known, and none of
+    `suspected`.
     """
 
     is_start: bool
@@ -217,7 +218,7 @@ class Passivate(msgspec.Struct, frozen=True):
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """Drop what is in memory of the agent, as if killed; who waits for it is told `why`. Its calls go on."""
+    """Drop the agent from memory, as if killed; those who wait for it are told `why`. Its calls continue."""
 
     why: str
 
@@ -227,25 +228,25 @@ class EndCalls(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Tell `Due` at a moment, and not at the one before; None: at none."""
+    """Tell `Due` at a moment, instead of at the one before; None: never."""
 
     at: float | None
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """Refuse who asks: the agent is tried again in so many seconds."""
+    """Refuse those who ask: the agent is tried again in `seconds` seconds."""
 
     seconds: float
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Say that the agent failed, and is tried again in so many seconds."""
+    """Report that the agent failed, and is tried again in `seconds` seconds."""
 
     seconds: float
 
 
 class Suspend(msgspec.Struct, frozen=True):
-    """Record that the agent is suspended, and say so."""
+    """Record that the agent is suspended, and report it."""
 
     why: str
 
@@ -258,11 +259,11 @@ Move: TypeAlias = Callable[[Life, Any], Next]
 # --- moves --------------------------------------------------------------------------------------------
 
 BROKE_DOWN, GONE, IDLE = "broke down", "is not at work here any more", "has become passive"
-"""The reasons for which an agent is dropped, as a sentence goes on after its name."""
+"""The reasons for dropping an agent, to follow its name in a sentence."""
 
 
 def advance(life: Life, event: Event) -> Next:
-    """Decide what is to be done after an event."""
+    """Decide what to do after an event."""
     move = LIFE_MOVES[type(event)].get(life.phase)
     return move(life, event) if move is not None else (life, ())
 
@@ -314,7 +315,7 @@ def _join(life: Life, event: Joined) -> Next:
 
 
 def _look(life: Life, event: Due) -> Next:
-    """Passivate an agent that was idle for long enough, and look again later in any case."""
+    """Passivate an agent that was idle for long enough, and check again later in any case."""
     if event.used + event.idle_after > event.at:
         return life, (Wait(event.used + event.idle_after),)
     later = Wait(event.at + max(event.idle_after, LEAST_IDLE))
@@ -342,7 +343,7 @@ def _fail(life: Life, event: Failed) -> Next:
     if life.is_suspended:
         return after, (Drop(BROKE_DOWN), Wait(None))
     if not is_needed or event.cause == "not here":
-        return after, (Drop(BROKE_DOWN),)  # who asks is told, and files that come need it again
+        return after, (Drop(BROKE_DOWN),)  # those who ask are told, and new files need it again
     if event.cause == "away":
         return after, (Drop(BROKE_DOWN), Wait(event.at + AWAY_AGAIN))
     recent = tuple(at for at in life.failures if at > event.at - WITHIN)
@@ -372,7 +373,7 @@ def _dropped(life: Life) -> tuple[Command, ...]:
 
 
 def _adjust(life: Life, event: ClockSet) -> Next:
-    """Leave an agent that failed alone for as long as before."""
+    """Keep a failed agent waiting for as long as before."""
     life = life._replace(failures=tuple(at + event.by for at in life.failures))
     if life.retry_at is None:
         return life, ()
@@ -400,4 +401,4 @@ LIFE_MOVES: dict[type[Event], dict[str, Move]] = {
     Lost: _always(_lose),
     ClockSet: _always(_adjust),
 }
-"""The moves by event and phase; nothing is done where there is none."""
+"""The moves by event and phase; a pair that is missing does nothing."""

@@ -1,6 +1,6 @@
-"""News: what the last turns of an agent have changed, for who follows it (M6).
+"""News: what the last turns of an agent have changed, for those who follow it (M6).
 
-It is kept while somebody asks, and for a minute after; otherwise a turn costs a look at one attribute.
+News is kept while somebody asks, and for a minute after; otherwise a turn costs a look at one attribute.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import NamedTuple
 from narval.store.batch import Batch
 
 TURNS = 1024
-"""So many turns that changed something are remembered."""
+"""The most turns with changes that are remembered."""
 
 MINUTE = 60.0
 """Seconds for which turns are remembered after the last question."""
 
 PAUSE = 0.05
-"""Seconds between two answers to who waits: what many turns change is told at once."""
+"""Seconds between two answers to a follower: the changes of many turns are told at once."""
 
 MOST_RUNS = 10_000
-"""Of more runs that have changed it is said that they are lost."""
+"""The most changed runs that are listed; if there are more, the answer says that they are lost."""
 
 
 class Changes(NamedTuple):
     """The changes up to a turn: the runs by eid, memory, work of people, the files that count, jobs.
 
-    `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to
-    be told: everything may have changed.
+    The caller works out `work` from the runs. `lost` says that the starting point is not known: everything
+    may have changed.
     """
 
     turn: int
@@ -44,8 +44,8 @@ class Changes(NamedTuple):
 class News:
     """The changes of the last turns, by the number of the turn.
 
-    Numbers begin at the microsecond of the first question, so that one from before, or of another daemon,
-    is known to be none of them.
+    Numbers begin at the microsecond of the first question, so that a number from before, or of another
+    daemon, is recognized as foreign.
     """
 
     __slots__ = ("_asked", "_asking", "_coming", "_files", "_last", "_ring", "_told", "is_kept")
@@ -56,14 +56,14 @@ class News:
         self._ring: list[Changes] = []
         self._last, self._asked, self._asking = 0, 0.0, 0
         self._told = 0.0
-        """The moment at which somebody who waits was told something (monotonic seconds)."""
+        """The moment at which a follower was last told something (monotonic seconds)."""
         self._files = False
         """True from when other files count until the end of that turn."""
         self._coming: asyncio.Event | None = None
-        """None unless somebody waits for the next turn that changes something."""
+        """An event for the next turn with changes; None unless somebody waits for one."""
 
     def since(self, after: int, now: float) -> Changes | None:
-        """The changes after a turn, or None without any; from now on, a moment, turns are remembered."""
+        """The changes after a turn, or None without any; turns are remembered for a while from now on."""
         self._asked = now
         if not self.is_kept:
             self.is_kept, self._files, self._last = True, False, int(now * 1e6)
@@ -86,14 +86,14 @@ class News:
         return Changes(self._last, tuple(sorted(runs)), elements, faults=faults, jobs=jobs)
 
     async def rest(self, wait: float) -> None:
-        """Let the pause go by since who waits was told something last, at most so many seconds of it."""
+        """Let the pause since the last answer to a follower go by, at most `wait` seconds of it."""
         left = self._told + PAUSE - time.monotonic()
         if left > 0:
             await asyncio.sleep(min(left, wait))
         self._told = time.monotonic()
 
     async def more(self, wait: float) -> None:
-        """Wait for a turn that changes something, so many seconds at most."""
+        """Wait for a turn that changes something, at most `wait` seconds."""
         self._coming = self._coming or asyncio.Event()
         self._asking += 1
         try:
@@ -108,7 +108,7 @@ class News:
         self._files = True
 
     def note(self, batch: Batch, at: float) -> None:
-        """Remember what a turn changed that is recorded."""
+        """Remember what a recorded turn changed."""
         if not self._is_followed(at):
             return
         runs = {advance.run for advance in batch.journal}
@@ -124,23 +124,23 @@ class News:
             self._files = False
 
     def note_run(self, run: int) -> None:
-        """Remember that a call of a run has gone on: no turn says so."""
+        """Remember that a call of a run has progressed: no turn says so."""
         if self.is_kept:
             self._add(Changes(self._last + 1, (run,)))
 
     def note_jobs(self, at: float) -> None:
-        """Remember that a job has gone on, or has ended: no turn says so."""
+        """Remember that a job has progressed, or has ended: no turn says so."""
         if self.is_kept and self._is_followed(at):
             self._add(Changes(self._last + 1, jobs=True))
 
     def close(self) -> None:
-        """Remember nothing any more; who waits is told that what comes is lost."""
+        """Stop remembering; those who wait are told that changes are lost."""
         self.is_kept = False
         self._ring.clear()
         self._tell()
 
     def _is_followed(self, at: float) -> bool:
-        """False if nobody has asked for a while; then nothing is remembered any more."""
+        """False if nobody has asked for a while; then remembering stops."""
         if not self._asking and at - self._asked > MINUTE:
             self.close()
             return False

@@ -19,9 +19,9 @@ from narval.files.snapshot import AgentFiles
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
-    """Have the dates of an agent worked out anew if they may be others than at its last turn.
+    """Work the dates of an agent out again if they may differ from those at its last turn.
 
-    `latest` is the latest moment that was recorded of its runs.
+    `latest` is the latest moment recorded for its runs.
     """
     agent = host.agent
     has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
@@ -30,8 +30,8 @@ def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
 
 
 def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
-    """Have the runs of a store go on in a simulation, as if no daemon had been stopped: a call that was under
-    way still is, also one that the end of a daemon would have interrupted.
+    """Continue the runs of a store in a simulation, as if no daemon had been stopped: a call that was under
+    way still is, even one that the end of a daemon would have interrupted.
     """
     runs_are_back(host, restore_runs(host.agent), now)
     runs = host.agent.runs.active
@@ -43,15 +43,15 @@ def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
 
 
 def acted_before(host: AgentHost) -> Container[int]:
-    """The control elements that acted already: of these some act once more at the start of a daemon."""
+    """The control elements that acted already: some of these act once more at the start of a daemon."""
     return frozenset(host.agent.memory.marks.get(ACTED, ()))
 
 
 def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]) -> None:
-    """Report what the store could not give back, and bring memory in line with what declares it.
+    """Report what the store could not give back, and bring memory in line with its declarations.
 
-    Claims are looked at again if the directory of people was altered meanwhile (P18). The `start-plan`
-    elements of `again` that say so act once more.
+    Claims are checked again if the directory of people was altered meanwhile (P18). The `start-plan` elements
+    of `again` that say so act once more.
     """
     agent = host.agent
     if not host.loop.record_only:
@@ -73,7 +73,7 @@ def resume_own(
     again: Container[int],
     turn: Turn,
 ) -> None:
-    """Have the home's own agent go on, and the store have its name as the settings say it now."""
+    """Continue the home's own agent, and store its name as the settings say it now."""
     row, name = host.agent.store.identity(), files.settings.name
     if row.name != name and not host.loop.record_only:
         register(row._replace(name=name), turn)

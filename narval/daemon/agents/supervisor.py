@@ -1,10 +1,10 @@
-"""Supervisor: does for the agents of a home besides its own what their lifecycle says (G5 to G10, G18).
+"""Supervisor: carries out the lifecycle of the agents of a home besides its own (G5 to G10, G18).
 
-    an event -> lifecycle.advance -> commands, done one after another; what they lead to is an event again
+    an event -> lifecycle.advance -> commands, done one after another; their results are events again
 
-It has the clock, the store and the files. Rows of a large agent are read in a thread, and the event loop goes
-on between two pieces: nobody else's event waits for longer than for one. Nobody has an agent before all of it
-is there. An activation may be given up at any time, for the store has all of it.
+It has the clock, the store and the files. Rows of a large agent are read in a thread, and the event loop runs
+between two pieces: no other event waits longer than one piece. An agent is not handed out before all of it is
+there. An activation may be given up at any time, for the store has all of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MOST_FAILED = 100
 
 
 class Supervisor:
-    """The lives of the agents besides `own`, whose hosts are in an environment and which follow `files`."""
+    """The lives of the agents besides `own`: their hosts share an environment, and they follow `files`."""
 
     def __init__(
         self, own: AgentHost, rows: AgentRows, environment: Environment, files: FilesInForce
@@ -65,7 +65,7 @@ class Supervisor:
         self._rounds: Rounds = environment.main_loop.rounds
         self.calls = environment.main_loop.calls
         self._lives: dict[str, Life] = {}
-        """The lives that are not as the row of the agent alone says."""
+        """The lives that differ from what the agent's row alone says."""
         self._hosts: dict[str, AgentHost] = {}
         """The hosts of agents that are not passive, some of which are not restored yet."""
         self._left: dict[str, OpenMatters] = {}
@@ -73,11 +73,11 @@ class Supervisor:
         self._events: deque[tuple[str, lifecycle.Event, Exception | None]] = deque()
         self._is_busy = False
         self._settling: dict[str, asyncio.Future[None]] = {}
-        """Done once an agent is no more between passive and active."""
+        """Futures that are done once an agent is no longer between passive and active."""
         self._restoring: set[asyncio.Task[None] | None] = set()
         self._is_closed = False
         self._timers: Deadlines[str] = Deadlines()
-        """The moments at which agents are looked after: one alarm, for the nearest of all (G8)."""
+        """The moments at which agents are checked: one alarm, for the nearest of all (G8)."""
         self._alarm = Alarm(self._ring, self._clock_was_set)
         self._memory = ActiveMemory()
 
@@ -111,8 +111,8 @@ class Supervisor:
         return bool(self._restoring)
 
     def start(self) -> list[AgentRow]:
-        """A daemon starts; the rows of those that are to begin: who was active or is to be always, and for
-        whom a moment has come.
+        """Start with the daemon; give the rows of the agents to begin: those that were active, are to be
+        active always, or whose moment has come.
         """
         now, rows = self._now(), self._rows
         active = {row.name for row in rows.in_full() if row.state == ACTIVE}
@@ -126,7 +126,7 @@ class Supervisor:
         return sorted(rows[name] for name in active | due)
 
     def begin(self, row: AgentRow, *, in_turn: bool = False) -> bool:
-        """Have an agent that this daemon has from now on go on, as at a daemon's start.
+        """Continue an agent that this daemon has from now on, as at a daemon's start.
 
         With `in_turn` it is not restored before it is needed; True if its turn is to come.
         """
@@ -138,7 +138,7 @@ class Supervisor:
         return life.is_start and life.phase == lifecycle.PASSIVE
 
     def need(self, name: str, *, at_once: bool = False) -> None:
-        """Have an agent be active from the next round on, or at once, if it may be."""
+        """Make an agent active from the next round on, or at once, if it may be."""
         if not self.record_only:
             self._tell(name, lifecycle.Needed(self._now(), at_once))
 
@@ -168,33 +168,33 @@ class Supervisor:
         return await host.submit(request.work, request.settle) is not None
 
     def passivate(self, name: str) -> None:
-        """Have an agent become passive in its next turn if it has nothing to do, and nobody uses it."""
+        """Make an agent passive in its next turn if it has nothing to do, and nobody uses it."""
         host = self.host(name)
         if host is not None and not host.is_in_use:
             host.post(self._passivation(name, host))
 
     async def settled(self, name: str) -> None:
-        """Wait until an agent that is about to be active, or passive, is, or is not."""
+        """Wait until an agent is no longer on its way to active or passive."""
         while self.life(name).phase in BETWEEN:
             if name not in self._settling:
                 self._settling[name] = future()
             await asyncio.wait([self._settling[name]])
 
     async def suspend(self, row: AgentRow) -> None:
-        """Let an agent do nothing from now on, as its row says, and wait until its calls are over."""
-        self._rows.note(row)  # at once, so that nobody activates it while its calls end
+        """Suspend an agent from now on, as its row says, and wait until its calls have ended."""
+        self._rows.note(row)  # at once, so that it is not activated while its calls end
         self._tell(row.name, lifecycle.Suspended())
         await self.calls.ended(row.agent)
 
     async def resume(self, row: AgentRow) -> None:
-        """Let an agent that was suspended go on, as its row says, once its calls are over."""
+        """Let a suspended agent continue, as its row says, once its calls have ended."""
         await self.calls.ended(row.agent)
         self._tell(row.name, lifecycle.Resumed())
         self._rows.note(row)
 
     def lose(self, numbers: Container[int]) -> None:
-        """Know agents no more that another daemon may have, or that are removed: they are dropped as if
-        killed, with their calls.
+        """Forget agents that another daemon may have, or that are removed: they are dropped as if killed,
+        with their calls.
         """
         for name in [name for name, number in self._rows.numbers() if number in numbers]:
             self._tell(name, lifecycle.Lost())
@@ -202,8 +202,8 @@ class Supervisor:
             self._lives.pop(name, None)
 
     async def shown(self, row: AgentRow, why: NarvalError) -> AgentHost:
-        """The host of an agent as the store has it, to be looked at: whatever it is told to do is refused
-        with `why`. Raises StoreError.
+        """The host of an agent as the store has it, for reading only: any request to it is refused with
+        `why`. Raises StoreError.
         """
         host = self._blank(row._replace(state=SUSPENDED))
         host.give_up(why)
@@ -212,7 +212,7 @@ class Supervisor:
         return host
 
     async def close(self) -> None:
-        """Restore nothing more: agents that are not there yet are dropped, as if killed."""
+        """Stop restoring: agents that are not restored yet are dropped, as if killed."""
         self._is_closed = True
         await self._files.followers.close()
         if self._restoring:
@@ -230,7 +230,7 @@ class Supervisor:
         return Life(is_suspended=self._rows.is_suspended(name))
 
     def _tell(self, name: str, event: lifecycle.Event, error: Exception | None = None) -> None:
-        """Have an event count, and do what is to be done for it, once what is being done for others is."""
+        """Apply an event and carry out its commands, once those of others are done."""
         self._events.append((name, event, error))
         if self._is_busy:
             return
@@ -281,8 +281,8 @@ class Supervisor:
     # --- restoring ------------------------------------------------------------------------------------
 
     def _restore(self, name: str) -> None:
-        """Restore an agent: at once, unless a piece of it is a whole one, or calls that were given up when it
-        was lost still end. It would be told nothing of its own until then.
+        """Restore an agent: at once, unless it is too large for one piece, or calls that were given up when
+        it was lost are still ending. It would hear nothing of its own calls until then.
         """
         row = self._rows[name]
         if self.calls.is_ending(row.agent):
@@ -340,7 +340,7 @@ class Supervisor:
         self._tell(name, lifecycle.Restored(self._now()))
 
     def _blank(self, row: AgentRow) -> AgentHost:
-        """The host of an agent that has nothing yet of what the store has."""
+        """The host of an agent, without anything from the store yet."""
         counts, is_suspended = self._files.followers.of(row.name), row.state == SUSPENDED
         return AgentHost(
             self._environment,
@@ -363,7 +363,7 @@ class Supervisor:
     # --- activating -----------------------------------------------------------------------------------
 
     def _begin(self, name: str, command: lifecycle.Begin) -> None:
-        """Have an agent that is restored take part in rounds."""
+        """Let a restored agent take part in rounds."""
         host, row, files = self._hosts[name], self._rows[name], self._files
         is_performing = not host.loop.record_only
         if command.is_careful:
@@ -390,7 +390,7 @@ class Supervisor:
             self.passivate(other.name)
 
     def _first_turn(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
-        """Make the first turn of an activation; from its commit on the row says that the agent is active."""
+        """Make the first turn of an activation; once committed, the row says that the agent is active."""
         if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
             row = row._replace(state=ACTIVE, wake_at=None)
             register(row, turn)
@@ -417,8 +417,8 @@ class Supervisor:
     # --- passivating ----------------------------------------------------------------------------------
 
     def _passivation(self, name: str, host: AgentHost) -> Request:
-        """The request that makes an agent passive in its next turn, if it has nothing to do then; it results
-        in its row, or None.
+        """The request that makes an agent passive in its next turn, if it has nothing to do then; its result
+        is the row, or None.
         """
 
         def work(turn: Turn) -> AgentRow | None:
@@ -443,7 +443,7 @@ class Supervisor:
         return Request(work, recorded)
 
     def _drop(self, name: str, why: str, error: Exception | None) -> None:
-        """Drop an activation, as if it had been killed; the calls of it go on."""
+        """Drop an activation, as if it had been killed; its calls continue."""
         if (host := self._hosts.pop(name, None)) is None:
             return
         self._rounds.remove(host)
@@ -462,7 +462,7 @@ class Supervisor:
     # --- moments --------------------------------------------------------------------------------------
 
     def _ring(self, now: float) -> None:
-        """Look after those whose moment has come."""
+        """Check the agents whose moment has come."""
         while (name := self._timers.pop_due(now)) is not None:
             if (host := self.host(name)) is None:
                 self._tell(name, lifecycle.Due(now))
@@ -477,7 +477,7 @@ class Supervisor:
             self._tell(name, lifecycle.ClockSet(self._now(), by))
 
     def _wait(self, name: str, at: float | None) -> None:
-        """Look after an agent at a moment; None: no more."""
+        """Check an agent at a moment; None: not any more."""
         if not self.record_only:
             self._timers.put(name, at)
             self._rounds.call_at(self._timers.next(), self._alarm)
@@ -498,7 +498,7 @@ def matters_of(agent: AgentState) -> OpenMatters:
 
 
 def _is_idle(host: AgentHost, turn: Turn) -> bool:
-    """True if nothing is left to do after what is done in this turn already, until a moment comes."""
+    """True if nothing is left to do after what this turn has done already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
     mail = host.mail.waiting or host.mail.mailbox.keeps_active
     has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or mail

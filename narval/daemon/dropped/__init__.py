@@ -1,1 +1,1 @@
-"""Files that are dropped into folders of a home: they are taken once, or set aside with the reason."""
+"""Files dropped into folders of a home: each is taken once, or set aside with the reason."""

@@ -1,4 +1,4 @@
-"""Collecting what is dropped: folders are gone through at the start, and whenever something may have come."""
+"""Collecting what is dropped: folders are scanned at the start, and whenever something may have come."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.system.file_events import Debounce
 
 SETTLE, MOST = 0.05, 0.5
-"""Seconds without anything new until they are gone through, and the most that this is put off."""
+"""Seconds of quiet before folders are scanned, and the most by which this is put off."""
 
 
 class Collector(ABC):
-    """Takes what is dropped into some folders; `host` is the home's own agent, which is woken when nothing is
-    left to take.
+    """Takes what is dropped into some folders; `host` is the home's own agent, woken when nothing is left to
+    take.
     """
 
     def __init__(self, host: AgentHost, name: str) -> None:
@@ -24,12 +24,12 @@ class Collector(ABC):
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=name)
 
     async def close(self) -> None:
-        """Take nothing more; what is under way is for the next start."""
+        """Stop taking; what is under way is left to the next start."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
     def look(self) -> None:
-        """Look soon: something may have been dropped, or moved."""
+        """Scan soon: something may have been dropped, or moved."""
         self.is_busy = True
         self._settling.notice()
 
@@ -45,4 +45,4 @@ class Collector(ABC):
 
     @abstractmethod
     async def take_all(self) -> float | None:
-        """Go through the folders; the seconds after which to do so again, whatever comes, or None."""
+        """Scan the folders; the seconds after which to do so again in any case, or None."""

@@ -31,7 +31,7 @@ FOLDER, TAKEN, REFUSED = "inbox", ".taken", "refused"
 REASON = ".reason.txt"
 
 UNFINISHED = (*BACKUPS, ".part", ".partial", ".crdownload")
-"""Names under which programs write what they will rename."""
+"""Names under which programs write files before they rename them."""
 
 LONGEST = 200
 """Bytes of a name: there is room for a number before it and an ending behind it."""
@@ -44,8 +44,8 @@ class NotSetAsideError(SurroundingsError):
 
 
 class Claim(NamedTuple):
-    """A file that is out of the reach of other programs, under its number; `folder` is where it was dropped,
-    as a path within the home.
+    """A file out of the reach of other programs, under its number; `folder` is where it was dropped, as a
+    path within the home.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Standing(NamedTuple):
 
 
 def standing(home: Path) -> Standing:
-    """The inbox of a home as it lies there, whether a daemon is up or not."""
+    """The inbox of a home as it is on the disk, whether a daemon is up or not."""
     refused = home / FOLDER / REFUSED
     stuck = ""
     if os.path.lexists(refused):
@@ -113,7 +113,7 @@ class DropFolder:
         return [name for name in names_in(self._folder) if name != REFUSED and _is_finished(name)]
 
     def left_over(self) -> list[Claim]:
-        """Files claimed and not added when the last daemon ended; those that were added are removed."""
+        """Files claimed but not added when the last daemon ended; those that were added are removed."""
         claims = []
         for found in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
             claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0], self._shown)
@@ -153,7 +153,8 @@ class DropFolder:
         _remove(claim.path)
 
     def set_aside(self, claim: Claim, refusal: ElementError) -> None:
-        """Put a file where people find it, its reason beside it: that first, so that it is never missing.
+        """Put a file where people find it, its reason beside it: the reason is written first, so that it is
+        never missing.
 
         Raises NotSetAsideError.
         """
@@ -178,7 +179,7 @@ class DropFolder:
 
 
 def has_work(home: Path, within: str, name: str = FOLDER) -> bool:
-    """True if something lies in an inbox that is to be added, or to be removed."""
+    """True if an inbox has something to add, or to remove."""
     folder = home / within / name
     return bool(names_in(folder / TAKEN)) or any(
         name != REFUSED and _is_finished(name) for name in names_in(folder)
@@ -186,9 +187,9 @@ def has_work(home: Path, within: str, name: str = FOLDER) -> bool:
 
 
 def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result] | None:
-    """The bytes of a file, and what the system knows of it; None when it has been removed meanwhile.
+    """The bytes of a file, and its status; None when it has been removed meanwhile.
 
-    Raises ElementError for what is no file, or has more than `most` bytes.
+    Raises ElementError for anything but a file, and for one of more than `most` bytes.
     """
     try:
         found = claim.path.lstat()
@@ -249,7 +250,7 @@ def _is_being_written(path: Path) -> bool:
 
 
 def _open_itself(path: str, flags: int) -> int:
-    """Open a file, not what a link leads to, and without waiting for anybody."""
+    """Open the file itself, not the target of a link, and without waiting for other programs."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -265,7 +266,7 @@ def _paths(folder: Path, name: str) -> Iterator[Path]:
 def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
-    except OSError as error:  # it is recorded that it was added: it will not be added again
+    except OSError as error:  # its number is recorded: it will not be added again
         log.warning("%s cannot be removed: %s", path, error.strerror)
 
 

@@ -4,9 +4,9 @@
                     -> removed
     inbox/NAME/FILE -> the same, but sent to the agent of that name, wherever it is (G58)
 
-The number tells how far the inbox has been read: a file in `.taken` under a number that is noted was added,
-and is only to be removed; one with a higher number was not. So there is no moment at which `kill -9` loses a
-file or adds it twice. A file that is refused goes to `inbox/refused/`, its reason beside it.
+The number tells how far the inbox has been read: a file in `.taken` under a noted number was added, and is
+only to be removed; one with a higher number was not. So `kill -9` at any moment neither loses a file nor adds
+it twice. A refused file goes to `inbox/refused/`, its reason beside it.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ RECORDED = "inbox"
 """The fact of the store that holds the number of the last file added."""
 
 AGAIN = 5.0
-"""Seconds after which it is tried again to set a file aside."""
+"""Seconds after which setting a file aside is tried again."""
 
 
 class Inbox:
     """Adds what is dropped into a folder, one file after another, in order of their names.
 
     `host` adds elements, `schemas` are those that elements must fit; with a `receiver`, it sends them to the
-    agent of that name, whose matter schemas are. When a file can be neither added nor set aside, no further
-    one is claimed: a later number would tell the next start that this one was added.
+    agent of that name, which checks its own schemas. When a file can be neither added nor set aside, no
+    further one is claimed: a later number would tell the next start that this one was added.
     """
 
     def __init__(self, folder: DropFolder, host: AgentHost, schemas: Schemas, receiver: str = "") -> None:
@@ -70,7 +70,7 @@ class Inbox:
         self._noted = noted_for(receiver)
 
     async def add_all(self, is_left: Callable[[str], bool] = lambda name: False) -> None:
-        """Add all that lies there but what is to be left there, by name. Raises NotSetAsideError."""
+        """Add all files there but those whose names `is_left` holds back. Raises NotSetAsideError."""
         for claim in await asyncio.to_thread(self._folder.left_over):
             await self._add(claim)
         for name in await asyncio.to_thread(self._folder.unclaimed):
@@ -81,7 +81,7 @@ class Inbox:
                 await self._add(claimed)
 
     async def _add(self, claim: Claim) -> None:
-        """Add what a file holds, all of it or nothing, and remove it."""
+        """Add all elements of a file, or none, and remove it."""
         try:
             elements, owner = await LoneThread(partial(read, claim), "narval-inbox").done
             if not self._receiver:
@@ -127,18 +127,18 @@ class Inbox:
 
 
 def noted_for(receiver: str) -> str:
-    """The fact of the store that holds the number of the last file that was sent to an agent; without a name,
-    of the last one added.
+    """The fact of the store that holds the number of the last file sent to an agent; without a name, of the
+    last one added.
     """
     return f"{RECORDED} {receiver}".rstrip()
 
 
 class Inboxes(Collector):
-    """The inboxes of a home, of its agents with folders, and those within its own for agents anywhere: looked
-    after one after another.
+    """The inboxes of a home, of its agents with folders, and those within its own for agents anywhere:
+    scanned one after another.
 
-    An agent is activated by a file in its inbox (G5). It is tried again from time to time to set aside what
-    could not be, and an error element says so.
+    A file in its inbox activates an agent (G5). Where a file cannot be set aside, that is tried again from
+    time to time, and an error element says so.
     """
 
     def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
@@ -146,12 +146,12 @@ class Inboxes(Collector):
         self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
         self._home, self._files, self._agents = home, files, agents
         self._stuck: dict[str, str] = {}
-        """The reasons for which nothing is added at present, by the names of agents; "" is the home's own."""
+        """The reasons why nothing is added at present, by the names of agents; "" is the home's own."""
         self._left_alone: set[str] = set()
         super().__init__(host, "narval-inbox")
 
     async def take_all(self) -> float | None:
-        """Add what lies in the inboxes."""
+        """Add the files in the inboxes."""
         await self._add_all("", self._of_home)
         for name in await asyncio.to_thread(self._for_agents):
             await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
@@ -164,7 +164,7 @@ class Inboxes(Collector):
         return [name for name in names if has_work(self._home, f"{AGENTS}/{name}/")]
 
     async def _add_all(self, name: str, add: Callable[[], Awaitable[None]]) -> None:
-        """Add what lies in an inbox, unless it is left alone."""
+        """Add the files in an inbox, unless it is left alone."""
         if name in self._left_alone:
             return
         try:
@@ -192,7 +192,7 @@ class Inboxes(Collector):
         return is_name and (self._home / FOLDER / name).is_dir() and self._office.find(name) is not None
 
     def _for_agents(self) -> list[str]:
-        """The folders in the home's inbox in which something lies that is to be sent, or to be removed."""
+        """The folders in the home's inbox that have something to send, or to remove."""
         names = names_in(self._home / FOLDER)
         named = [name for name in names if NAME.fullmatch(name) is not None and name != REFUSED]
         return [name for name in named if has_work(self._home / FOLDER, "", name)]
@@ -220,7 +220,7 @@ class Inboxes(Collector):
         return self._host.mail.office
 
     async def _tell(self, name: str, why: str) -> None:
-        """Tell once that nothing more is added until something is put right."""
+        """Report once that nothing more is added until the cause is set right."""
         if why == self._stuck.get(name):
             return
         self._stuck[name] = why
@@ -229,7 +229,7 @@ class Inboxes(Collector):
         await self._add_error(name, message)
 
     async def _add_error(self, name: str, message: str) -> None:
-        """Add an error element to the agent, unless that cannot be asked: the log has it."""
+        """Add an error element to the agent; where it cannot be reached, the log alone has the error."""
         error = make_error("inbox-stuck", message)
         with suppress(NarvalError):
             if not name or "/" in name:

@@ -3,7 +3,7 @@
     item offered -> work/ann/57-purchase.approve.xml -> work/ann/done/ -> taken under a number as the inbox
     does -> told to the item, and the number noted, in one commit -> removed; or refused/ and its reason
 
-Nothing is polled: a file event says that something was moved, and the turns which items have changed.
+Nothing is polled: file events tell what was moved, and turns tell which items changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OFFERED = re.compile(r"(\d{1,18})-(.+)\.xml")
 
 
 class WorkFolders(Collector):
-    """The folders of people in a home, looked after one after another."""
+    """The folders of people in a home, scanned one after another."""
 
     def __init__(self, home: Path, host: AgentHost, clock: Clock, *, durable: bool) -> None:
         self._home, self._clock, self._durable = home, clock, durable
@@ -58,14 +58,14 @@ class WorkFolders(Collector):
         super().__init__(host, "narval-work-folders")
 
     async def close(self) -> None:
-        """Take and offer nothing more."""
+        """Stop taking and offering."""
         await super().close()
         if self._turns is not None:
             self._turns.cancel()
             await asyncio.wait([self._turns])
 
     async def take_all(self) -> None:
-        """Take the answers of people, and offer them what they are asked."""
+        """Take people's answers, and offer them their items."""
         there = await asyncio.to_thread(names_in, self._home / WORK_FOLDER)
         people = [person for person in self._people() if person.name in there]
         for person in people:
@@ -75,7 +75,7 @@ class WorkFolders(Collector):
             self._turns = loop.create_task(self._heed_turns(), name="narval-work-turns")
 
     async def _heed_turns(self) -> None:
-        """Look again after each turn in which an item or the directory has changed."""
+        """Scan again after each turn in which an item or the directory has changed."""
         known = self._version()
         while True:
             await self._host.turned(3600.0)
@@ -90,7 +90,7 @@ class WorkFolders(Collector):
         return self._host.agent.lookup.people.people
 
     async def _serve(self, person: Person) -> None:
-        """Take what a person has answered, then offer what they are asked; what is wrong is told once."""
+        """Take a person's answers, then offer what the person is asked; a problem is reported once."""
         folder, wrong = self._home / WORK_FOLDER / person.name, ""
         try:
             await asyncio.to_thread(check_folder, folder, person, self._home.stat())
@@ -124,7 +124,7 @@ class WorkFolders(Collector):
                 await self._take(person, folder, claimed)
 
     async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
-        """Tell an item what a file answers, and remove the file; or set it aside with the reason (P57)."""
+        """Give an item the answer in a file, and remove the file; or set it aside with the reason (P57)."""
         try:
             found = await asyncio.to_thread(contents, claim, MOST_BYTES_OF_ANSWER)
             if found is not None:
@@ -141,7 +141,7 @@ class WorkFolders(Collector):
     # --- offering ---------------------------------------------------------------------------------------
 
     async def _offer(self, person: Person, folder: Path) -> None:
-        """Make the files of the items that a person may answer so, and remove those of others."""
+        """Write the files of the items that a person may answer this way, and remove those of other items."""
         view, at = self._host.loop.view, self._clock.now()
         asked = items_asked(self._host.listings.of, self._host.agent, view, at, person.name)
         wanted = {name_of(run): run for run in asked}
@@ -165,7 +165,7 @@ def _recorded(person: Person) -> str:
 
 
 def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: FiledAnswer) -> str:
-    """Tell an item, and note the number of the file in the same commit; why it is refused, or ""."""
+    """Give an item the answer, and note the file's number in the same commit; why it is refused, or ""."""
     refused = deliver_answer(turn, person, owner, claim.shown, told)
     if not refused:
         turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))

@@ -1,10 +1,10 @@
 """Departing: agents that are at work leave this daemon at the end of a turn (G54, G55).
 
-    begin -> its calls end, and none begins -> its last turn, nothing after it is performed -> gone -> given
+    begin -> its calls end, none begins -> its last turn, after which nothing is performed -> gone -> given
 
-It goes on elsewhere as after a takeover, but nothing is made again: no call runs, and all that came of calls
-is recorded. One whose calls do not end in time stays, or has them ended, as who began it says. Each heartbeat
-looks how far they are.
+The agent continues elsewhere as after a takeover, but nothing is made again: no call runs, and all outcomes
+of calls are recorded. An agent whose calls do not end in time stays, or has them ended, as the departure
+says. Each heartbeat checks the progress.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from narval.store.postgresql.leases import Leases
 log = logging.getLogger("narval.fleet")
 
 GRACE = 2.0
-"""Seconds that the calls of an agent have to end which leaves for the sake of even shares; else it stays."""
+"""Seconds that the calls of an agent have to end when it leaves for even shares; else it stays."""
 
 SETTLED = 60.0
-"""Seconds for which an agent stays where it was brought, and one whose calls went on for too long (G54)."""
+"""Seconds for which an agent stays where it was brought, or where its calls took too long to end (G54)."""
 
 
 class Departure:
@@ -47,7 +47,7 @@ class Departure:
         self.is_gone = False
         """True once nothing of it is decided or performed here."""
         self.given: asyncio.Future[bool] = future()
-        """Done when it is given, or not: it stays, or the daemon that it is for is gone."""
+        """Done when it is given, or is not: it stays, or the daemon it is for is gone."""
 
 
 class Departures:
@@ -74,13 +74,13 @@ class Departures:
         return self._leases.pinned()
 
     def arrived(self, agents: Iterable[int]) -> None:
-        """Have agents stay for a while that another daemon gave to this one."""
+        """Keep agents here for a while that another daemon gave to this one."""
         now = self._monotonic()
         self._stays_until = {number: at for number, at in self._stays_until.items() if at > now}
         self._stays_until.update((number, now + SETTLED) for number in agents)
 
     def at_rest(self, most: int, to: int) -> tuple[int, ...]:
-        """Agents that have nothing to do here, and may be elsewhere, at most so many."""
+        """Agents that have nothing to do here, and may be elsewhere; at most `most`."""
         rows, supervisor, pinned = self._agents.rows, self._agents.supervisor, self._leases.pinned()
         whole = {row.name for row in rows.in_full() if row.state != SUSPENDED}
         idle = (
@@ -92,7 +92,7 @@ class Departures:
         return tuple(islice(idle, most))
 
     def begin_some(self, most: int, to: int) -> None:
-        """Have busy agents leave, so many at a time: those first of which no call runs."""
+        """Have busy agents leave, up to `most` at a time: first those without a running call."""
         most -= len(self._under_way)
         if most <= 0:
             return
@@ -123,8 +123,8 @@ class Departures:
         return departure is not None and await asyncio.shield(departure.given)
 
     def begin(self, name: str, to: int, grace: float) -> Departure | None:
-        """Have an agent leave for a daemon, after so many seconds whatever its calls do; None of one that is
-        not here.
+        """Have an agent leave for a daemon, at the latest `grace` seconds from now whatever its calls do;
+        None of one that is not here.
         """
         number = self._agents.rows.number(name)
         if number is None:
@@ -143,7 +143,7 @@ class Departures:
         return departure
 
     def look(self) -> None:
-        """See how far those are that are about to leave."""
+        """Check the progress of those that are about to leave."""
         for departure in tuple(self._under_way.values()):
             if not departure.is_gone and not departure.is_asked:
                 self._look(departure)
@@ -171,14 +171,14 @@ class Departures:
             self._end(departure, is_given=False)
 
     def _may_leave(self, departure: Departure, host: AgentHost) -> bool:
-        """True if nothing of an agent is under way but what is recorded, or it has had time enough."""
+        """True if all that is under way of an agent is recorded, or it has had time enough."""
         if departure.is_forced and self._monotonic() >= departure.until:
             return True
         is_quiet = self._book.is_quiet(departure.number) and not needs_memory(host)
         return is_quiet and not host.is_in_use
 
     def _last_turn(self, departure: Departure, host: AgentHost, turn: Turn) -> bool:
-        """Have nothing performed after this turn, the last one here, if the agent may leave still."""
+        """Make this turn the agent's last here, with nothing performed after it, if it may still leave."""
         if departure.given.done() or not self._may_leave(departure, host):
             return False
         host.dispatcher.stop()
@@ -187,7 +187,7 @@ class Departures:
     def _has_turned(
         self, departure: Departure, host: AgentHost, is_last: bool, error: BaseException | None
     ) -> None:
-        """Hear that a turn is recorded in which the agent was to leave."""
+        """Handle the record of a turn in which the agent was to leave."""
         departure.is_asked = False
         if is_last and error is None and self._agents.supervisor.host(departure.name) is host:
             self._leave(departure)
@@ -198,7 +198,7 @@ class Departures:
         self._hurry()
 
     def gone(self) -> dict[int, list[int]]:
-        """The agents of which nothing goes on here any more, by the daemon that each is for."""
+        """The agents of which nothing runs here any more, by the daemon that each is for."""
         gone: dict[int, list[int]] = {}
         for departure in self._under_way.values():
             if departure.is_gone and not self._book.is_ending(departure.number):
@@ -206,7 +206,7 @@ class Departures:
         return gone
 
     def given(self, agents: Iterable[int], *, is_given: bool) -> None:
-        """Know of agents that were given, or not."""
+        """Record which agents were given, or were not."""
         numbers = set(agents)
         for departure in [one for one in self._under_way.values() if one.number in numbers]:
             self._end(departure, is_given=is_given)
@@ -217,6 +217,6 @@ class Departures:
         settle(departure.given, is_given, None)
 
     def close(self) -> None:
-        """Have nobody leave any more."""
+        """Stop all departures."""
         for departure in tuple(self._under_way.values()):
             self._end(departure, is_given=False)

@@ -1,4 +1,4 @@
-"""Fleet: what a daemon does beside its rounds where others work on the same store: beats, mail, draining."""
+"""Fleet: a daemon's work beside its rounds where others use the same store: heartbeats, mail, draining."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ async def in_thread(work: Callable[..., Any], *given: Any) -> Any:
 class Fleet:
     """The membership of a daemon, and the messages that come from others.
 
-    It beats by itself once it is started, but on a simulated clock, whose owner calls `beat`. Until then, and
-    between beats, `renewer` renews, which began when it joined.
+    It beats by itself once it is started, except on a simulated clock, whose owner calls `beat`. Until then,
+    and between beats, `renewer` renews; it began when the daemon joined.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Fleet:
         if renewer is not None:
             renewer.tell_of_renewals(self.members.kept)
         self._drained_by = 0.0
-        """The moment at which what is left to drain is given back as it is."""
+        """The moment at which agents not yet drained are given back unchanged."""
 
     async def begin(self) -> None:
         """Open the gate, before anything is decided. Raises FencedError, StoreError."""
@@ -66,8 +66,8 @@ class Fleet:
             self._task = asyncio.get_running_loop().create_task(self._beat(), name="narval-beats")
 
     def start(self, *, listens: bool = False) -> None:
-        """Beat from now on, and hear what others send, with `listens` at once; but where all that is done is
-        recording.
+        """Beat from now on, and hear what others send, with `listens` at once; a daemon that only records
+        hears nothing.
         """
         if self._agents.takes == "all":
             if listens:
@@ -82,7 +82,7 @@ class Fleet:
         await self.members.run()
 
     def follow(self, roaming: RoamingAgents) -> None:
-        """Have the agents that any daemon may have follow what beats tell to be published."""
+        """Have the agents that any daemon may have follow what beats report as published."""
         self._roaming = roaming
         self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
 
@@ -95,8 +95,8 @@ class Fleet:
         await self.members.beat()
 
     def drain(self) -> None:
-        """Give all agents away as they come to rest, and stop; what is left when `stop_grace` is over is
-        given back as it is (G56).
+        """Give all agents away as they come to rest, and stop; those left when `stop_grace` has passed are
+        given back unchanged (G56).
         """
         if not self.members.is_draining:
             self.members.drain()
@@ -112,8 +112,8 @@ class Fleet:
         stop.request()
 
     def _passivate(self) -> int:
-        """Have all agents be passive that have nothing to do; the number of those that are not given yet,
-        and may be elsewhere.
+        """Make all agents passive that have nothing to do; the number of those that are not given yet, and
+        may be elsewhere.
         """
         for name in self._agents.rows.names():
             self._agents.supervisor.passivate(name)
@@ -121,7 +121,7 @@ class Fleet:
         return sum(number not in pinned for _, number in self._agents.rows.numbers())
 
     async def close(self) -> None:
-        """Beat no more; what is held is given back when the store is left."""
+        """Stop beating; the agents are given back when the daemon leaves the store."""
         if self.renewer is not None:
             self.renewer.close()
         self.members.departures.close()

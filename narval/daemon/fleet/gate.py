@@ -15,7 +15,7 @@ log = logging.getLogger("narval.fleet")
 class LeaseGate:
     """Closes by itself, by a clock that nobody can set, and opens with a renewal; it is closed at first.
 
-    It closes at once when the store does not answer: a turn could read nothing there, and not be recorded.
+    It closes at once when the store does not answer: a turn then could neither read nor be recorded.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -25,7 +25,7 @@ class LeaseGate:
         self.member: Membership = joined(monotonic() - DOUBTED)
 
     def follow(self, member: Membership) -> None:
-        """Go by what is known of the daemon's membership now."""
+        """Follow what is known of the daemon's membership now."""
         self.member = member
 
     def is_open(self) -> bool:
@@ -33,13 +33,13 @@ class LeaseGate:
         return self.away is None and may_work(self.member, self.monotonic())
 
     def store_is_away(self, now: float, error: StoreAwayError) -> None:
-        """Take note that the store does not answer, as of a moment; it is logged once."""
+        """Record since when the store does not answer; it is logged once."""
         if self.away is None:
             log.warning("the store is away, and nothing is done until it is back: %s", error)
         self.away = self.away[0] if self.away else now, str(error)
 
     def store_is_back(self, now: float) -> None:
-        """Take note that the store answers, as of a moment."""
+        """Record that the store answers again, as of a moment."""
         if self.away is not None:
             log.warning("the store is back after %.1f s", now - self.away[0])
         self.away = None

@@ -1,4 +1,4 @@
-"""Holding: agents become this daemon's; one that is asked for may be another's."""
+"""Holding: agents become this daemon's; an agent that is asked for may be another's."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from narval.store.store import Store
 log = logging.getLogger("narval.fleet")
 
 AT_ONCE = 25
-"""So many agents are read in one go, at most."""
+"""The most agents that are read at once."""
 
 AT_WORK = 0.5
-"""Seconds: so many agents are taken as can be restored within them, by what it has taken of late."""
+"""Seconds: as many agents are taken as can be restored within them, by the recent cost of one."""
 
 USUAL = 0.01
-"""Seconds that it takes to restore an agent, until it was measured."""
+"""Seconds to restore an agent, until it has been measured."""
 
 ATTEMPTS = 3
-"""The number of times that an agent is tried to take which nobody holds, or this daemon by mistake."""
+"""The attempts to take an agent that no daemon holds, or this one by mistake."""
 
 
 class TakingOver:
-    """Agents that go on at this daemon one after another: between two of them it shows that it lives, and
-    makes rounds. Those that have nothing to do go on at once.
+    """Agents that this daemon continues one after another: between two of them it shows that it lives, and
+    makes rounds. Those that have nothing to do continue at once.
 
-    `done` is called when all of them do.
+    `done` is called when all of them have.
     """
 
     def __init__(
@@ -51,29 +51,29 @@ class TakingOver:
         self._waiting: deque[AgentRow] = deque()
         self._task: asyncio.Task[None] | None = None
         self.taken = 0
-        """The agents that went on here after they were another daemon's, or nobody's."""
+        """The agents that continue here after they were another daemon's, or nobody's."""
         self._cost = USUAL
-        """Seconds that it takes to restore one, all that is done meanwhile included."""
+        """Seconds to restore one, with all that is done meanwhile."""
 
     def is_under_way(self) -> bool:
-        """True while some are to go on."""
+        """True while some are still to continue."""
         return bool(self._waiting)
 
     def room(self) -> int:
-        """The number of agents more that can be restored soon; at least one if none waits."""
+        """The number of further agents that can be restored soon; at least one if none waits."""
         soon = int(AT_WORK / max(self._cost, AT_WORK / PORTION))
         return max(soon, 1) - len(self._waiting) - len(self._taken)
 
     def expect(self, taken: Sequence[AgentRow]) -> int:
-        """Have the rows of agents that are about to go on; the room that is left then.
+        """Record the rows of agents that are about to continue here; the room left then.
 
-        Those with work are taken first: after one that has none, as many as a portion has.
+        Those with work are taken first: after one without, the room is a whole portion.
         """
         self._taken.update((row.agent, row) for row in taken)
         return self.room() if all(row.state == ACTIVE for row in taken) else PORTION
 
     def take_over(self, agents: Iterable[int]) -> None:
-        """Have agents go on that this daemon holds from now on; they are known at once."""
+        """Continue agents that this daemon holds from now on; they are known at once."""
         rows = [self._taken.pop(number) for number in agents]
         self.taken += len(rows)
         for row in rows:
@@ -81,13 +81,13 @@ class TakingOver:
         self.go_on(rows)
 
     def go_on(self, rows: Iterable[AgentRow]) -> None:
-        """Have agents go on that this daemon has."""
+        """Continue agents that this daemon has."""
         self._waiting.extend(row for row in rows if self._supervisor.begin(row, in_turn=True))
         if self._waiting and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._restore(), name="narval-takeover")
 
     async def close(self) -> None:
-        """Take over no more."""
+        """Stop taking over."""
         self._waiting.clear()
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -118,8 +118,8 @@ class TakingOver:
 
 
 def look_for(leases: Leases, name: str) -> AgentRow | tuple[AgentRow, ElsewhereError] | None:
-    """An agent of the store by its name, taken if it may be; one that may not be, and why; None where there
-    is none of that name. Raises StoreError.
+    """An agent of the store by its name, taken if that is allowed; else the agent and why not; None where
+    there is none of that name. Raises StoreError.
     """
     for _ in range(ATTEMPTS):
         if (taken := leases.claim(name)) is not None:
@@ -135,7 +135,7 @@ def look_for(leases: Leases, name: str) -> AgentRow | tuple[AgentRow, ElsewhereE
 
 
 def at_work_elsewhere(name: str, holder: DaemonRow | None) -> ElsewhereError:
-    """The error that an agent is asked for what only another daemon can do: `holder`, if it is at work."""
+    """The error for an agent asked for what only another daemon can do: `holder`, if that is at work."""
     message = f"messages reach it from here as well (narval send {name} FILE)"
     if holder is None:
         where = "has its files in another home, where no daemon is at work"

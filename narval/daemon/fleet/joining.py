@@ -32,19 +32,19 @@ OF_THE_MACHINE = (
 """The settings in which the daemons of a store may differ."""
 
 LOOKS = 0.2
-"""Seconds after which it is looked again whether the daemon of a home has renewed or is over."""
+"""Seconds between two checks whether the daemon of a home has renewed or has ended."""
 
 STANDBY_LOOKS = 1.0
-"""Seconds after which a standby looks again."""
+"""Seconds between two checks by a standby."""
 
 RENEWALS_UNDER_WAY = 2
 """Renewals that the server may still commit after a daemon was killed: its own, and its renewer's."""
 
 
 async def join(leases: Leases, settings: Settings, people: Directory, *, standby: bool = False) -> AgentRow:
-    """Be a daemon of a store: the own agent of the home.
+    """Become a daemon of a store; the own agent of the home.
 
-    A daemon of the home that was killed is waited for until its time is over, with `standby` any. Raises
+    A killed daemon of the home is waited for until its lease ends; with `standby` any daemon of it is. Raises
     ElsewhereError where one is at work, SettingsError, StoreError.
     """
     name, address, digest = settings.name, address_of_this(), digest_of(settings, people)
@@ -70,7 +70,7 @@ class Joined(NamedTuple):
     """The membership of a daemon that has just joined."""
 
     leave: Callable[[], None]
-    """Gives back all agents, and is a daemon of the store no more."""
+    """Gives back all agents, and leaves the store."""
     renewer: RenewerClient | None
     """The program that renews from now on; None on a simulated clock, or where none can reach the store."""
 
@@ -84,11 +84,11 @@ async def join_store(
     standby: bool,
     is_short: bool = False,
 ) -> Joined:
-    """Be a daemon of a store, as `join` says, and have its own agent.
+    """Become a daemon of a store, as `join` says, and hold its own agent.
 
-    The renewer begins at once; for a command that `is_short`, as it only records, once that has taken a third
-    of the lease that joining gives. Until the end of `starting` a thread gives the signs of life: to read a
-    home's files and to restore its own agent keeps the event loop for seconds.
+    The renewer begins at once. For a command that `is_short`, as it only records, it begins once the command
+    has taken a third of the lease that joining gives. Until the end of `starting` a thread gives the signs of
+    life: reading a home's files and restoring its own agent occupy the event loop for seconds.
     """
     assert store.leases is not None
     own = await join(store.leases, settings, people, standby=standby)
@@ -102,7 +102,7 @@ async def join_store(
 
 
 def find_own(store: Store, name: str) -> None:
-    """Have the agent of a name be the home's own. Raises StoreError where it was never at work."""
+    """Make the agent of a name the home's own. Raises StoreError where it was never at work."""
     own = next((row for row in store.agents() if row.name == name), None)
     if own is None:
         raise StoreError(
@@ -112,7 +112,7 @@ def find_own(store: Store, name: str) -> None:
 
 
 def _leave(leases: Leases, renewer: RenewerClient | None) -> None:
-    """Give back all agents, and be no daemon of the store any more; where it is away, time does that."""
+    """Give back all agents, and leave the store; where that is away, the lease runs out."""
     if renewer is not None:
         renewer.close()
     try:
@@ -123,12 +123,12 @@ def _leave(leases: Leases, renewer: RenewerClient | None) -> None:
 
 
 def address_of_this() -> str:
-    """The machine and the program, for people."""
+    """The machine and the program, as shown to people."""
     return f"{socket.gethostname()}, program {os.getpid()}"
 
 
 def digest_of(settings: Settings, people: Directory) -> str:
-    """The digest of settings and people, which is to be the same for all daemons of a store."""
+    """The digest of settings and people, which must be the same for all daemons of a store."""
     known = msgspec.structs.asdict(settings).items()
     said = {name: value for name, value in known if name not in OF_THE_MACHINE}
     plain = msgspec.json.encode((said, people.digest), order="sorted", enc_hook=dict)

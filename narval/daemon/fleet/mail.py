@@ -1,9 +1,9 @@
 """Fleet mail: messages that agents of other daemons have sent to those of this one (G30, G31).
 
-    a notice, a heartbeat -> what waits is read in a thread -> handed over, or its receiver woken
+    a notice, a heartbeat -> waiting messages read in a thread -> handed over, or their receiver woken
 
-A message that both tell of is handed over once, for those of a pair are numbered. A heartbeat alone finds
-all: a notice only makes it sooner.
+A message announced by both is handed over once, for messages of a pair are numbered. Heartbeats alone find
+all messages: a notice only makes it sooner.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class FleetMail:
-    """Brings in what came for the agents of this daemon; `wake` is called when that is done."""
+    """Brings in messages for the agents of this daemon; `wake` is called when that is done."""
 
     def __init__(self, store: Store, agents: Agents, in_thread: InThread, wake: Callable[[], None]) -> None:
         self._store, self._agents = store, agents
         self._in_thread, self._wake = in_thread, wake
         self._told: set[int] = set()
-        """The agents of which it is said that something waits for them; `STORE`: for agents that are gone."""
+        """The agents for which messages are said to wait; `STORE`: for agents that are gone."""
         self._resting: set[int] = set()
-        """The agents for which something waits that do not take it: they are suspended."""
+        """The agents that do not take their waiting messages: they are suspended."""
         self._shape: frozenset[tuple[int, int]] = frozenset()
         """The daemons of the store, and how many agents each holds."""
         self._notices: DaemonNotices | None = None
@@ -52,7 +52,7 @@ class FleetMail:
         return self._agents.own.mail.office
 
     def listen(self) -> None:
-        """Tell other daemons what is recorded for their agents, and hear of what is for ours, at once."""
+        """Tell other daemons at once what is recorded for their agents, and hear at once what is for ours."""
         loop, elsewhere = asyncio.get_running_loop(), self._office.elsewhere
         if elsewhere is None:
             return
@@ -70,7 +70,7 @@ class FleetMail:
         return self._task is not None
 
     def beat(self, beat: Beat) -> None:
-        """Look for what a heartbeat tells of; and where calls wait for room elsewhere, if there is some."""
+        """Read the messages that a heartbeat announces; check for room elsewhere, where calls wait for it."""
         shape = frozenset((row.daemon, row.agents) for row in beat.daemons)
         if shape != self._shape:
             self._shape = shape
@@ -82,7 +82,7 @@ class FleetMail:
             self._look({STORE, *(beat.mail - self._resting)})
 
     async def close(self) -> None:
-        """Hear and read nothing more."""
+        """Stop hearing and reading."""
         self._is_closed = True
         if self._notices is not None:
             await self._in_thread(self._notices.close)
@@ -113,7 +113,7 @@ class FleetMail:
             self._wake()
 
     async def _bring(self, told: set[int]) -> None:
-        """Hand over what is new to those at work, and have others be so for which something came."""
+        """Hand over new messages to agents at work, and wake the others that have some."""
         office = self._office
         office.room.begin_recount()
         waiting: list[WaitingRow] = await self._in_thread(self._store.letters.waiting)
@@ -134,7 +134,7 @@ class FleetMail:
                 held.append(self._store.of(number).identity())
             except StoreAwayError:
                 raise
-            except StoreError:  # it was removed meanwhile
+            except StoreError:  # its agent was removed meanwhile
                 continue
         return rows, held
 
@@ -150,7 +150,7 @@ class FleetMail:
         ]
 
     async def _bury(self, strays: list[tuple[AgentRow, list[MessageRow]]]) -> None:
-        """Have each sender know what it sent to nobody (G32)."""
+        """Tell each sender about its messages to agents that are gone (G32)."""
         for sender, rows in strays:
             try:
                 own = self._agents.own

@@ -1,8 +1,8 @@
-"""Members: a daemon's part in its fleet: it renews, takes agents and gives some back, as the protocol says.
+"""Members: a daemon's part in its fleet. It renews, takes agents and gives some back, as the protocol says.
 
     beat: renew -> take over, or let go and give;   every half second, or whenever a test says so
 
-What blocks is done in a thread, and one thing at a time; what is to be done to agents, in the event loop.
+Blocking work is done in a thread, one thing at a time; work on agents in the event loop.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ InThread = Callable[..., Awaitable[Any]]
 
 
 APART = 2.0
-"""Seconds from which a difference is a warning."""
+"""Seconds of difference from which there is a warning."""
 
 FAR_APART = 30.0
-"""Seconds from which a daemon takes no agents: the dates that it works out would be wrong."""
+"""Seconds of difference from which a daemon takes no agents: dates that it works out would be wrong."""
 
 
 class Clocks:
-    """The difference of two clocks: that of the machine and that of the store."""
+    """The difference of two clocks: the machine's and the store's."""
 
     def __init__(self) -> None:
         self.apart = 0.0
-        """Seconds by which that of the machine is ahead, at least; below 0, behind."""
+        """The least number of seconds by which the machine's clock is ahead; below 0, behind."""
         self._is_warned = False
 
     @property
     def are_far_apart(self) -> bool:
-        """True if no agents are to be taken."""
+        """True if no agents may be taken."""
         return abs(self.apart) > FAR_APART
 
     @property
@@ -58,8 +58,8 @@ class Clocks:
         return said + ("; it takes no agents until it is set" if self.are_far_apart else "")
 
     def compare(self, at: float, sent: float, answered: float) -> None:
-        """Take note of what the clock of the store showed between two moments of the machine's, between which
-        the clocks may agree; a difference is logged once.
+        """Compare the store's clock with the two moments of the machine's clock between which it was read; a
+        difference is logged once.
         """
         self.apart = max(sent - at, min(answered - at, 0.0))
         if self.warning and not self._is_warned:
@@ -68,7 +68,7 @@ class Clocks:
 
 
 class Members:
-    """The membership of one daemon: `agents` are those that it has, of which `leases` tells the store.
+    """The membership of one daemon: `agents` are those that it has, as `leases` tells the store.
 
     `hold_until` is told, at each renewal, the moment at which programs are to be ended (G48).
     """
@@ -88,30 +88,30 @@ class Members:
         self._taking_over = taking_over
         self.clocks = Clocks()
         self.answered_in, self.renewals = 0.0, 0
-        """Seconds that the last heartbeat took to be answered, and the number of renewals that were."""
+        """Seconds that the last heartbeat took, and the number of renewals that were answered."""
         self.lost: tuple[float, ...] = ()
         """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
         self._hurry = asyncio.Event()
         self.departures = Departures(agents, leases, gate.monotonic, self._hurry.set)
         self.on_beat: list[Callable[[Beat], None]] = []
-        """Told each answer to a renewal, in the event loop."""
+        """Functions that are told each answer to a renewal, in the event loop."""
 
     async def begin(self) -> None:
-        """Be sure of what it holds, before anything is decided. Raises FencedError, StoreError."""
+        """Make sure of what the daemon holds, before anything is decided. Raises FencedError, StoreError."""
         sent = self.gate.monotonic()
         await self._renewed()
         self._note(protocol.joined(sent))
 
     def has_lost(self, moments: Iterable[float]) -> None:
-        """Know of leases that this program lost before it started over."""
+        """Record leases that this program lost before it started over."""
         self.lost = tuple(moments)
 
     def store_is_away(self, error: StoreAwayError) -> None:
-        """Take note that a renewal was not answered."""
+        """Record that a renewal was not answered."""
         self.gate.store_is_away(self._main_loop.rounds.clock.now(), error)
 
     async def beat(self) -> None:
-        """Renew once, and do what follows from the answer. Raises FencedError where all is lost."""
+        """Renew once, and carry out what follows from the answer. Raises FencedError where all is lost."""
         self.departures.look()
         try:
             await self._tell(protocol.Due(self.gate.monotonic()))
@@ -138,12 +138,12 @@ class Members:
             self._hurry.clear()
 
     def hurry(self) -> None:
-        """Renew at once if some agents that this daemon wants were left for later."""
+        """Renew at once if agents that this daemon wants were left for later."""
         if self.gate.member.wanted:
             self._hurry.set()
 
     def kept(self, sent: float) -> None:
-        """Take note of a renewal that the program beside the daemon has sent at a moment."""
+        """Record a renewal that the program beside the daemon has sent at a moment."""
         was_open = self.gate.is_open()
         self._open(protocol.advance(self.gate.member, protocol.Kept(sent))[0])
         if self.gate.is_open() and not was_open:
@@ -160,7 +160,7 @@ class Members:
         return self.gate.member.draining
 
     def drain(self) -> None:
-        """Take no agents any more, and give away those that come to rest (G56)."""
+        """Take no more agents, and give away those that come to rest (G56)."""
         self.gate.follow(protocol.advance(self.gate.member, protocol.Drain())[0])
 
     # --- what the protocol says -----------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Members:
         return beat
 
     def _note(self, member: protocol.Membership) -> None:
-        """Take note of a renewal: the gate opens, and programs may go on for a while."""
+        """Apply a renewal: the gate opens, and programs may continue for a while."""
         self._open(member)
         self._main_loop.wake()
         if (beat := self._leases.latest) is not None:
@@ -259,7 +259,7 @@ class Members:
         self._hold_until(protocol.calls_until(member))
 
     def _start_over(self, error: FencedError) -> None:
-        """Decide and perform nothing more: the main loop ends with the error."""
+        """Stop deciding and performing: the main loop ends with the error."""
         if self.gate.member.over:
             return
         self.gate.follow(protocol.advance(self.gate.member, protocol.Gone())[0])
@@ -269,6 +269,6 @@ class Members:
 
 
 def _others(beat: Beat, daemon: int) -> tuple[protocol.Other, ...]:
-    """The daemons besides one that do not drain."""
+    """The other daemons that do not drain."""
     there = (row for row in beat.daemons if not row.draining and row.daemon != daemon)
     return tuple(protocol.Other(row.daemon, row.agents, row.weight) for row in there)

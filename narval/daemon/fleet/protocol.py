@@ -1,4 +1,4 @@
-"""Protocol of leases: what a daemon of a fleet does, in which order, and when it may do nothing (G46 to G49).
+"""Protocol of leases: the moves of a daemon of a fleet, their order, and when it may do nothing (G46 to G49).
 
     Due        -> Renew
     Prolonged  -> Take, or FindAtRest, or nothing
@@ -8,8 +8,8 @@
     Drain      -> FindAtRest with each renewal
     Gone       -> StartOver: another daemon may have all that it held
 
-It is pure, as an engine is, so that all that two daemons can come to is explored (G98). Moments are seconds
-of the daemon's own monotonic clock; whose time is over the store says, by its own.
+It is pure, as an engine is, so that all states of two daemons can be explored (G98). Moments are seconds of
+the daemon's own monotonic clock; the store tells by its own clock whose lease has ended.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import msgspec
 from narval.store.postgresql.leases import ALIVE, DOUBTED, GIVEN_UP, LEASE, PORTION, WEIGHT
 
 OVER_SHARE = 0.1
-"""The part of its share by which a daemon may have more before it gives any back."""
+"""The part of its share that a daemon may have beyond it before it gives any back."""
 
 GIVEN_AT_ONCE = 0.05
 """The part of its agents that a daemon gives away with one renewal."""
 
 BUSY_AT_ONCE = 0.01
-"""The part of its agents that may be busy ones: each is restored by the daemon that gets it (G54)."""
+"""The part of its agents given at once that may be busy ones, which the new daemon restores (G54)."""
 
 
 class Membership(NamedTuple):
     """The part that a daemon has in its fleet.
 
-    `renewed` is when the last renewal was sent that was answered, `present` since when the answers came
-    without a gap as long as a lease; `unclaimed` since when there are agents that it leaves to others, if it
-    does; `wanted` are those that it still wants to take. It is `giving` from when it has a tenth more than
-    its share until it has its share.
+    `renewed` is when the last answered renewal was sent. `present` is since when answers have come without a
+    gap as long as a lease. `unclaimed` is since when there are agents that it leaves to others, if any.
+    `wanted` is the number that it still wants to take. It is `giving` from when it has a tenth more than its
+    share until it has its share.
     """
 
     renewed: float
@@ -67,12 +67,12 @@ def may_work(member: Membership, at: float) -> bool:
 
 
 def calls_until(member: Membership) -> float:
-    """The moment at which calls of its agents are ended, in workers and programs above all (G48)."""
+    """The moment at which calls of its agents are ended, above all in workers and programs (G48)."""
     return member.renewed + GIVEN_UP
 
 
 def renews(alive: float, at: float) -> bool:
-    """True if the program beside a daemon renews for it, which has shown last at a moment that it lives."""
+    """True if the program beside a daemon renews for it; the daemon's last sign of life was at `alive`."""
     return at - alive < ALIVE
 
 
@@ -103,23 +103,23 @@ class Prolonged(msgspec.Struct, frozen=True):
     weight: int = WEIGHT
     """The weight of this one."""
     unknown: int = 0
-    """The agents among those it may take which it holds without knowing it."""
+    """The agents among those it may take that it holds without knowing."""
     room: int = PORTION
     """The number of agents that it can restore soon."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A renewal was answered that the program beside the daemon has sent at a moment."""
+    """A renewal that the program beside the daemon sent at a moment was answered."""
 
     sent: float
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The daemon's row is gone, for its time was over; or its home's own agent is another's."""
+    """The daemon's row is gone, for its lease has ended; or its home's own agent is another's."""
 
 
 class Took(msgspec.Struct, frozen=True):
-    """Agents were taken: all that was asked for if it is not `short`; `room` is left for so many."""
+    """Agents were taken: all that were asked for unless `short`; there is `room` for that many more."""
 
     at: float
     agents: tuple[int, ...]
@@ -128,8 +128,8 @@ class Took(msgspec.Struct, frozen=True):
 
 
 class AtRest(msgspec.Struct, frozen=True):
-    """Agents that were looked for, to be given to a daemon, or to nobody (0): they have nothing to do, or are
-    between two turns, and nothing is performed for them.
+    """Agents found at rest, to be given to a daemon, or to any (0): they have nothing to do, or are between
+    two turns, and nothing is performed for them.
     """
 
     agents: tuple[int, ...]
@@ -146,27 +146,27 @@ Event: TypeAlias = Due | Prolonged | Kept | Gone | Took | AtRest | Drain
 
 
 class Renew(msgspec.Struct, frozen=True):
-    """Renew, and say when it was sent."""
+    """Renew, and tell when the renewal was sent."""
 
     draining: bool
 
 
 class Take(msgspec.Struct, frozen=True):
-    """Take agents, at most so many; with `of_others` from daemons whose time is over."""
+    """Take agents, at most `most`; with `of_others` from daemons whose lease has ended."""
 
     most: int
     of_others: bool
 
 
 class TakeOver(msgspec.Struct, frozen=True):
-    """Go on with agents that were taken."""
+    """Continue agents that were taken."""
 
     agents: tuple[int, ...]
 
 
 class FindAtRest(msgspec.Struct, frozen=True):
-    """Look for agents that a daemon may have, or any (0), at most so many; among them at most so many `busy`
-    ones, which are brought to the end of a turn first.
+    """Find agents that a daemon may have, or any (0), at most `most`; among them at most `busy` busy ones,
+    which are brought to the end of a turn first.
     """
 
     most: int
@@ -175,28 +175,28 @@ class FindAtRest(msgspec.Struct, frozen=True):
 
 
 class LetGo(msgspec.Struct, frozen=True):
-    """Have agents at work no more: nothing of them is decided or performed from now on."""
+    """Take agents out of work: nothing of them is decided or performed from now on."""
 
     agents: tuple[int, ...]
 
 
 class Give(msgspec.Struct, frozen=True):
-    """Give agents to a daemon, or back (0), that any may take them at once."""
+    """Give agents to a daemon, or back (0), for any to take at once."""
 
     agents: tuple[int, ...]
     to: int = 0
 
 
 class StartOver(msgspec.Struct, frozen=True):
-    """Drop everything, as if killed, and join anew."""
+    """Drop everything, as if killed, and join again."""
 
 
 Command: TypeAlias = Renew | Take | TakeOver | FindAtRest | LetGo | Give | StartOver
 
 
 def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
-    """Decide what is to be done after an event. A request that was not answered is none: it is made anew
-    with the next renewal, which tells of what was taken all the same.
+    """Decide what to do after an event. A request that was not answered counts as not made: it is made again
+    with the next renewal, which reports what was taken all the same.
     """
     if member.over:
         return member, ()
@@ -237,13 +237,13 @@ def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Co
 
 
 def share_of(event: Prolonged, weight: int) -> int:
-    """The agents of all that are those of a daemon of that weight."""
+    """The number of all agents that a daemon of that weight is to have."""
     weights = event.weight + sum(other.weight for other in event.others)
     return -(-event.all * weight // weights)
 
 
 def _give(event: Prolonged, over: int) -> tuple[Command, ...]:
-    """Give some of those that are over to the daemon that lacks most."""
+    """Give some of the surplus to the daemon that lacks most."""
     lacking = [(share_of(event, other.weight) - other.agents, other.daemon) for other in event.others]
     lack, to = max(lacking, default=(0, 0))
     if lack <= 0:

@@ -1,4 +1,4 @@
-"""Publisher: what is saved in a home is published while its daemon is at work (`run --follow`, G58).
+"""Publisher: publishes what is saved in a home while its daemon is at work (`run --follow`, G58).
 
 a file is saved -> read, as any change -> checked by itself -> published, or its faults are told
 """
@@ -23,14 +23,14 @@ from narval.store.store import Store
 log = logging.getLogger("narval.collections")
 
 AGAIN = 1.0
-"""Seconds after which it is published again where the store could not be asked."""
+"""Seconds after which publishing is tried again where the store could not be asked."""
 
 
 def publishing(
     home: Path, store: Store, files: FilesInForce, by: str
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The work that publishes a home as it is, and after each change of its files, until it is cancelled;
-    `by` is a login. Raises RequestError where no other home could follow.
+    """The task that publishes a home now, and after each change of its files, until it is cancelled; `by` is
+    a login. Raises RequestError where no other home could follow.
     """
     if store.published is None:
         wanted = "a store that homes share, such as postgresql://… in etc/narval.toml"
@@ -63,7 +63,7 @@ async def _publish_changes(home: Path, published: Published, files: FilesInForce
 
 
 def _publish(home: Path, published: Published, by: str, tried: str) -> str:
-    """Publish the home unless it is as it was `tried` last, or has faults; the digest of what was tried."""
+    """Publish the home unless it equals what was `tried` last, or has faults; the digest of the attempt."""
     digest = pack(home, declares=False)[0].digest
     if digest == tried:
         return tried

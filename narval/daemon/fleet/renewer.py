@@ -2,12 +2,12 @@
 
     python -m narval.daemon.fleet.renewer DAEMON
 
-The daemon writes the URL of its store to the standard input, and then, line by line, moments of the
-monotonic clock, which all programs of a machine share: at each of them its event loop was at work. Each
-renewal that the store answered is a line of the standard output: the moment at which it was sent. A daemon
-that was stopped, or whose loop hangs, writes nothing, and is renewed no more (`protocol.renews`); when it is
-gone, the input ends, and so does this program. What a daemon does for its agents keeps no renewal waiting:
-this program has an interpreter and a connection of its own.
+The daemon writes the URL of its store to the standard input, and then, line by line, moments of the monotonic
+clock, which all programs of a machine share: at each of them its event loop was at work. Each renewal that
+the store answered is a line of the standard output: the moment at which it was sent. A daemon that was
+stopped, or whose loop hangs, writes nothing, and is not renewed any more (`protocol.renews`). When it is
+gone, the input ends, and so does this program. No work of the daemon delays a renewal: this program has an
+interpreter and a connection of its own.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ _PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs =>
 
 
 class Prolonging:
-    """The lease of a daemon at a URL, prolonged from a program beside it, on a connection of its own."""
+    """The lease of a daemon at a URL, prolonged by a program beside it, on a connection of its own."""
 
     def __init__(self, url: str, daemon: int) -> None:
         self._server, self._daemon = Server(url), daemon
         self._connection: Connection[Rows] | None = None
 
     def prolong(self) -> bool:
-        """Hold what the daemon holds for `LEASE` seconds more; False if it is none any more.
+        """Hold what the daemon holds for `LEASE` seconds more; False if the daemon has lost its lease.
 
-        It is one statement, which commits by itself: a program that is stopped keeps no lock. Raises
-        StoreError.
+        It is one statement, which commits by itself: a stopped program keeps no lock. Raises StoreError.
         """
         try:
             if self._connection is None or self._connection.closed:

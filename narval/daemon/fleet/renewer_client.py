@@ -1,4 +1,4 @@
-"""The daemon's side of the renewer: it is told that the daemon lives, and started anew if it dies."""
+"""The daemon's side of the renewer: tells it that the daemon lives, and starts it again if it dies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from narval.system.pipes import read_pipe
 class RenewerClient:
     """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`.
 
-    It is started `after` so many seconds: a command that is over by then, within the lease that it has from
-    joining, needs none.
+    It is started after `after` seconds: a command that has ended by then, within the lease that joining gave
+    it, needs none.
     """
 
     def __init__(self, url: str, daemon: int, after: float = 0.0) -> None:
@@ -35,7 +35,7 @@ class RenewerClient:
         return self._program.pid if self._program is not None else None
 
     def begin(self) -> None:
-        """Tell from now on that the event loop is at work, as often as it is."""
+        """Tell the renewer from now on that the event loop is at work, as often as it is."""
         loop = asyncio.get_running_loop()
         with self._using:
             if self._is_started(loop):
@@ -43,16 +43,16 @@ class RenewerClient:
         self._pulse = loop.call_later(PULSE, self.begin)
 
     def tell_of_renewals(self, renewed: Callable[[float], None]) -> None:
-        """Call a function in the event loop with the moment at which a renewal was sent that was answered."""
+        """Call a function in the event loop with the sending moment of each answered renewal."""
         self._renewed = renewed
 
     def pulse_by_thread(self) -> Callable[[], None]:
-        """Tell from a thread that the program is at work, though its event loop is kept; a function that ends
-        it, and waits for its end.
+        """Tell from a thread that the program is at work, although its event loop is occupied; a function
+        that ends the thread, and waits for its end.
 
-        One that is stopped is at work no more. One that hangs before its start is over, as in the code of a
-        module that is imported, is renewed until it is ended: nobody takes anything of it but a standby of
-        the same home.
+        A stopped program gives no sign of life. One that hangs during its start, as in the code of an
+        imported module, is renewed until it is ended: nobody takes anything from it but a standby of the same
+        home.
         """
         is_over, loop = threading.Event(), asyncio.get_running_loop()
 
@@ -72,7 +72,7 @@ class RenewerClient:
         return end
 
     def close(self) -> None:
-        """Renew no more."""
+        """Stop renewing."""
         if self._pulse is not None:
             self._pulse.cancel()
         self._end()
@@ -111,10 +111,10 @@ class RenewerClient:
         if data == b"":
             self._end()  # the next pulse starts another one
         elif data and self._renewed is not None:
-            self._renewed(max(map(float, data.split())))  # it writes whole lines, which fit in at once
+            self._renewed(max(map(float, data.split())))  # it writes whole lines, each in one write
 
     def _write(self, line: bytes) -> None:
-        """Write a line; one that a renewer has no room for is late anyway."""
+        """Write a line; one that the renewer has no room for would be late anyway."""
         assert self._program is not None
         assert self._program.stdin is not None
         with suppress(OSError):  # one that is dead is heard of

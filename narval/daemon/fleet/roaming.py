@@ -2,9 +2,8 @@
 
     publish -> a beat tells the digest -> fetched, in a thread -> the folder is written -> read as any change
 
-Their settings are a fact of the store. What they follow is written by each daemon into its `collections/`;
-one whose collections are not there yet as they are published is not activated: it would take what it does not
-find for gone.
+Their settings are a fact of the store. Each daemon writes what they follow into its `collections/`. An agent
+whose collections are not there yet as published is not activated: it would take the missing ones for removed.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ log = logging.getLogger("narval.collections")
 class RoamingAgents(Roaming):
     """The settings of agents that any daemon may have, and the folders of the collections they follow.
 
-    `agents` are those of the home, which go on once what they follow is here.
+    `agents` are those of the home; they continue once what they follow is here.
     """
 
     def __init__(
@@ -85,14 +84,14 @@ class RoamingAgents(Roaming):
         return self._given[name]
 
     def text(self, name: str) -> str:
-        """The text of the settings of an agent; "" of one that has none. Raises StoreError."""
+        """The text of an agent's settings; "" where it has none. Raises StoreError."""
         if name in self._coming:
             return self._coming[name]
         number = self._agents.rows.number(name)
         return self._store.of(number).meta.get(SETTINGS, "") if number is not None else ""
 
     async def check(self, text: str) -> None:
-        """Make sure that a text can be the settings of an agent. Raises DefinitionError with all its faults,
+        """Check that a text can be the settings of an agent. Raises DefinitionError with all its faults,
         RequestError where it names a collection that is not published, StoreError.
         """
         given, faults = parse_stored_settings(text)
@@ -106,9 +105,9 @@ class RoamingAgents(Roaming):
                 raise RequestError(f"there is no published collection {name}; {known}; {todo}")
 
     async def give(self, name: str, text: str) -> None:
-        """Let an agent have settings from now on, which it takes over in the turn that records them.
+        """Give an agent settings from now on, which it takes over in the turn that records them.
 
-        Raises NotFetchedError where what it is to follow is not here, RequestError, StoreError.
+        Raises NotFetchedError where what it would follow is not here, RequestError, StoreError.
         """
         self._coming[name] = text
         self._forget(name)
@@ -129,18 +128,18 @@ class RoamingAgents(Roaming):
         self._files.followers.take_over(host, turn)
 
     def _forget(self, name: str) -> None:
-        """Look up the settings of an agent again when they are asked for."""
+        """Forget the settings of an agent, to look them up when they are next asked for."""
         self._given.pop(name, None)
 
     # --- what is followed -----------------------------------------------------------------------------
 
     def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
-        """The files of the home, with what agents follow of published collections."""
+        """The files of the home, with the published collections that agents follow."""
         return with_shared(self._home, files, reading, before, self._wanted)
 
     def require(self, name: str) -> None:
-        """Make sure that all that an agent follows has been read as it is published; else it waits until that
-        is so. Raises NotFetchedError, StoreError.
+        """Check that all that an agent follows has been read as published; else the agent waits until it has.
+        Raises NotFetchedError, StoreError.
         """
         self._forget(name)  # another daemon may have altered its settings
         followers, published = self._files.followers, self._wanted.published
@@ -163,7 +162,7 @@ class RoamingAgents(Roaming):
         raise NotFetchedError(f"{name} follows collections {why}; `narval collection list` tells which are")
 
     async def go_on(self) -> None:
-        """Have those go on whose collections are here now; write anew what was changed in a folder."""
+        """Continue the agents whose collections are here now; rewrite folders that were changed."""
         if self._files.followers.snapshot.published != self._wanted.published:
             self._fetching.begin()
         for name in sorted(self._waiting):
@@ -181,25 +180,25 @@ class RoamingAgents(Roaming):
             await self._fetch_all()
 
     def hear(self, published: Iterable[tuple[str, str]]) -> None:
-        """Take note of the digests that a beat tells, and have fetched what is not here."""
+        """Record the digests that a beat tells, and fetch what is not here."""
         now = dict(published)
         if now != self._wanted.published or self._fetching.failed:
             self._wanted = self._wanted._replace(published=now)
             self._fetching.begin()
 
     async def fetch(self) -> None:
-        """Fetch what is not here, if that can be, and have it read."""
+        """Fetch what is not here, if that is possible, and have it read."""
         await asyncio.wait([self._fetching.begin()])
 
     async def close(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
         await self._fetching.close()
 
     async def _fetch_all(self) -> None:
         await self._files.reload(first=self._write_folders)
 
     def _write_folders(self) -> None:
-        """Bring the folders in line with what is published. Raises StoreAwayError."""
+        """Bring the folders in line with the store. Raises StoreAwayError."""
         published = self._wanted.published
         for name, digest in published.items():
             if digest_here(self._home, name) == digest or is_own(self._home, name):
@@ -233,14 +232,14 @@ class Fetching:
         """True if it was not done the last time."""
 
     def begin(self) -> asyncio.Task[None]:
-        """Have it done, from now on."""
+        """Begin the work."""
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._do(), name="narval-collections")
         return self._task
 
     async def close(self) -> None:
-        """Do it no more."""
+        """Stop the work."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -1,4 +1,4 @@
-"""Shared files: what counts for agents by the collections that their store has for all daemons (G58)."""
+"""Shared files: the files that count for agents from collections that their store has for all (G58)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from narval.files.snapshot import AgentFiles, Snapshot
 
 
 class WantedFiles(NamedTuple):
-    """The files wanted: the digests of the `published` collections by name, and the collections, by name,
+    """The files wanted: the digests of the `published` collections by name, and the names of the collections
     that agents without a folder have `followed`.
     """
 
@@ -34,8 +34,8 @@ class WantedFiles(NamedTuple):
 def with_shared(
     home: Path, files: Snapshot, reading: Reading, before: Snapshot, wanted: WantedFiles
 ) -> Snapshot:
-    """The files of a home, with what is followed of published collections. What would be of other files than
-    those that are published stays as it was `before`.
+    """The files of a home, with the published collections that are followed. Parts that would come from other
+    files than the published ones stay as they were `before`.
     """
     there = {name: digest_here(home, name) for name in wanted.published}
     faults = sorted({*files.own.faults, *own_folder_faults(home, wanted.published, there)})
@@ -56,9 +56,10 @@ def with_shared(
 def lacking(
     home: Path, names: Iterable[str], published: Mapping[str, str], there: Mapping[str, str]
 ) -> str | None:
-    """The first of some collections that is not here as it is published, or, where it is not, as a folder.
+    """The first of some collections whose folder is not as published, or, for one that is not published, is
+    missing.
 
-    `published` are the digests of the store, `there` those of what stands in the folders.
+    `published` are the digests of the store, `there` those of the folders.
     """
     for name in names:
         if name in published:

@@ -1,1 +1,1 @@
-"""Links: what this home and its peers send one another, over whatever connection there is."""
+"""Links: the exchange between this home and its peers, over whatever connection there is."""

@@ -1,4 +1,4 @@
-"""Messages of a peer as they arrive: read with care, for what is in them is the peer's word alone."""
+"""Messages of a peer as they arrive: nothing in them is trusted, for the peer alone vouches for it."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ PEER_RESTORED = "peer-restored"
 """The type of the error element that tells what a restored backup has lost."""
 
 OF_STORE = "agent:"
-"""The start of the label of what came from another home; the name of that peer follows."""
+"""The start of the label of what came from another home; the name of the peer follows."""
 
 MOST_LABELS = 32
-"""The most labels that are taken over from a peer with a message."""
+"""The most labels taken over from a peer with a message."""
 
 MOST_INPUTS = 100_000
-"""The most elements of which a message may say that it was made of them."""
+"""The most elements that a message may name as its sources."""
 
 _CHAT = "chat"
 _LABEL = re.compile(r"[a-z]{1,20}(:[\w.*@/-]{1,80})?", re.ASCII)
 
 
 def data_for_receiver(message: Message) -> bytes | Refusal:
-    """The data of a message as a receiver here may have it; the reason why it cannot be taken."""
+    """The data of a message in the form for a receiver here; or the reason why it cannot be taken."""
     fit = _FITTED.get(message.kind)
     if fit is None:
         return Refusal("unknown-kind", f"this version of narval takes no messages of kind {message.kind}")
@@ -60,7 +60,7 @@ def data_for_receiver(message: Message) -> bytes | Refusal:
 
 
 def envelope_here(message: Message, peer: str) -> Envelope:
-    """The envelope of a message of a peer: what it says of people, and of others, does not count.
+    """The envelope of a message of a peer: its statements about people, and about third parties, are dropped.
 
     Raises UnreadableError.
     """
@@ -81,8 +81,8 @@ def envelope_here(message: Message, peer: str) -> Envelope:
 
 
 def _labels(peer: str, said: Envelope) -> tuple[str, ...]:
-    """The labels of what a peer sends: that it does, and the ways by which it says that it came in. What is
-    secret there, what it says of parts, and of homes beyond, is its own matter.
+    """The labels of what a peer sends: one for the peer itself, and those that it names. Its labels for
+    secrets, for parts, and for homes beyond it are its own matter.
     """
     labels = (label.removesuffix(WHETHER) for label in said.labels)
     ways = [label for label in labels if _LABEL.fullmatch(label) and _is_way(label)][:MOST_LABELS]
@@ -133,4 +133,4 @@ _FITTED: Mapping[str, Callable[[bytes], bytes]] = {
     RETURNED: _reply,
     WITHDRAW: _same,
 }
-"""The data of each kind of messages, made as it would be if it had been sent here."""
+"""The data of each kind of messages, made as if it had been sent here."""

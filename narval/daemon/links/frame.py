@@ -1,4 +1,4 @@
-"""The frame of an exchange: what one side of a link sends the other at once, and how it is read."""
+"""The frame of an exchange: all that one side of a link sends at once, and how it is read."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ VERSION = 1
 """The version of frames that this narval sends, and the only one that it reads."""
 
 MOST_MESSAGES = 500
-"""The messages of a frame at most."""
+"""The most messages of a frame."""
 
 MOST_BYTES = 1024 * 1024
-"""The bytes of the messages of a frame at most; a single message may be larger."""
+"""The most bytes of the messages of a frame; a single message may be larger."""
 
 MOST_SENDERS = 20_000
-"""The agents of a home that may send over a link, at most."""
+"""The most agents of a home that may send over a link."""
 
 MOST_RESTORED = 1_000
-"""The backups of a home that a link tells of, at most."""
+"""The most backups of a home that a link reports."""
 
 LARGEST = 18 * 1024 * 1024
-"""The bytes of a frame at most: the largest message is one of 16 MB."""
+"""The most bytes of a frame: the largest message has 16 MB."""
 
 _Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 _MessageId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\.[!#-%'-;=?-~]{1,300}\Z")]
-"""An id of 128 bits, a dot, and what nothing has to be written in another way for in XML."""
+"""An id of 128 bits, a dot, and characters that XML writes as they are."""
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 _Numbers = Annotated[dict[_Id, _Number], msgspec.Meta(max_length=MOST_SENDERS)]
 _Sender = Annotated[str, msgspec.Meta(pattern=r"^([a-z][a-z0-9_-]{0,62})?\Z")]
@@ -54,9 +54,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     to: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}\Z")]
     """The name of its receiver in this home."""
     envelope: bytes
-    """All that it was made of (`messages.envelope`)."""
+    """The sender, sources and labels of the message (`messages.envelope`)."""
     data: bytes
-    """All that it says."""
+    """The content of the message."""
 
     @property
     def size(self) -> int:
@@ -65,11 +65,11 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The numbers of one side as a link begins, by the id of its sender: the last message that was sent, and
-    the last that is not kept any more because the other side has taken it.
+    """The numbers of one side as a link begins, by the id of its sender: the last message sent, and the last
+    that was dropped because the other side has taken it.
 
-    `restored` has, by each incarnation that a backup which was put back has made, the last that was sent as
-    it was there; `names` are those of the senders.
+    `restored` has, for each incarnation made by restoring a backup, the last number sent as of that
+    restoring; `names` are those of the senders.
     """
 
     sent: _Numbers = {}
@@ -79,22 +79,22 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """All that one side says at once."""
+    """All that one side sends at once."""
 
     version: int
     """The version of the form of frames."""
     link: _Id
     """The id that it has given the link."""
     incarnation: _Id
-    """The incarnation of its store, which is another once a backup was put back."""
+    """The incarnation of its store, which changes when a backup is restored."""
     run: _Id
     """The id of its activation."""
     number: _Number
-    """The number of the frame within that."""
+    """The number of the frame within that activation."""
     answers: _Number = 0
     """The number of the frame of the other side that this one answers; 0: none."""
     meets: str = ""
-    """The link and the incarnation of the other side that it knows of."""
+    """The link and the incarnation of the other side that it knows."""
     asks: bool = False
     """True if it wants the standing of the other side."""
     standing: Standing | None = None
@@ -104,7 +104,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     taken: _Numbers = {}
     """The number of the last message that it has taken, by the id of the sender."""
     held: Annotated[tuple[_Id, ...], msgspec.Meta(max_length=MOST_SENDERS)] = ()
-    """The senders of whom it takes no more until there is room here."""
+    """The senders from whom it takes no more until there is room here."""
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -121,7 +121,7 @@ _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 
 def decode(data: bytes) -> Frame:
-    """Read a frame of the other side. Raises RequestError for what is none, or of another version."""
+    """Read a frame of the other side. Raises RequestError for anything else, and for another version."""
     if len(data) > LARGEST:
         raise RequestError(f"expected a frame of a link of {LARGEST:,} bytes at most, got {len(data):,}")
     try:

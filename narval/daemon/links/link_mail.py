@@ -1,8 +1,9 @@
-"""Link mail: the messages to and from a peer, whose row of the store is an agent that takes nothing itself.
+"""Link mail: the messages to and from a peer, whose row in the store is an agent that takes nothing itself.
 
-What agents of this home send to those of the peer waits in the mailbox of the row, until the peer says that
-it has taken it. What the peer sends is recorded by the row in one commit: sent on to agents of this home, and
-how far each sender there has come. So a message is in one store or in the other, or in both and counted.
+Messages of this home to agents of the peer wait in the mailbox of the row, until the peer says that it has
+taken them. Messages of the peer are recorded by the row in one commit: it sends them on to agents of this
+home, and counts how far each sender there has come. So a message is in one store or in the other, or in both
+and counted.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ MOST_TOLD = 1_000
 """The characters of a reason that are kept."""
 
 MOST_REPORTED = 1_000
-"""The differences of a restored backup of which each sender is told; more are in the log."""
+"""The most differences of a restored backup that are told to each sender; the rest is only logged."""
 
 LONGEST_WAIT = 30.0
-"""The seconds at most for which an exchange waits for something to say."""
+"""The most seconds for which an exchange waits for something to say."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_met = msgspec.msgpack.Decoder(tuple[str, str, str]).decode
@@ -80,8 +81,8 @@ class LinkMail(AgentMail):
 
 
 class OnceRecorded(NamedTuple):
-    """The rows that the peer has taken, and how far its senders are, once a frame is recorded; and how often
-    the link had begun then.
+    """The rows that the peer has taken, and how far its senders are, as they count once a frame is recorded;
+    and how often the link had begun then.
     """
 
     taken: list[MessageRow]
@@ -90,7 +91,7 @@ class OnceRecorded(NamedTuple):
 
 
 class LinkMailbox(Mailbox):
-    """Keeps what is sent to a peer until that has taken it, and exchanges frames with it."""
+    """Keeps messages to a peer until the peer has taken them, and exchanges frames with it."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class LinkMailbox(Mailbox):
         self.peer, self._store, self._row, self._agents = peer_of(row.name), store, row, agents
         self.state = LinkState(row.id, row.id, row.id)
         self.fault = ""
-        """The reason why nothing more is exchanged; "" if there is none."""
+        """The reason why the exchange has stopped; "" if there is none."""
         self.trouble = ""
         """The reason why the peer could not be asked last; "" once it is heard of."""
         self.heard_at: float | None = None
@@ -119,14 +120,14 @@ class LinkMailbox(Mailbox):
         self._numbers: dict[str, int] = {}
         """The numbers of the agents here that have sent, by id."""
         self._last: dict[int, int] = {}
-        """The number of the last message of each of them that is here, or was."""
+        """The number of the last message of each of them that is or was here."""
         self._changed: asyncio.Event | None = None
         self._is_closed = False
 
     # --- a receiver at work -----------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Have messages from now on, and those that wait. Raises StoreError, UnreadableError."""
+        """Load the messages that wait, and take more from now on. Raises StoreError, UnreadableError."""
         self.state = self._restored()
         self._sent.restore()
         for waiting in self._office.begin(self):
@@ -135,7 +136,7 @@ class LinkMailbox(Mailbox):
             self.try_again()
 
     def try_again(self) -> None:
-        """End the messages whose time is over."""
+        """End the overdue messages."""
         self._post(Request(self._sent.end_overdue))
 
     def _restored(self) -> LinkState:
@@ -164,13 +165,13 @@ class LinkMailbox(Mailbox):
         return LinkState(id, incarnation, secrets.token_hex(16), met, former, reached, standing)
 
     def close(self) -> None:
-        """Have no more."""
+        """Drop the messages from memory, and take no more."""
         super().close()
         self._is_closed = True
         self._ring()
 
     def put(self, row: MessageRow) -> bool:
-        """Have a message that is recorded; False if it is there already, or one before it is not."""
+        """Add a recorded message; False if it is there already, or one before it is missing."""
         last, is_shared = self.reached(row.sender), self._office.elsewhere is not None
         if row.number <= last or (is_shared and row.number > last + 1):
             return False
@@ -189,7 +190,7 @@ class LinkMailbox(Mailbox):
         return True
 
     def reached(self, sender: int) -> int:
-        """The number of the last message of a sender that it has, or has had."""
+        """The number of the last message of a sender that is or was here."""
         return self._last.get(sender, 0)
 
     @property
@@ -204,9 +205,9 @@ class LinkMailbox(Mailbox):
     # --- exchanges --------------------------------------------------------------------------------------
 
     async def exchange(self, data: bytes | None, wait: float, submit: Submit) -> bytes:
-        """Take a frame of the peer (None: nothing came), and give the next one, which waits so many seconds
-        at most for something to say. Raises RequestError, also where the link has begun anew meanwhile: who
-        waited is gone then, and a frame for it would take with it what is to be said.
+        """Take a frame of the peer (None: nothing came), and give the next one, which waits at most `wait`
+        seconds for something to say. Raises RequestError, also where the link has begun again meanwhile: the
+        request that waited is gone then, and what a frame for it said would be lost.
         """
         answers, record = 0, OnceRecorded([], {}, [])
         if data is None:
@@ -225,7 +226,7 @@ class LinkMailbox(Mailbox):
         return encode(self.state.frame(answers))
 
     async def _news(self, wait: float) -> None:
-        """Wait until there is something to say, or for so many seconds."""
+        """Wait until there is something to say, or for `wait` seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait
         while not (self.state.has_news() or self._is_closed) and (left := end - loop.time()) > 0:
@@ -246,7 +247,7 @@ class LinkMailbox(Mailbox):
     # --- what is recorded -------------------------------------------------------------------------------
 
     def _hear(self, frame: Frame, record: OnceRecorded, turn: Turn) -> LinkFaultError | None:
-        """Have a turn record what a frame says; the reason where the link cannot go on."""
+        """Record within a turn what a frame says; the reason where the link cannot continue."""
         try:
             heard = self.state.hear(frame)
         except LinkFaultError as error:
@@ -283,7 +284,7 @@ class LinkMailbox(Mailbox):
         return None
 
     def _recorded(self, record: OnceRecorded, result: object, error: BaseException | None) -> None:
-        """Go on once a frame is recorded."""
+        """Continue once a frame is recorded."""
         if error is None:
             self._office.taken(record.taken)
             self.state.recorded(record.reached)
@@ -291,14 +292,14 @@ class LinkMailbox(Mailbox):
 
 
 def senders_there(store: AgentStore) -> Iterator[tuple[str, int, str]]:
-    """The senders of a peer, as its row in the store has them: id, the last message that is taken, name."""
+    """The senders of a peer, as its row in the store has them: id, number of the last message taken, name."""
     for row in store.results(LINK):
         if row.key != MET:
             yield row.key, *_decode_reached(row.data)
 
 
 def _to_send(row: MessageRow, envelope: Envelope) -> Message:
-    """A message as the peer gets it: without the people of this home, and whom else it had to do with."""
+    """A message in the form for the peer: without the people of this home, and without third parties."""
     said = replace(envelope, sender="", sender_id="", by="", actor="", came_from=(), to="")
     name = "" if envelope.sender.startswith(AT) else envelope.sender
     return Message(

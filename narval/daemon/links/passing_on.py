@@ -1,4 +1,4 @@
-"""Passing on: the messages of a peer are sent on to agents here, or back, by the row that stands for it."""
+"""Passing on: the row that stands for a peer sends the peer's messages on to agents here, or back."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from narval.store.batch import AgentRow, MessageRow
 log = logging.getLogger("narval.links")
 
 ANSWERS = (UNDELIVERED, RECEIPT, RETURNED)
-"""Kinds of messages that answer one, whose id they have."""
+"""Kinds of messages that answer a message and have its id."""
 
 MOST_OF_BACKUP = 2
-"""The differences of a sender as a link begins: what is lost, and what comes again."""
+"""The most differences of a sender as a link begins: what is lost, and what comes again."""
 
 
 class PassingOn:
     """Sends on what a peer has sent, in the turn that counts it; `home` is the name of the home's own agent.
 
-    `freed` is called with a sender there, once a receiver here has room for more.
+    `freed` is called with a sender there once a receiver here has room again.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class PassingOn:
         self._peer, self._row, self._home = peer, row, home
         self._outbox, self._office, self._sent, self._freed = outbox, office, sent, freed
         self._of_backups: Counter[tuple[Meeting, str]] = Counter()
-        """The notices of a backup that was put back, as the link has begun, by the id of who is told."""
+        """The notices of a restored backup, by beginning of the link and by the id of the one told."""
 
     def take(self, turn: Turn, state: LinkState, link: str, message: Message) -> bool:
         """Send a message on to its receiver here; `link` is the id that the peer has given the link.
 
-        One that cannot be taken goes back, and counts as taken. False, and nothing is done, where the
+        A message that cannot be taken goes back, and counts as taken. False, with nothing done, where the
         receiver has no room for it.
         """
         if (message.sender_id == link) != (message.sender == ""):
-            return True  # nobody there has that name and that id
+            return True  # no agent there has that name and that id
         if message.kind in ANSWERS:
             asking = message.id.partition(".")[0]
             receiver = self._office.find_same(message.to, asking)
             if receiver is None or not self._is_expected(state, asking, message):
-                return True  # who asked is not there any more, or has never asked
+                return True  # the asker is gone, or has never asked
         elif (refusal := self._refusal(message)) is not None:
             self._give_back(turn, message, refusal)
             return True
@@ -96,8 +96,8 @@ class PassingOn:
         return True
 
     def _is_expected(self, state: LinkState, asking: str, message: Message) -> bool:
-        """True of an answer to an agent here, by its id, that may come. Who is told knows what it waits for;
-        that nobody takes a message it is told whether it waits or not, so that counts once for each.
+        """True if an answer to an agent here, by its id, may come. An asker knows what it waits for. A sender
+        is always told that nobody took its message, so such a notice counts once for each message.
         """
         if message.kind != UNDELIVERED:
             return bool(state.out.sent.get(asking))
@@ -106,7 +106,7 @@ class PassingOn:
         return self._sent.may_be_answered(message.id)
 
     def report(self, turn: Turn, difference: Difference, name: str) -> None:
-        """Tell the home's own agent, and the sender there, whose `name` it is, what a backup has lost."""
+        """Tell the home's own agent, and the sender there, whose `name` is given, what a backup has lost."""
         sender_id, first, last, what = difference
         numbers = f"message {first}" if first == last else f"messages {first} to {last}"
         whose = f"{numbers} of {name}{AT}{self._peer}" if name else f"{numbers} of {self._peer} itself"
@@ -136,7 +136,7 @@ class PassingOn:
         self._outbox.send(turn, to, UNDELIVERED, message_id, self._outbox.envelope(), notice)
 
     def _refusal(self, message: Message) -> Refusal | None:
-        """The reason why what is no answer is not to be sent on."""
+        """The reason why a message that is no answer is not sent on."""
         if not message.sender or not message.id.startswith(f"{message.sender_id}."):
             return Refusal("invalid", "its id is not one of its sender")
         if not self._office.addresses.may_write(message.to, self._peer):
@@ -161,11 +161,11 @@ class PassingOn:
         self._outbox.send(turn, self._there(message.sender), UNDELIVERED, message.id, back, notice)
 
     def _there(self, name: str) -> AgentRow:
-        """The row by which an agent of the peer is written to."""
+        """The row for writing to an agent of the peer."""
         return self._row._replace(name=f"{name}{AT}{self._peer}")
 
 
 def _is_of_backup(message: Message) -> bool:
-    """True of a notice of what a backup that was put back has lost."""
+    """True of a notice of what a restored backup has lost."""
     is_told = message.kind == UNDELIVERED and not message.sender
     return is_told and message.id.partition(".")[2].startswith(f"{PEER_RESTORED}-")

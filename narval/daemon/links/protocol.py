@@ -1,22 +1,22 @@
 """Protocol of a link: what to take, what to send next, what a restored backup has lost (G39 to G42).
 
-    hear(frame) -> Heard       what is to be recorded: messages, what the other side took, differences
+    hear(frame) -> Heard       what to record: messages, what the other side took, differences
     recorded(...)              that is recorded, and may be told
     frame(answers)             what to send next
 
 It is pure, and explored by the simulator. Messages of a sender are numbered from 1. Each side keeps its own
-until the other says that it has taken them, and counts what it takes of each sender: so frames that are lost,
-repeated or reordered lose and double nothing. One batch of a sender is under way at a time, until a frame of
-the other side answers the one that had it; what was not taken then is sent again.
+messages until the other says that it has taken them, and counts what it takes of each sender. So frames that
+are lost, repeated or reordered neither lose nor double a message. One batch of a sender is under way at a
+time, until a frame of the other side answers the frame that had it; what was not taken by then is sent again.
 
-A link begins with the *standing* of both sides: after each start, and when a frame was lost. Each side makes
-its count right by the other's standing, where a backup was put back:
+A link begins with the *standing* of both sides: after each start, and when a frame was lost. Each side
+corrects its count by the other's standing, where a backup was restored:
 
-    the sender's store was put back: what it sends after the last number of the backup is new, though the
+    the sender's store was put back: what it sends after the last number of the backup is new, although the
         same numbers were taken before; the count goes back to that number
-    the receiver's store was put back: what the sender keeps no more is lost; the count goes on above it
+    the receiver's store was put back: what the sender has dropped is lost; the count continues above it
 
-No other difference can come about by itself: it is a fault, and the link stops.
+Any other difference is a fault, and the link stops.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LinkFaultError(RequestError):
 
 class Difference(NamedTuple):
     """Messages of a sender of the other side, from one number to another, that a restored backup has lost, or
-    that were taken before it sent others under the same numbers.
+    that were taken before the sender used their numbers again.
     """
 
     sender_id: str
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """The other side as the link began last: its id of the link, its incarnation; and the own one then."""
+    """The other side at the last beginning of the link: its link id and incarnation; the own one then."""
 
     link: str = ""
     incarnation: str = ""
@@ -62,8 +62,8 @@ class Meeting(NamedTuple):
 
 class Heard(NamedTuple):
     """All of a frame that is to be recorded: `met` if the link begins otherwise than before, and `former` if
-    with another side; the count of a sender that is made right, what was taken there (by sender), and
-    messages, some of which may be taken.
+    with another side; the corrected counts of senders, what was taken there (by sender), and messages, some
+    of which may be taken.
     """
 
     met: Meeting | None = None
@@ -82,25 +82,25 @@ class Outgoing:
         self.restored, self._names = dict(own.restored), dict(own.names)
         self._waiting: dict[str, deque[Message]] = {}
         self._under_way: dict[int, dict[str, int]] = {}
-        """By number of a frame, the last message of each sender that was in it."""
+        """The last message of each sender in a frame, by the frame's number."""
         self._frame_of: dict[str, int] = {}
         """The frame with which messages of a sender are under way."""
         self.held_there: frozenset[str] = frozenset()
-        """The senders of whom the other side takes nothing, for want of room."""
+        """The senders from whom the other side takes nothing, for want of room."""
 
     def put(self, message: Message) -> None:
-        """Have a message that is recorded, to be sent; those of a sender come in order."""
+        """Add a recorded message, to be sent; those of a sender are added in order."""
         self._waiting.setdefault(message.sender_id, deque()).append(message)
         self.sent[message.sender_id] = message.number
         self._names[message.sender_id] = message.sender
 
     @property
     def oldest(self) -> float | None:
-        """The moment at which the oldest message was sent that waits; None without any."""
+        """The moment at which the oldest waiting message was sent; None without any."""
         return min((waiting[0].at for waiting in self._waiting.values()), default=None)
 
     def standing(self) -> Standing:
-        """The numbers of this side as they are now."""
+        """The present numbers of this side."""
         return Standing({**self.sent}, {**self.dropped}, self.restored, {**self._names})
 
     def ready(self) -> Iterator[str]:
@@ -108,7 +108,7 @@ class Outgoing:
         return (id for id in self._waiting if id not in self.held_there and id not in self._frame_of)
 
     def batch(self, frame: int) -> tuple[Message, ...]:
-        """The messages for the frame of a number; the senders that it has go behind the others."""
+        """The messages for the frame of a number; the senders in it go behind the others."""
         messages = tuple(self._next())
         if messages:
             last = {message.sender_id: message.number for message in messages}
@@ -128,18 +128,18 @@ class Outgoing:
                 yield message
 
     def answered(self, number: int) -> None:
-        """Let what a frame had that is answered be under way no more: what was not taken is sent again."""
+        """Handle the answer to a frame: it is no longer under way, and messages not taken are sent again."""
         for sender_id in self._under_way.pop(number, ()):
             if self._frame_of.get(sender_id) == number:
                 del self._frame_of[sender_id]
 
     def forget_frames(self) -> None:
-        """Know nothing of what came of frames that were under way."""
+        """Forget the frames under way."""
         self._under_way.clear()
         self._frame_of.clear()
 
     def drop(self, sender_id: str, number: int) -> None:
-        """Keep no messages of a sender up to a number, which the other side has taken."""
+        """Drop the messages of a sender up to a number, which the other side has taken."""
         waiting = self._waiting.get(sender_id)
         while waiting and waiting[0].number <= number:
             waiting.popleft()
@@ -152,7 +152,8 @@ class LinkState:
     """One side of a link, while its store is at work.
 
     `link` and `incarnation` are its own, `run` is a new id for each activation; `met` and `former` are what
-    it knew of the other side before. `reached` is how far each sender there has come, `own` its standing.
+    it knew of the other side before. `reached` has the last number taken of each sender there, `own` is its
+    standing.
     """
 
     def __init__(
@@ -173,14 +174,14 @@ class LinkState:
         self.is_begun = False
         """True once this activation has heard the standing of the other side."""
         self.beginnings = 0
-        """So many times the link has begun in this activation, by either side that asks."""
+        """The number of times the link has begun in this activation, on the request of either side."""
         self._recorded = dict(reached)
         self._frames = 0
         self._other_run, self._other_frame = "", 0
         self.held: set[str] = set()
-        """The senders there of whom nothing is taken until there is room here."""
+        """The senders there from whom nothing is taken until there is room here."""
         self._held_before: frozenset[str] = frozenset()
-        """As the other side has heard last."""
+        """The same senders, as the other side was last told."""
         self._taken_since: set[str] = set()
         """The senders there of whom something was taken since the last frame."""
         self._shows = self._asks = True
@@ -193,13 +194,13 @@ class LinkState:
     # --- what to send -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin anew: nothing is known of what came of frames that were under way."""
+        """Begin the link again: the fate of frames under way is unknown."""
         self._shows = self._asks = True
         self.beginnings += 1
         self.out.forget_frames()
 
     def has_news(self) -> bool:
-        """True if there is something to say that was not said."""
+        """True if there is something new to say."""
         if self._shows or self._taken_since or self._held_before != self.held:
             return True
         return self.is_begun and any(True for _ in self.out.ready())
@@ -230,9 +231,9 @@ class LinkState:
     # --- what comes -------------------------------------------------------------------------------------
 
     def hear(self, frame: Frame) -> Heard:
-        """Take note of a frame of the other side; what is to be recorded of it.
+        """Apply a frame of the other side; what is to be recorded of it.
 
-        Raises LinkFaultError, and has noted nothing, where the two sides cannot go on.
+        Raises LinkFaultError, with nothing applied, where the two sides cannot continue.
         """
         other = frame.link, frame.incarnation
         if other == (self.link, self.incarnation):
@@ -262,8 +263,8 @@ class LinkState:
         return heard._replace(messages=frame.messages)
 
     def may_take(self, message: Message) -> bool:
-        """True if a message is the next of its sender, and there is room as far as can be told: else it was
-        taken before, or comes again.
+        """True if a message is the next of its sender, and there is room as far as can be told. Any other
+        message was taken before, or comes again.
         """
         sender_id = message.sender_id
         if sender_id not in self.reached and len(self.reached) >= MOST_SENDERS:
@@ -275,14 +276,14 @@ class LinkState:
         self.reached[message.sender_id] = message.number
 
     def recorded(self, reached: Mapping[str, int]) -> None:
-        """Note that it is recorded how far senders have come: the other side may be told."""
+        """Note that the numbers that senders have reached are recorded: the other side may be told."""
         self._recorded.update(reached)
         self._taken_since.update(reached)
 
     # --- within -----------------------------------------------------------------------------------------
 
     def _begun(self, frame: Frame, heard: Heard) -> None:
-        """Go on with the side whose standing has come."""
+        """Continue with the side whose standing has come."""
         if heard.former is not None:
             self._former.add(heard.former)
         if heard.met is not None:
@@ -297,17 +298,17 @@ class LinkState:
         self.held.clear()
 
     def _is_older(self, frame: Frame) -> bool:
-        """True of a frame of the same link that comes late, from before a backup was put back there."""
+        """True of a frame of the same link that comes late, from before a backup was restored there."""
         of_link = self.met.link == frame.link
         return of_link and _order(frame.link, frame.incarnation) < _order(frame.link, self.met.incarnation)
 
     def _newly_taken(self, taken: Mapping[str, int]) -> dict[str, int]:
-        """The numbers up to which nothing is to be kept any more. Raises LinkFaultError."""
+        """The numbers up to which messages need not be kept any more. Raises LinkFaultError."""
         new = dict[str, int]()
         for sender_id, number in taken.items():
             sent = self.out.sent.get(sender_id)
             if sent is None or number <= self.out.dropped.get(sender_id, 0):
-                continue  # the agent is gone, or that was told before
+                continue  # the agent is gone, or this was told before
             if number > sent:
                 raise LinkFaultError(
                     f"the other side has taken messages up to {number} of the agent {sender_id}, and this "
@@ -317,9 +318,9 @@ class LinkState:
         return new
 
     def _meet(self, frame: Frame, standing: Standing) -> Heard:
-        """The differences that there are as a link begins. Raises LinkFaultError."""
+        """The differences between the sides as a link begins. Raises LinkFaultError."""
         before = self.met
-        is_known = frame.meets == f"{self.link}.{self.incarnation}"  # else what it says may be from before
+        is_known = frame.meets == f"{self.link}.{self.incarnation}"  # else its statements may be older
         met = Meeting(frame.link, frame.incarnation, self.incarnation if is_known else before.own)
         reached, differences = dict(self.reached), list[Difference]()
         is_another = bool(before.link) and before[:2] != met[:2]
@@ -350,7 +351,7 @@ class LinkState:
 
 
 def _later(before: Meeting, frame: Frame, standing: Standing) -> list[Mapping[str, int]]:
-    """The numbers that were sent as each backup was put back since the link began last; none of another."""
+    """The numbers sent as of each restored backup since the link last began; none for another side."""
     if before.link != frame.link:
         return []
     begun = _order(frame.link, before.incarnation)
@@ -366,4 +367,4 @@ _BY_HAND = (
     "a copy of a store was put back by hand; put it back with `narval restore`, so that both sides are told "
     "what is lost"
 )
-"""The advice where no side can set it right by itself."""
+"""The advice where neither side can set it right by itself."""

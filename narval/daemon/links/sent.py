@@ -12,23 +12,23 @@ from narval.store.links import ANSWERED, SENT
 from narval.store.store import AgentStore
 
 MOST_TAKEN = 5_000
-"""The messages of a kind for each agent of the peer that it may answer, the latest: at most 1,000 wait for an
-agent there, and few more answers are on their way.
+"""The most recent messages of a kind that each agent of the peer may answer: at most 1,000 wait for an agent
+there, and few more answers are on their way.
 """
 
 MOST_IN_ALL = 100_000
-"""The messages that the peer may answer, of all kinds and for all agents there."""
+"""The most messages that the peer may answer, of all kinds and for all agents there."""
 
 Bury = Callable[[Turn, list[MessageRow]], None]
-"""Tells the senders of messages that their time is over."""
+"""A function that tells the senders of messages that these are overdue."""
 
 
 class SentMessages:
-    """The messages to a peer. That one is there says its link; what becomes of it there, that it cannot be
-    taken or what a call gives, an answer under its id, which counts once.
+    """The messages to a peer. The link tells that a message has arrived. Its outcome there, as a refusal or
+    the result of a call, is an answer under its id, which counts once.
 
-    A message whose time is over before the peer has said that it has it ends here, and counts as answered. It
-    goes to the peer all the same, for the numbers have no gap, and is refused there.
+    A message that is overdue before the peer has confirmed it ends here, and counts as answered. It goes to
+    the peer all the same, for the numbers have no gap, and is refused there.
     """
 
     def __init__(self, store: AgentStore, bury: Bury) -> None:
@@ -36,16 +36,16 @@ class SentMessages:
         self._waiting: dict[str, deque[tuple[MessageRow, str]]] = {}
         """The messages that the peer has not taken, each with its receiver there, by the id of the sender."""
         self._unanswered: set[str] = set()
-        """The ids of those that wait and that it may answer, for it may have them without having said so."""
+        """The ids of waiting messages that may be answered: the peer may have them without saying so."""
         self._answered: set[str] = set()
-        """The ids of those that are answered, and wait."""
+        """The ids of waiting messages that are answered."""
         self._taken: OrderedDict[str, str] = OrderedDict()
-        """The ids of the latest that it has, in order, each with its kind and receiver there."""
+        """The ids of the latest messages that it has, in order, each with its kind and receiver there."""
         self._by_receiver: dict[str, OrderedDict[str, None]] = {}
         """The same, in order, by kind and receiver there."""
 
     def restore(self) -> None:
-        """Know the latest that were taken, as the store has them. Raises StoreError."""
+        """Load the latest messages that were taken from the store. Raises StoreError."""
         for row in reversed(self._store.results(SENT)):
             if row.data == ANSWERED:
                 self._answered.add(row.key)
@@ -56,9 +56,9 @@ class SentMessages:
         return bool(self._waiting)
 
     def put(self, sender_id: str, row: MessageRow, to: str) -> None:
-        """Have a message to an agent of the peer wait."""
+        """Add a message that waits for an agent of the peer."""
         self._waiting.setdefault(sender_id, deque()).append((row, to))
-        is_own = row.kind != CANCEL and row.id.startswith(f"{sender_id}.")  # else it is about another one
+        is_own = row.kind != CANCEL and row.id.startswith(f"{sender_id}.")  # else it is about another message
         if is_own and row.id not in self._answered:
             self._unanswered.add(row.id)
 
@@ -82,7 +82,7 @@ class SentMessages:
         return id in self._taken or id in self._unanswered
 
     def answered(self, turn: Turn, id: str) -> None:
-        """Note that a message is answered."""
+        """Record that a message is answered."""
         if id in self._taken:
             self._drop(turn, id)
         else:
@@ -91,7 +91,7 @@ class SentMessages:
             turn.transaction.batch.results.append(ResultRow(SENT, id, turn.at, ANSWERED))
 
     def end_overdue(self, turn: Turn) -> None:
-        """End the messages whose time is over."""
+        """End the overdue messages."""
         waiting = [row for rows in self._waiting.values() for row, _ in rows if row.id in self._unanswered]
         overdue = [row for row in waiting if row.until is not None and row.until <= turn.at]
         for row in overdue:

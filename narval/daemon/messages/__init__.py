@@ -1,1 +1,1 @@
-"""Messages between the agents of a store: recorded with what sends them, and with what takes them."""
+"""Messages between the agents of a store: recorded with the turn that sends, and the turn that takes."""

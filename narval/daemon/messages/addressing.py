@@ -1,4 +1,4 @@
-"""Addressing: to which agents the elements of a call of kind `send` go (G27)."""
+"""Addressing: the agents to which the elements of a call of kind `send` go (G27)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.core.patterns.pattern import compile_pattern
 
 
 def addressed(memory: Memory, call: Call) -> Iterator[tuple[str, Element]]:
-    """Each element with the name of each agent that it goes to, by age. Raises ActionError."""
+    """Each element with the name of each agent that it goes to, oldest first. Raises ActionError."""
     select = str((call.payload or {}).get("select", ""))
     for eid in sorted(eid for _, eids in call.inputs for eid in eids):
         element = memory.element(eid)

@@ -33,11 +33,11 @@ log = logging.getLogger("narval.messages")
 
 
 _OF_THE_POST = (UNDELIVERED, RECEIPT)
-"""Kinds that tell a sender of what it sent: of these nobody is told."""
+"""Kinds that tell a sender about its own message: they have no senders to tell."""
 
 
 class AgentMail:
-    """The outbox and the mailbox of one activation, and its calls at other agents.
+    """The outbox and the mailbox of one activation, and its calls to other agents.
 
     `post` leaves something for its next turn, `settings` are those of the agent.
     """
@@ -55,25 +55,25 @@ class AgentMail:
         self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: self._settings.offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self.waiting: dict[str, str] = {}
-        """By call that waits for room, for what it waits."""
+        """The calls that wait for room, each with what it waits for."""
         self._agent = agent
         self._declared: tuple[int, frozenset[str]] = (-1, frozenset())
-        """The names of the elements that its files declare, as of so many changes of what is declared."""
+        """The names of the elements that its files declare, and the number of changes to them until then."""
 
     def use_settings(self, settings: AgentSettings) -> None:
-        """Let other settings count from now on; there may be room by them for what is not taken yet."""
+        """Use other settings from now on; with them there may be room for messages that wait."""
         self._settings = settings
         if self.mailbox.is_held:
             self.mailbox.try_again()
 
     def correspond(self, turn: Turn) -> None:
-        """Send what a turn asks of other agents, answers them, or has withdrawn of what they were sent."""
+        """Send what a turn asks of other agents, its answers, and withdrawals of what they were sent."""
         self.calls.correspond(turn)
         if turn.transaction.taken_back:
             send_withdrawals(turn, self.outbox, self.office, self.identity)
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
-        """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""
+        """The reason why this agent may not be sent elements of a name (G29); None if it may be."""
         rules, shown = self._settings.receives, local_name(name) or name
         given = [rule.elements for rule in rules or () if is_meant(rule.sender, envelope.sender)]
         if any(shown in elements for elements in given):
@@ -101,8 +101,8 @@ class AgentMail:
         data: bytes,
         keep: float | None = None,
     ) -> None:
-        """Send a message to an agent by its name, to wait for so many seconds at most (None: as the settings
-        say); to one that is not there it is a dead letter at once.
+        """Send a message to an agent by its name, to wait for at most `keep` seconds (None: as the
+        settings say); without such an agent it is a dead letter at once.
         """
         until = turn.at + (self._settings.keep if keep is None else keep)
         receiver = self.office.addresses.find(self.identity.name, name)
@@ -116,8 +116,8 @@ class AgentMail:
         inherit(turn.transaction, eid, (envelope.run, *envelope.inputs))
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
-        """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
-        there is room for all. While the store is away nobody has room.
+        """The receiver whose mailbox has no room for what is sent, and what that waits for (G31); None where
+        there is room for all. While the store is away no mailbox has room.
         """
         many: dict[str, int] = {}
         size: dict[str, int] = {}
@@ -140,7 +140,7 @@ class AgentMail:
         return None
 
     def wait(self, receiver: AgentRow, what: str, call: str, retry: Callable[[], None]) -> None:
-        """Do something again once a receiver has room for more; `call` waits for `what` meanwhile."""
+        """Call `retry` once a receiver has room for more; `call` waits for `what` meanwhile."""
 
         def again() -> None:
             self.waiting.pop(call, None)
@@ -150,7 +150,7 @@ class AgentMail:
         self.office.room.wait(receiver.agent, self.identity.agent, call, again)
 
     def bury(self, turn: Turn, rows: Iterable[MessageRow], receiver: str, refusal: Refusal) -> None:
-        """Let elements that another agent will not take be dead letters; `receiver` is its name."""
+        """Turn messages that another agent will not take into dead letters; `receiver` is its name."""
         for row in rows:
             if row.kind == ELEMENT:
                 envelope = unseal(row.origin)
@@ -158,7 +158,7 @@ class AgentMail:
                 self._undelivered(turn, row, envelope, name, refusal)
 
     def come_back(self, turn: Turn, rows: Iterable[MessageRow]) -> None:
-        """Have messages of this agent be dead letters, in order, whose receivers were removed as it sent."""
+        """Turn messages of this agent into dead letters, in order; their receivers were just removed."""
         for row in rows:
             turn.transaction.batch.taken.append(TakenRow(*row[:3]))
             if row.kind not in (ELEMENT, CALL):
@@ -171,10 +171,10 @@ class AgentMail:
             KINDS[UNDELIVERED](self, turn, notice, Envelope(receiver, "", envelope.run, envelope.step))
 
     def _receive(self, turn: Turn, row: MessageRow) -> bool:
-        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32).
+        """Do what a message says; a message that cannot be taken becomes a dead letter of its sender (G32).
 
-        False, and nothing is done, while memory has no room for it, or for an element that came before; what
-        brings no element, as the answer to a call, goes past those.
+        False, with nothing done, while memory has no room for it, or for an element that came before; a
+        message without an element, as the answer to a call, overtakes those.
         """
         if row.kind == ELEMENT and self.mailbox.is_held:
             return False
@@ -205,7 +205,7 @@ class AgentMail:
             return
         sender = self.office.find_same(envelope.sender, envelope.sender_id)
         if sender is None:
-            return  # nobody is there to be told
+            return  # the sender is gone
         labels = recorded(envelope.labels, envelope.hearsay)
         back = replace(self.outbox.envelope(envelope.run, envelope.step), labels=labels)
         if refusal is None:

@@ -1,4 +1,4 @@
-"""The contract of those who take messages: receivers, and the reasons why one takes none."""
+"""The contract of receivers of messages, and the reasons for not taking one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narval.store.batch import AgentRow, MessageRow
 
 
 class Refusal(NamedTuple):
-    """The reason why a message cannot be taken: a stable word, and words for people."""
+    """The reason why a message cannot be taken: a stable word, and a text for people."""
 
     kind: str
     message: str
@@ -27,8 +27,8 @@ OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
 
 
 class Receiver(Protocol):
-    """An agent that takes a message: who it is, what it may be sent, what it sends in turn, which calls it
-    makes and answers.
+    """An agent that takes a message: its identity, what it may be sent, what it sends in turn, and the calls
+    it makes and answers.
     """
 
     identity: AgentRow
@@ -37,8 +37,8 @@ class Receiver(Protocol):
     calls: RemoteCalls
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
-        """The reason why it is not to be sent elements of a name by that sender (G29); None if it may be."""
+        """The reason why that sender may not send it elements of a name (G29); None if it may."""
 
 
 Take = Callable[[Receiver, Turn, MessageRow, Envelope], Refusal | None]
-"""Takes a message within a turn, all of it or nothing; or gives the reason why it cannot be taken."""
+"""A function that takes a message within a turn, all of it or nothing; or gives the reason why it cannot."""

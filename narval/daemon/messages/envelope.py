@@ -1,4 +1,4 @@
-"""Envelope: from whom a message is, and what it was made of (G23)."""
+"""Envelope: the sender of a message, and the sources of its content (G23)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from narval.store.batch import MessageRow
 from narval.store.codec import read
 
 ELEMENT, UNDELIVERED, RECEIPT = "element", "undelivered", "receipt"
-"""Kinds of messages: an element; the error element that tells of one that could not be taken; the word that
-one was taken.
+"""Kinds of messages: an element; the error element for a message that could not be taken; the receipt for one
+that was.
 """
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The sender by name and id (G1); the run and step that sent, and the eids of what was sent, as the
-    sender has them; for which person, and who acted in that person's name (P39).
+    """The sender by name and id (G1); the run and step that sent, and the eids of what was sent, by the
+    sender's numbers; the person for whom, and the actor in that person's name (P39).
+
     `awaited`: a call waits until it is taken. `labels`: those of what was sent and of the run that sent it.
     """
 
@@ -29,26 +30,26 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     actor: str = ""
     awaited: bool = False
     hearsay: bool = False
-    """As it was recorded before there were labels."""
+    """The label of older messages, from before there were labels."""
     labels: tuple[str, ...] = ()
     made_from: tuple[int, ...] = ()
-    """The eids that it was made from where it was never in memory, as the sender has them."""
+    """The eids that it was made from where it was never in memory, by the sender's numbers."""
     came_from: tuple[str, ...] = ()
-    """The elements by which its labels came in, each its root with the attributes alone; () if not known."""
+    """The elements by which its labels came in, each as its root with attributes only; () if not known."""
     to: str = ""
-    """The name of the receiver in its home, if that is another one."""
+    """The name of the receiver in its home, if that is another home."""
     letter: bytes = b""
-    """The message that another home gives back because nobody there takes it (`undelivered.Letter`)."""
+    """The message that another home gives back because no agent there takes it (`undelivered.Letter`)."""
 
 
 seal = msgspec.msgpack.Encoder().encode
-"""An envelope for the store."""
+"""Write an envelope for the store."""
 
 _decode = msgspec.msgpack.Decoder(Envelope).decode
 
 
 def sender_of(row: MessageRow) -> str:
-    """The name of the agent that sent a message, for people; its number where that cannot be read."""
+    """The name of the agent that sent a message, for people; its number where the name cannot be read."""
     try:
         return unseal(row.origin).sender
     except UnreadableError:
@@ -56,6 +57,6 @@ def sender_of(row: MessageRow) -> str:
 
 
 def unseal(data: bytes) -> Envelope:
-    """An envelope from the store. Raises UnreadableError."""
+    """Read an envelope from the store. Raises UnreadableError."""
     envelope: Envelope = read("the envelope of a message", _decode, data)
     return envelope

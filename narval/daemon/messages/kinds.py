@@ -1,4 +1,4 @@
-"""Kinds of messages: what a receiver does with each, in the turn that takes it.
+"""Kinds of messages: a receiver's work for each, in the turn that takes it.
 
 A new kind is a function and a row of `KINDS`.
 """
@@ -28,7 +28,7 @@ from narval.store.batch import MessageRow
 
 
 def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Add the element that somebody sent, if it may be sent and its schema accepts it (G25, G29)."""
+    """Add the element that was sent, if that is allowed and its schema accepts it (G25, G29)."""
     name = Element(0, row.data).name
     refusal = receiver.why_not(envelope, name)
     if refusal is not None:
@@ -54,8 +54,8 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
 
 
 def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Add the error element that tells of a message not taken (G32); a call that waits for it fails, and of
-    one at another agent the run alone is told.
+    """Add the error element for a message that was not taken (G32); a call that waits for it fails. For a
+    call at another agent only the run is told.
     """
     found = receiver.calls.waiting(row.id)
     if found is not None and found[1].agent and take_undelivered(receiver, turn, row, envelope.sender):
@@ -72,7 +72,7 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
 
 
 def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Answer a call that waits until what it sent is taken (G27)."""
+    """Answer a call that waits until the elements that it sent are taken (G27)."""
     settle_call(receiver, turn, envelope.run, row.id, sender=envelope.sender)
     return None
 

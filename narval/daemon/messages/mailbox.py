@@ -13,7 +13,7 @@ from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import MessageRow, TakenRow
 
 MOST_IN_A_TURN = 100
-"""The messages that a turn takes at most, so that they do not starve what the agent has to do."""
+"""The most messages that a turn takes, so that they do not starve the agent's other work."""
 
 log = logging.getLogger("narval.messages")
 
@@ -21,8 +21,8 @@ log = logging.getLogger("narval.messages")
 class Mailbox:
     """Takes the messages of one activation, from senders in turn.
 
-    `post` leaves something for the agent's next turn; `receive` does within a turn what a message says, and
-    is False if there is no room for it.
+    `post` leaves something for the agent's next turn. `receive` does within a turn what a message says, and
+    returns False if there is no room for it.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class Mailbox:
         self._is_asking = False
 
     def open(self) -> None:
-        """Have messages from now on, and those that wait. Raises StoreError."""
+        """Load the messages that wait, and take more from now on. Raises StoreError."""
         if self._office.elsewhere is not None:
             self._taken = self._taken_before()
         for row in self._office.begin(self):
             self.put(row)
 
     def close(self) -> None:
-        """Have no more."""
+        """Take no more messages."""
         self._office.end(self)
 
     def put(self, row: MessageRow) -> bool:
-        """Have a message that is recorded; False if it is there already, or one before it is not.
+        """Add a recorded message; False if it is there already, or one before it is missing.
 
         Where other daemons send too, one before it may not have been read yet.
         """
@@ -69,7 +69,7 @@ class Mailbox:
         return True
 
     def reached(self, sender: int) -> int:
-        """The number of the last message of a sender that it has or has taken, as far as is known."""
+        """The number of the last message of a sender that it has or has taken, as far as known."""
         waiting = self._waiting_of(sender)
         return waiting[-1].number if waiting else (self._taken or {}).get(sender, 0)
 
@@ -83,11 +83,11 @@ class Mailbox:
 
     @property
     def keeps_active(self) -> bool:
-        """True while an agent is to stay active for what is in it, though it takes nothing."""
+        """True while an agent must stay active for the messages in it, though it takes none."""
         return False
 
     def try_again(self) -> None:
-        """Take what was held: memory may have room for it now."""
+        """Take what was held: memory may have room for it by now."""
         self._senders, self._held = self._held | self._senders, {}
         self._ask()
 
@@ -97,7 +97,7 @@ class Mailbox:
             self._post(Request(self._take, self._took, is_whole=True))
 
     def _take(self, turn: Turn) -> list[MessageRow]:
-        """Take messages, as many as a turn may; which they are."""
+        """Take as many messages as a turn may; those taken."""
         if self._taken is None:
             self._taken = self._taken_before()
         taken, senders, done = self._taken, self._senders, list[MessageRow]()
@@ -131,7 +131,7 @@ class Mailbox:
         return {row.sender: row.number for row in self._office.letters.taken(self.number)}
 
     def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:
-        """Go on with what is left, once the turn is recorded; where it could not be, the activation ends."""
+        """Continue with the rest once the turn is recorded; where it could not be, the activation ends."""
         self._is_asking = False
         if error is None and done is not None:
             self._office.taken(done)

@@ -12,7 +12,7 @@ Find = Callable[[str], AgentRow | None]
 
 
 class OtherDaemons:
-    """The agents of a store that other daemons hold, or nobody: each is looked for there once."""
+    """The agents of a store that are held by other daemons, or by none: each is looked up there once."""
 
     def __init__(self, leases: Leases) -> None:
         self._tell: Callable[[int], None] = lambda agent: None
@@ -24,11 +24,11 @@ class OtherDaemons:
         return number in self._numbers
 
     def tell(self, agent: int) -> None:
-        """Let whoever holds an agent know that a message for it is recorded: else a heartbeat will."""
+        """Tell the holder of an agent that a message for it is recorded; otherwise a heartbeat will."""
         self._tell(agent)
 
     def tell_by(self, tell: Callable[[int], None]) -> None:
-        """Use `tell` for that, which returns at once."""
+        """Use `tell` for that; it returns at once."""
         self._tell = tell
 
     def found_after(self, here: Find) -> Find:
@@ -46,12 +46,12 @@ class OtherDaemons:
         return find
 
     def forget(self, name: str) -> None:
-        """Look for an agent in the store when it is next found."""
+        """Look an agent up in the store when it is next found."""
         if (known := self._known.pop(name, None)) is not None:
             self._numbers.discard(known.agent)
 
     def forget_all(self) -> None:
-        """Look for all agents in the store when they are next found: some may have changed hands."""
+        """Look all agents up in the store when they are next found: some may have changed hands."""
         self._known.clear()
         self._numbers.clear()
 

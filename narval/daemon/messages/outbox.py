@@ -18,7 +18,7 @@ from narval.store.batch import AgentRow, Batch, MessageRow
 
 
 def _came_from(turn: Turn, envelope: Envelope, sent: int) -> tuple[str, ...]:
-    """The elements by which the labels of what is sent came in; () where that is not known, as of what was
+    """The elements by which the labels of what is sent came in; () where that is not known, as for what was
     never in memory.
     """
     agent, eids = turn.agent, envelope.inputs
@@ -26,25 +26,26 @@ def _came_from(turn: Turn, envelope: Envelope, sent: int) -> tuple[str, ...]:
 
 
 class Outbox:
-    """Numbers what one activation of an agent sends, and leaves it in the batch of the turn that sends.
+    """Numbers the messages of one activation of an agent, and leaves them in the batch of the turn that
+    sends.
 
-    The numbers go with the activation: of a turn that was not recorded they leave no gap, for the next
-    activation finds in the store how far each pair has come.
+    The numbers end with the activation. A turn that was not recorded leaves no gap in them, for the next
+    activation reads from the store how far each pair has come.
     """
 
     def __init__(self, sender: AgentRow, office: PostOffice) -> None:
         self._sender, self._office = sender, office
         self._last: dict[str, int] = {}
-        """The number of the last message by the id of its receiver."""
+        """The number of the last message, by the id of its receiver."""
         self._now: tuple[Batch | None, Counter[int]] = (None, Counter())
-        """The messages of the turn with that batch, by receiver: they are not counted as waiting yet."""
+        """The batch of the present turn, and its messages by receiver: they do not count as waiting yet."""
 
     def in_turn(self, turn: Turn, receiver: AgentRow) -> int:
         """The messages for a receiver that this turn sends so far."""
         return self._now[1][receiver.agent] if self._now[0] is turn.transaction.batch else 0
 
     def know(self, receiver: AgentRow) -> int:
-        """The number of the last message for a receiver. Raises StoreError."""
+        """Find the number of the last message for a receiver. Raises StoreError."""
         number = self._last.get(receiver.id)
         if number is None:
             number = self._office.letters.last_sent(receiver.agent, self._sender.agent)
@@ -100,7 +101,7 @@ class Outbox:
         data: bytes,
         until: float | None = None,
     ) -> None:
-        """Send a message that was not made here, as its envelope has it."""
+        """Send a message that was made elsewhere, as its envelope has it."""
         if AT in receiver.name:
             envelope = replace(envelope, to=receiver.name.partition(AT)[0])
         self._last[receiver.id] = number = self.know(receiver) + 1

@@ -1,4 +1,4 @@
-"""Post office: hands messages that are recorded to their receivers, one for a daemon (G25, G30)."""
+"""Post office: hands recorded messages to their receivers; there is one for a daemon (G25, G30)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a home whose store is its own has none
     from narval.daemon.messages.other_daemons import OtherDaemons
 
 Find = Callable[[str], AgentRow | None]
-"""Finds an agent of the store by its name."""
+"""A function that finds an agent of the store by its name."""
 
 
 StandIn = Callable[[Turn, Run, object], bool]
@@ -25,40 +25,40 @@ StandIn = Callable[[Turn, Run, object], bool]
 
 
 class Addressee(Protocol):
-    """A receiver at work; `number` is that of its agent."""
+    """An active receiver; `number` is that of its agent."""
 
     number: int
 
     def put(self, row: MessageRow) -> bool:
-        """Have a message that is recorded; False if it is there already, or one before it is not."""
+        """Add a recorded message; False if it is there already, or one before it is missing."""
 
     def reached(self, sender: int) -> int:
         """The number of the last message of a sender that it has or has taken."""
 
 
 AGAIN = 3600.0
-"""Seconds after which it is looked again for messages whose time is over, but not their turn."""
+"""Seconds after which overdue messages that could not be ended in order are checked again."""
 
 
 class OverdueMessages:
-    """The first moment that ends a message which is not taken."""
+    """The first moment at which a message that is not taken is overdue."""
 
     def __init__(self) -> None:
         self._look_at: Callable[[float | None], None] = lambda moment: None
         self._first: float | None = None
 
     def begin(self, look_at: Callable[[float | None], None]) -> None:
-        """Have `look_at` be called with each moment at which it is to be looked."""
+        """Call `look_at` with each moment at which to check."""
         self._look_at = look_at
 
     def expect(self, until: float | None) -> None:
-        """Know of a message that may wait until a moment (seconds since 1970); None: for ever."""
+        """Record a message that may wait until a moment (seconds since 1970); None: for ever."""
         if until is not None and (self._first is None or until < self._first):
             self._first = until
             self._look_at(until)
 
     def due(self, now: float, waiting: Iterable[WaitingRow]) -> list[int]:
-        """The receivers of messages whose time is over, of all that wait, as of a moment."""
+        """The receivers of overdue messages, among all that wait, as of a moment."""
         self._first, ending = None, [row for row in waiting if row.until is not None]
         moments = [row.until if row.until > now else now + AGAIN for row in ending if row.until is not None]
         self.expect(min(moments, default=None))
@@ -66,14 +66,14 @@ class OverdueMessages:
 
 
 class Addresses:
-    """The agents that one of this home may write to: those of peers not all may."""
+    """The agents to which one of this home may write; some agents may not write to all peers."""
 
     def __init__(self, office: PostOffice) -> None:
         self._office = office
         self._peers: Callable[[], Peers] = _no_peers
 
     def know_peers(self, peers: Callable[[], Peers]) -> None:
-        """Have `peers` give the peers of the home, as they are now."""
+        """Use `peers` for the present peers of the home."""
         self._peers = peers
 
     def may_write(self, agent: str, peer: str) -> bool:
@@ -88,7 +88,7 @@ class Addresses:
         return self._office.find(name)
 
     def why_not(self, sender: str, name: str) -> str:
-        """The reason why `find` gives none."""
+        """The reason why `find` gave None."""
         peer = peer_of(name)
         if not peer or stands_for_peer(name):
             return f"there is no agent {name!r:.80} here"
@@ -102,16 +102,17 @@ class Addresses:
 
 
 class PostOffice:
-    """The messages of a store that are not taken, counted, and the receivers at work.
+    """The messages of a store that are not taken, counted, and the active receivers.
 
-    A message for one that is not at work stays a row: `wake` is asked to activate it, by name. One for an
-    agent that another daemon holds is that daemon's matter, which is told of it (`elsewhere`). `room` counts.
+    A message for a receiver that is not active stays a row: `wake` is asked to activate it, by name. A
+    message for an agent of another daemon is delivered by that daemon, which is told of it (`elsewhere`).
+    `room` counts.
     """
 
     def __init__(self, letters: Letters, find: Find, room: MailboxRoom) -> None:
         self.letters, self.find = letters, find
         self.elsewhere: OtherDaemons | None = None
-        """The agents of other daemons; None where all are of this one."""
+        """The agents of other daemons; None where this one has all."""
         self._room, self._is_counted = room, False
         self._overdue = OverdueMessages()
         self.names: dict[int, str] = {}
@@ -128,7 +129,8 @@ class PostOffice:
         wake: Callable[[str], None],
         look_at: Callable[[float | None], None],
     ) -> None:
-        """Begin to hand over, with what waits in the store; `look_at` has `overdue` be asked at a moment.
+        """Begin to hand over, with the messages that wait in the store; `look_at` gets the moments to call
+        `overdue`.
 
         Raises StoreError.
         """
@@ -140,12 +142,12 @@ class PostOffice:
                 self._overdue.expect(row.until)
 
     def share(self, elsewhere: OtherDaemons) -> None:
-        """Have other daemons work on the same store: agents that this one does not hold are found there."""
+        """Share the store with other daemons: agents that this one does not hold are found there."""
         self.find, self.elsewhere = elsewhere.found_after(self.find), elsewhere
 
     @property
     def room(self) -> MailboxRoom:
-        """The messages that are not taken, counted; those of the store when first asked for."""
+        """The count of messages that are not taken; those of the store are counted when first asked for."""
         if not self._is_counted:
             self._is_counted = True
             for row in self.letters.waiting():
@@ -153,13 +155,13 @@ class PostOffice:
         return self._room
 
     def overdue(self, now: float) -> list[str]:
-        """The names of agents that have messages whose time is over, as of a moment."""
+        """The names of agents that have overdue messages, as of a moment."""
         due = self._overdue.due(now, self.letters.waiting())
         return list(dict.fromkeys(self.names[number] for number in due if number in self.names))
 
     def simulate(self, stand_in: StandIn) -> None:
-        """Let any name be that of an agent, of which those that are not there take nothing: a simulation
-        tells what would be sent. `stand_in` is asked first what others are to do.
+        """Let any name be that of an agent; agents that do not exist take nothing, so a simulation can tell
+        what would be sent. `stand_in` is asked first what others are to do.
         """
         known, self.stand_in = self.find, stand_in
         self.find = lambda name: known(name) or AgentRow(STORE, "", name)
@@ -175,17 +177,17 @@ class PostOffice:
         return found if found is not None and found.id == id else None
 
     def remind(self, number: int) -> None:
-        """Have an agent activated if messages for it wait."""
+        """Activate an agent if messages for it wait."""
         if number in self.room and number not in self.receivers and number in self.names:
             self._wake(self.names[number])
 
     def expect(self, receiver: AgentRow) -> None:
-        """Know an agent by its number: a message for it is about to be recorded."""
+        """Record the name of an agent by its number: a message for it is about to be recorded."""
         name = receiver.name
         self.names[receiver.agent] = row_of_peer(peer_of(name)) if AT in name else name
 
     def hand_over(self, rows: Iterable[MessageRow]) -> None:
-        """Give messages that are recorded to their receivers."""
+        """Give recorded messages to their receivers."""
         for row in rows:
             receiver, elsewhere = self.receivers.get(row.agent), self.elsewhere
             if receiver is None and elsewhere is not None and row.agent in elsewhere:
@@ -201,18 +203,18 @@ class PostOffice:
                 self._wake(self.names[row.agent])
 
     def taken(self, rows: Iterable[MessageRow]) -> None:
-        """Count messages no more whose taking is recorded."""
+        """Stop counting messages whose taking is recorded."""
         for row in rows:
             self.room.remove(row)
 
     def came(self, rows: Iterable[MessageRow]) -> list[MessageRow]:
-        """Give to receivers at work what was read in the store; those that cannot be given, for one before is
-        missing.
+        """Give messages read from the store to active receivers; those that cannot be given because one
+        before is missing.
         """
         missing = []
         for row in rows:
             receiver = self.receivers.get(row.agent)
-            if receiver is not None and receiver.put(row):  # else it is found when that is at work again
+            if receiver is not None and receiver.put(row):  # else it is found at the next activation
                 self.room.add(row)
                 self._overdue.expect(row.until)
             elif receiver is not None and row.number > receiver.reached(row.sender):
@@ -220,10 +222,10 @@ class PostOffice:
         return missing
 
     def recount(self, waiting: Iterable[WaitingRow], held: Iterable[AgentRow]) -> None:
-        """Count what waits in the store, which other daemons work on too, for all that are not at work here,
-        and wake those of them that are `held` here.
+        """Count what waits in the store, which other daemons use too, for all agents that are not active
+        here, and wake those of them that are `held` here.
 
-        `room.begin_recount` was called before it was read.
+        Call `room.begin_recount` before the store is read.
         """
         self.room.recount((row for row in waiting if row.agent not in self.receivers), self.receivers)
         for receiver in held:
@@ -238,7 +240,7 @@ class PostOffice:
     # --- receivers --------------------------------------------------------------------------------------
 
     def begin(self, receiver: Addressee) -> list[MessageRow]:
-        """Let an agent at work have its messages from now on; those that wait. Raises StoreError."""
+        """Let an active agent have its messages from now on; those that wait. Raises StoreError."""
         number, is_shared = receiver.number, self.elsewhere is not None
         waiting = self.letters.messages(number, at_start=True) if is_shared or number in self.room else []
         if is_shared:
@@ -252,7 +254,7 @@ class PostOffice:
             del self.receivers[receiver.number]
 
     def forget(self, number: int) -> None:
-        """Let an agent that was removed have no messages."""
+        """Forget the messages of an agent that was removed."""
         self.room.forget(number)
         self.names.pop(number, None)
 

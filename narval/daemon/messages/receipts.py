@@ -1,4 +1,4 @@
-"""Receipts: a call that waits until what it sent is taken is told so by messages that come back (G27)."""
+"""Receipts: messages that come back tell a waiting call that what it sent is taken (G27)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from narval.daemon.messages.contract import Receiver
 from narval.store.batch import ResultRow
 
 AWAITED = "awaited"
-"""The start of the scope of results that has, with the id of a call, the messages to other homes of which no
-receipt has come; each with the peer.
+"""The start of the scope of results that has, with the id of a call, the messages to other homes without a
+receipt so far; each with the peer.
 """
 
 
 def await_receipt(turn: Turn, call: str, id: str, peer: str) -> None:
-    """Wait for the receipt of a message of a call to another home: there it may wait for long."""
+    """Wait for the receipt of a message of a call to another home, where it may wait for long."""
     turn.transaction.batch.results.append(ResultRow(f"{AWAITED} {call}", id, turn.at, peer.encode()))
 
 
@@ -37,7 +37,7 @@ def _is_sent_to(turn: Turn, id: str, sender: str) -> bool:
 
 
 def _receipts_wanted(turn: Turn, call: str) -> bool:
-    """True while a receipt from another home is waited for."""
+    """True while a receipt from another home is awaited."""
     scope, batch = f"{AWAITED} {call}", turn.transaction.batch
     dropped = {key for of, key in batch.dropped_results if of == scope}
     new = (row for row in batch.results if row.scope == scope)
@@ -50,12 +50,12 @@ def _call_of(id: str) -> str:
 
 
 def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
-    """True while a message that a call has sent is not taken."""
+    """True while a message of a call is not taken."""
     id, office = f"{sender.identity.id}.{call.call}", sender.office
     try:
         names = {name for name, _ in addressed(turn.agent.memory, call)}
     except ActionError:
-        return False  # what was sent is forgotten: nobody can say where it went
+        return False  # what was sent is forgotten, with its receivers
     if any(map(peer_of, names)) and _receipts_wanted(turn, id):
         return True
     receivers = [row for name in names if not peer_of(name) and (row := office.find(name)) is not None]
@@ -71,7 +71,7 @@ def settle_call(
 ) -> None:
     """Answer the call that sent a message, if it waits for it and nothing else of it is on its way.
 
-    `id` is that of the message, `problem` says why it could not be taken, `sender` is who tells.
+    `id` is that of the message, `problem` says why it could not be taken, `sender` is the one who tells.
     """
     if not _is_sent_to(turn, id, sender):
         return

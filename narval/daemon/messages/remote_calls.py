@@ -1,8 +1,8 @@
 """Calls between agents: a run of one answers a call of another (G33 to G36).
 
-A call goes out with the turn that asks for it, what comes of it with the turn that ends the run, and a
-mailbox takes each of them once. So there is nothing to make again after a kill: the caller has the call in
-force, and the row of the run says who waits for it.
+A call is sent by the turn that asks for it, its result by the turn that ends the run, and a mailbox takes
+each of them once. So nothing has to be made again after a kill: the caller has the call in force, and the row
+of the run says who waits for it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from narval.store.codec import read
 log = logging.getLogger("narval.messages")
 
 CALL, CANCEL, RETURNED = "call", "cancel", "returned"
-"""Kinds of messages: a call, the wish that it be given up, and what came of it."""
+"""Kinds of messages: a call, the request to give it up, and its result."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The bytes of elements that go along with a call, or come back, at most."""
+"""The most bytes of elements that go along with a call, or come back."""
 
 MOST_DEEP = 32
-"""So many agents at most wait for one another, each for the next (G36)."""
+"""The most agents that may wait for one another in a chain (G36)."""
 
 PATIENCE = 30.0
-"""Seconds after which a call that was given up is over, though nobody has said so (G35)."""
+"""Seconds after which a call that was given up ends although no answer has come (G35)."""
 
 Offers = Mapping[str, tuple[str, ...]]
-"""The agents that may call each definition, by its full name; "*" is everybody (G34)."""
+"""The agents that may call each definition, by its full name; "*" is any agent (G34)."""
 
 
 class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The request of a call: a definition, its first context, the attributes of a process, until when."""
+    """The request of a call: definition, first context, attributes of a process, and until when."""
 
     kind: str
     name: str
@@ -75,12 +75,12 @@ _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 def call_key(id: str, caller: str) -> str:
-    """The id under which a run answers a call: of a caller in another home, none that any other may have."""
+    """The id under which a run answers a call: for another home's caller, one that no caller here has."""
     return f"{id}{AT}{peer_of(caller)}" if AT in caller else id
 
 
 encode_call = encode_reply = _encode
-"""Write the request of a call, and what came of it."""
+"""Write the request of a call, and its answer."""
 
 
 def read_asked(data: bytes) -> RunAsked:
@@ -96,7 +96,7 @@ def read_reply(data: bytes) -> Reply:
 
 
 class RemoteCalls:
-    """The calls that one activation makes at other agents, and those of others that it answers.
+    """The calls that one activation makes to other agents, and those of others that it answers.
 
     `offers` says who may call what here (G34).
     """
@@ -112,7 +112,7 @@ class RemoteCalls:
         self._agent, self._identity = agent, identity
         self._outbox, self._office, self._offers = outbox, office, offers
         self.dropped = 0
-        """Replies that came when nobody waited for them any more."""
+        """Replies that came when no run waited for them any more."""
 
     def correspond(self, turn: Turn) -> None:
         """Send what the runs of a turn ask of other agents, give up, or answer."""
@@ -129,7 +129,7 @@ class RemoteCalls:
     # --- the caller's side ------------------------------------------------------------------------------
 
     def waiting(self, id: str, run: int = 0) -> tuple[Run, Call] | None:
-        """The call under way whose message has that id, and its run; None if nobody waits for it."""
+        """The call under way whose message has that id, and its run; None if no run waits for it."""
         agent, _, of = id.partition(".")
         name, _, attempt = of.partition("~")
         if agent != self._identity.id:
@@ -150,8 +150,8 @@ class RemoteCalls:
         sender: str,
         add: Callable[[Run, Call], tuple[tuple[int, ...], Failure | None]],
     ) -> None:
-        """Tell a run what came of its call: `add` lets that enter memory. It is dropped if nobody waits, or
-        if it comes from another home than the one that was asked.
+        """Tell a run the result of its call: `add` lets that enter memory. It is dropped if no run waits for
+        it, or if it comes from another home than the one asked.
         """
         found = self.waiting(id, run)
         if found is None or peer_of(found[1].agent) != peer_of(sender):
@@ -160,13 +160,13 @@ class RemoteCalls:
             return
         asked, call = found
         eids, problem = add(asked, call)
-        turn.transaction.label(asked.eid, turn.transaction.comes_with)  # what it failed by may have its words
+        turn.transaction.label(asked.eid, turn.transaction.comes_with)  # the failure may quote it
         given_up = call.call in asked.abandoned
         back = Returned(0, 0.0, call.call, eids=eids, problem=problem, abandoned=given_up)
         turn.tell(asked.eid, back)
 
     def id_of(self, call: Call) -> str:
-        """The id of the message of a call; a call that is tried again is another message."""
+        """The id of the message of a call; a repeated call has another message."""
         again = f"~{call.attempt}" if call.attempt > 1 else ""
         return f"{self._identity.id}.{call.call}{again}"
 
@@ -207,7 +207,7 @@ class RemoteCalls:
             turn.transaction.later(turn.at + (PATIENCE if receiver else 0.0), GiveUpCall(run.eid, call.call))
 
     def _depth(self, run: Run) -> int:
-        """So many agents wait for what a run does, each for the next."""
+        """The number of agents that wait in a chain for what a run does."""
         caller = _caller_of(self._agent.runs.get(self._agent.runs.top(run), run))
         return caller.depth if caller is not None else 0
 
@@ -225,7 +225,7 @@ class RemoteCalls:
     def reply(
         self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0, eids: tuple[int, ...] = ()
     ) -> None:
-        """Send what came of a call to the agent that asked, if that is still there; `run` has answered it,
+        """Send the result of a call to the agent that asked, if that is still there; `run` has answered it,
         with the elements `eids`. `id` is that of its message, or the key of the run that answers it.
         """
         id = id.partition(AT)[0]
@@ -236,7 +236,7 @@ class RemoteCalls:
         self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run, inputs=eids), _encode(reply))
 
     def notify_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
-        """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
+        """Tell the callers of an agent that was removed, given their names and the ids of their calls."""
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
         for waiting, key in asked:
             id = key.partition(AT)[0]
@@ -262,7 +262,7 @@ class RemoteCalls:
 
 
 def _caller_of(run: Run) -> Caller | None:
-    """The caller of a run, as its state has it: its row, from which it may have been restored, has less."""
+    """The caller of a run, from its state: the row from which it may have been restored has less."""
     return run.state.caller if run.state is not None and run.state.caller is not None else run.caller
 
 

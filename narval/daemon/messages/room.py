@@ -1,4 +1,4 @@
-"""Room: how many messages may wait, of a pair and in a mailbox, and who waits until they are fewer (G31)."""
+"""Room: how many messages may wait, of a pair and in a mailbox, and which calls wait for room (G31)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from narval.store.batch import AgentRow, MessageRow
 from narval.store.letters import WaitingRow
 
 MOST_OF_A_PAIR = 1_000
-"""The messages of one agent for another that may wait."""
+"""The most messages of one agent for another that may wait."""
 
 BYTES_OF_A_PAIR = 16 * 1024 * 1024
-"""The bytes of these."""
+"""The most bytes of these."""
 
 Retry = Callable[[], None]
 _Key = TypeVar("_Key", int, tuple[int, int])
@@ -30,12 +30,12 @@ class MailboxRoom:
         self._many: Counter[tuple[int, int]] = Counter()
         self._bytes: Counter[tuple[int, int]] = Counter()
         self._waiting: dict[int, dict[tuple[int, str], Retry]] = {}
-        """The calls that wait for room, by receiver: of which sender, first come first."""
+        """The calls that wait for room, by receiver, each with its sender; first come first."""
         self._added: list[MessageRow] | None = None
-        """The messages that were recorded since it was begun to count anew, while that is so."""
+        """The messages recorded since a recount began, while it is under way."""
 
     def limit_by(self, limit: Callable[[str], int]) -> None:
-        """Have `limit` say how many an agent may have, by its name."""
+        """Use `limit` for the most messages that an agent may have, by its name."""
         self._limit = limit
 
     def __contains__(self, receiver: object) -> bool:
@@ -55,11 +55,11 @@ class MailboxRoom:
 
     @property
     def total(self) -> int:
-        """The number of messages that wait, for whomever."""
+        """The number of messages that wait, for all receivers."""
         return self._of.total()
 
     def load(self, row: WaitingRow) -> None:
-        """Count what waits of a pair at the start."""
+        """Count the waiting messages of a pair at the start."""
         pair = row.agent, row.sender
         self._of[row.agent] += row.many
         self._many[pair], self._bytes[pair] = row.many, row.size
@@ -74,8 +74,8 @@ class MailboxRoom:
             self._added.append(row)
 
     def remove(self, row: MessageRow) -> None:
-        """Count a message no more; whoever waits first for its room is told. Once none is left all are: who
-        was told may not have used it, and nothing else would tell the others.
+        """Stop counting a message; the call that waits first for its room is told. Once no message is left
+        all are told: the first may not have used the room, and nothing else would tell the others.
         """
         pair = row.agent, row.sender
         _less(self._of, row.agent, 1)
@@ -90,7 +90,7 @@ class MailboxRoom:
                 retry()
 
     def forget(self, receiver: int) -> None:
-        """Count nothing of an agent that is gone; whoever waits for its room is told."""
+        """Forget the count of an agent that is gone; all calls that wait for its room are told."""
         self._of.pop(receiver, None)
         for pair in [pair for pair in self._many if pair[0] == receiver]:
             del self._many[pair], self._bytes[pair]
@@ -100,18 +100,18 @@ class MailboxRoom:
     # --- with other daemons -----------------------------------------------------------------------------
 
     def count_only(self, receiver: int, rows: Iterable[MessageRow]) -> None:
-        """Count for a receiver these messages and no others."""
+        """Count these messages for a receiver, and no others."""
         self._clear(lambda number: number == receiver)
         for row in rows:
             self.add(row)
 
     def begin_recount(self) -> None:
-        """Begin to read in the store what waits: messages that are recorded meanwhile are counted besides."""
+        """Begin a recount from the store: messages recorded meanwhile are counted besides."""
         self._added = []
 
     def recount(self, rows: Iterable[WaitingRow], known: Container[int]) -> None:
-        """Count what waits in the store for all receivers but the `known` ones; who waits for the room of one
-        that has taken some is told.
+        """Count what waits in the store for all receivers but the `known` ones; calls that wait for the room
+        of one that has taken messages are told.
         """
         added, self._added = self._added or [], None
         before = dict(self._of)
@@ -134,7 +134,7 @@ class MailboxRoom:
     # --- who waits --------------------------------------------------------------------------------------
 
     def lacking(self, receiver: AgentRow, sender: int, many: int, size: int, decided: int) -> str:
-        """The room that so many messages more, of so many bytes, have to wait for; "" where there is some.
+        """The room that `many` more messages of `size` bytes have to wait for; "" where there is some.
 
         `decided` are those of the pair that are not recorded yet. Where nothing waits there is room for any
         number: what is sent at once is not divided.

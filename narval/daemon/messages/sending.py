@@ -25,9 +25,9 @@ from narval.daemon.messages.receipts import await_receipt, is_awaited
 
 
 def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
-    """Send what a call was given, one message for each element and receiver, and answer it.
+    """Send the elements of a call, one message for each element and receiver, and answer it.
 
-    Where it waits until all is taken, it is answered by the last receipt.
+    A call that waits until all is taken is answered by the last receipt.
     """
     if call.call not in run.calls:
         return
@@ -87,7 +87,7 @@ def send_from_outside(
     actor: str = "",
     keep: float | None = None,
 ) -> list[str]:
-    """Send to an agent what somebody outside gave, each element a message; their ids. Raises RequestError."""
+    """Send elements from outside to an agent, each as a message; the ids of these. Raises RequestError."""
     if mail.office.addresses.find(mail.identity.name, to) is None:
         raise RequestError(mail.office.addresses.why_not(mail.identity.name, to))
     lacking = mail.lacking(turn, ((to, xml) for xml in elements))
@@ -101,8 +101,8 @@ def send_from_outside(
 
 
 def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produced) -> bool:
-    """Tell a run what its call gave back, and send the rest to other agents (G28); False if nothing came of
-    it, or if it is told again once there is room for that (G31).
+    """Tell a run the result of its call, and send the rest to other agents (G28); False if there was no
+    effect, or if the run is told again once there is room (G31).
     """
     kept = tuple([output for output in event.elements if not output.to])
     sent = event.elements[len(kept) :]
@@ -123,7 +123,7 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
 
 
 def _by(turn: Turn, run: Run) -> tuple[str, str]:
-    """The person for whom a run works, and who acted in that person's name (P39)."""
+    """The person for whom a run works, and the actor in that person's name (P39)."""
     runs = turn.agent.runs
     first = run if run.caller is None else runs[runs.top(run)]
     return first.by, first.actor

@@ -17,7 +17,7 @@ _ROOT = re.compile(rb"<[^\s/>]+")
 def stamped(xml: bytes, sender: str, message: str) -> bytes:
     """An element with the stamp on its root, in place of any that it has.
 
-    `sender` and `message` have no character that XML would write in another way.
+    `sender` and `message` have only characters that XML writes as they are.
     """
     if b"xmlns" not in xml and (root := _ROOT.match(xml)) is not None:  # no other name can be the stamp's
         end = root.end()

@@ -1,4 +1,4 @@
-"""Undelivered: the element that tells its sender, and the letter that another home gives back."""
+"""Undelivered: the element that tells the sender, and the letter that another home gives back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narval.store.batch import AgentRow, DeadLetterRow, MessageRow
 from narval.store.codec import read
 
 LONGEST = 16 * 1024 * 1024
-"""The bytes of a message that another home gives back, at most: a longer one is not kept."""
+"""The most bytes of a message that another home gives back: a longer one is not kept."""
 
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 _Word = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,2000}\Z")]
@@ -25,7 +25,7 @@ _Word = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,2000}\Z")]
 
 
 class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that nobody has taken, as its row and its envelope had it, and why not."""
+    """A message that no agent has taken, as its row and its envelope had it, with the reason."""
 
     to: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}\Z")]
     """The name of its receiver, without the home."""
@@ -46,7 +46,7 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: tuple[_Number, ...]
     """The eids of what was sent."""
     data: bytes
-    """All that it says."""
+    """The content of the message."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -54,7 +54,7 @@ _decode = msgspec.msgpack.Decoder(Letter).decode
 
 
 def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
-    """The letter to give back of a message that came from another home; b"" of one that is too long."""
+    """The letter that gives back a message from another home; b"" for one that is too long."""
     if len(row.data) > LONGEST:
         return b""
     return _encode(
@@ -63,7 +63,7 @@ def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
 
 
 def keep_letter(turn: Turn, sender: AgentRow, peer: str, id: str, data: bytes) -> None:
-    """Have a message of `sender` be a dead letter that a peer gave back. Raises UnreadableError."""
+    """Keep a message of `sender` that a peer gave back as a dead letter. Raises UnreadableError."""
     letter: Letter = read("a message that came back", _decode, data)
     if letter.id != id or not id.startswith(f"{sender.id}."):
         raise UnreadableError(f"a message that came back is none of {sender.name}")
@@ -87,7 +87,7 @@ def keep_letter(turn: Turn, sender: AgentRow, peer: str, id: str, data: bytes) -
 
 
 def undelivered_notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
-    """The error element that tells a sender (G32)."""
+    """The error element for a sender whose message was not taken (G32)."""
     return make_error(
         "undelivered",
         f"{receiver} did not take it: {refusal.message}",

@@ -1,9 +1,9 @@
-"""Withdrawals on their way: what was withdrawn, is doubtful or was confirmed follows to every agent that was
-sent it, or what was made from it, behind the element itself.
+"""Withdrawals between agents: what was withdrawn, is doubtful or was confirmed is told to every agent that
+was sent it, or something made from it, behind the element itself.
 
-A message says how the elements stand that its turn has withdrawn, doubted or confirmed, or has sent although
-they do not count. One that comes twice changes nothing more. What was made there from several elements is
-judged by all of them: the receiver keeps how these stand.
+A message gives the standing of elements that its turn has withdrawn, doubted or confirmed, or has sent
+although they do not count. A repeated message changes nothing more. What was made there from several elements
+is judged by all of them: the receiver stores their standing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WITHDRAW = "withdraw"
 """The kind of these messages."""
 
 STANDING, BAD = "standing", b"bad"
-"""The scope of results that says, with the id of a sender, of which of its elements something here was made
-together with others; and what it says of those that are withdrawn or doubtful.
+"""The scope of results for elements of a sender, by its id, from which something here was made together with
+others; and the value for those that are withdrawn or doubtful.
 """
 
 
@@ -52,7 +52,7 @@ def send_withdrawals(turn: Turn, outbox: Outbox, office: PostOffice, identity: A
     for name, concerned in receivers.items():
         receiver = office.find(name)
         if receiver is None:
-            continue  # it is there no more, and so is what it was sent
+            continue  # it is gone, with what it was sent
         what = TakenBack(
             {eid: memory.withdrawn[eid] for eid in sorted(concerned & memory.withdrawn.keys())},
             tuple(sorted(concerned & memory.doubtful)),
@@ -64,7 +64,7 @@ def send_withdrawals(turn: Turn, outbox: Outbox, office: PostOffice, identity: A
 
 
 def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Withdraw, doubt or confirm what came of these elements here, as it is at the sender."""
+    """Withdraw, doubt or confirm what was made of these elements here, as they stand at the sender."""
     try:
         what = _read(row.data)
     except UnreadableError as error:
@@ -100,15 +100,15 @@ def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: E
 
 
 def _is_doubtful(origin: Origin, what: TakenBack, bad: set[int]) -> bool:
-    """True of a copy of what is doubtful there, and of what was made there from nothing else than such."""
+    """True of a copy of a doubtful element, and of what was made there only from such."""
     if origin.sent_as:
         return origin.sent_as[0] in what.doubtful
     return bad.issuperset(origin.made_there)
 
 
 def _bad_before(turn: Turn, sender: str, origins: Iterable[Origin], what: TakenBack) -> Iterator[int]:
-    """The elements there that were withdrawn or doubtful by earlier messages, of those from which something
-    was made together with others; it is kept how these stand now.
+    """The elements there that were withdrawn or doubtful by earlier messages, among those from which
+    something was made together with others; their present standing is stored.
     """
     together = {there for origin in origins if len(origin.made_there) > 1 for there in origin.made_there}
     if not together:

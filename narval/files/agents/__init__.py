@@ -1,1 +1,1 @@
-"""The files of agents: their settings, their folders, the collections that they follow."""
+"""The files of agents: their settings, their folders, and the collections they follow."""

@@ -1,7 +1,7 @@
-"""Collections: folders of definitions, each read and imported once for all who follow it (G3, G4, G15).
+"""Collections: folders of definitions, each read and imported once for all its followers (G3, G4, G15).
 
-The home is a collection, and so are a folder in `collections/` and the folder of an agent. The modules of one
-may import each other; they share their globals with all who follow it.
+The home is a collection, and so are a folder in `collections/` and the folder of an agent. The modules of a
+collection may import each other; all its followers share their globals.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ AGENTS = "agents"
 
 
 Stored = Callable[[str], Sequence[bytes]]
-"""Gives the last good version of a file as the store has it: its bytes, or those of each definition in it."""
+"""A function that gives the last good version of a file in the store: its bytes, or each definition's."""
 
 
 def nothing_stored(path: str) -> Sequence[bytes]:
-    """The versions of a home that no store knows."""
+    """The stored versions for a home without a store: none."""
     return ()
 
 
 class Collection(msgspec.Struct, frozen=True, eq=False):
-    """The files of a collection as they are at one moment: definitions by path, modules as imported.
+    """The files of a collection as of one moment: definitions by path, modules as imported.
 
     `within` is its path in the home, with a slash at its end. `good` are the last good texts of its modules,
     by path.
@@ -58,7 +58,7 @@ NO_FILES = Collection("", FoundFiles(), {}, Imported(), {})
 
 
 def read_collection(home: Path, within: str, before: Collection, stored: Stored) -> Collection:
-    """A collection of a home as its files are now: `before` itself where none has changed."""
+    """A collection of a home, from its present files: `before` itself where none has changed."""
     files = find_files(home, within)
     if before.files == files and before.within == within:
         return before
@@ -72,8 +72,8 @@ def made_of(
     home: Path = Path(),
     stored: Stored = nothing_stored,
 ) -> Collection:
-    """A collection of these files. Those that differ from `before` are parsed, or imported; `stored` has what
-    was good before that.
+    """A collection of these files. Those that differ from `before` are parsed, or imported; `stored` has
+    earlier good versions.
     """
     known = {source.path: source for source in before.files.sources}
     parsed = {
@@ -90,7 +90,7 @@ def made_of(
 
 
 def parse_file(source: Source) -> Parsed:
-    """The definitions of a file, and all its faults, those of its scripts too."""
+    """The definitions of a file, and all its faults, those of its scripts included."""
     try:
         parsed = parse(source)
         mistakes = faults_of_scripts(parsed.definitions)
@@ -102,7 +102,7 @@ def parse_file(source: Source) -> Parsed:
 
 
 def _import(home: Path, files: FoundFiles, good: Mapping[str, ModuleText], stored: Stored) -> Imported:
-    """Import all modules anew, for they may use each other: of each the newest version that is good."""
+    """Import all modules again, for they may use each other: the newest good version of each."""
     groups, ships = dict[str, list[ModuleText]](), shipped_modules()
     for text in files.modules:
         groups.setdefault(text.group, []).append(text)
@@ -134,13 +134,13 @@ def _versions(
 
 
 def folder_of(path: str) -> str:
-    """The collection that a file is in, as its path within the home; "" for the home itself."""
+    """The collection of a file, as its path within the home; "" for the home itself."""
     first, _, rest = path.partition("/")
     return f"{first}/{rest.partition('/')[0]}/" if first in (AGENTS, COLLECTIONS) and rest else ""
 
 
 def joined(collections: Sequence[Collection]) -> Imported:
-    """The modules of several collections; one of a name that another has is left to the first of them."""
+    """The modules of several collections; a name used by several belongs to the first of them."""
     if len(collections) == 1:
         return collections[0].imported
     modules: dict[str, Module] = {}
@@ -157,7 +157,7 @@ def joined(collections: Sequence[Collection]) -> Imported:
 
 
 def _both(group: str, *texts: ModuleText) -> Iterator[Fault]:
-    """The faults, at both places, of modules of one name in two collections."""
+    """The faults, at both places, of modules with the same name in two collections."""
     for text, other in zip(texts, reversed(texts), strict=True):
         message = f"expected one module of the name {group!r} of those followed, found {other.path} too"
         yield Fault(text.path, 1, 1, message)

@@ -1,6 +1,7 @@
 """Folders of published collections: `collections/NAME/` as the store has it, written by the daemon (G58).
 
-A mark in a folder says that it is written by narval. A folder without is the user's own: it is never touched.
+A mark in a folder says that narval has written it. A folder without the mark is the user's own, and is never
+touched.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from narval.files.agents.settings import COLLECTIONS, OWN, PUBLISHED_MARK
 from narval.files.found_files import names_in
 
 _SCRATCH = ".narval-"
-"""The start of the names of folders that are not finished, or moved aside."""
+"""The prefix of the names of folders that are unfinished, or moved aside."""
 
 _NOTE = "written by narval from its store; what is changed here is written over: narval collection publish"
 
@@ -38,20 +39,20 @@ def published_here(home: Path) -> frozenset[str]:
 
 
 def is_own(home: Path, name: str) -> bool:
-    """True if a home has a folder of that name which is the user's own."""
+    """True if a home has a folder of that name that is the user's own."""
     folder = home / COLLECTIONS / name
     return os.path.lexists(folder) and not (folder / PUBLISHED_MARK).is_file()
 
 
 def digest_here(home: Path, name: str) -> str:
-    """The digest of what counts of the folder of a collection as it is now; "" where it is not there."""
+    """The digest of the files that count in the present folder of a collection; "" where there is none."""
     folder = home / COLLECTIONS / name
     return pack(folder)[0].digest if folder.is_dir() and not folder.is_symlink() else ""
 
 
 def own_folder_faults(home: Path, published: Mapping[str, str], there: Mapping[str, str]) -> Iterator[Fault]:
-    """The faults of folders of the user's own whose names are those of published collections, unless they
-    have the same files; `published` are the digests of those, `there` of what stands in the folders.
+    """The faults of the user's own folders with the names of published collections, unless they have the same
+    files; `published` are the digests of those, `there` those of the folders.
     """
     for name, digest in sorted(published.items()):
         if there[name] != digest and is_own(home, name):
@@ -61,9 +62,10 @@ def own_folder_faults(home: Path, published: Mapping[str, str], there: Mapping[s
 
 
 def write_published(home: Path, name: str, digest: str, files: Mapping[str, bytes]) -> bool:
-    """Let the folder of a collection be these files, whole or not at all; False where it is the user's own.
+    """Replace the folder of a collection by these files, whole or not at all; False where it is the user's
+    own.
 
-    Raises RequestError for a name that is none, SurroundingsError where it cannot be written.
+    Raises RequestError for an invalid name, SurroundingsError where it cannot be written.
     """
     check_name(name)
     if is_own(home, name):
@@ -87,9 +89,9 @@ def write_published(home: Path, name: str, digest: str, files: Mapping[str, byte
 
 
 def remove_published(home: Path, name: str) -> None:
-    """Take away the folder of a collection that is not published any more, unless it is the user's own.
+    """Remove the folder of a collection that is not published any more, unless it is the user's own.
 
-    Raises SurroundingsError where that cannot be done.
+    Raises SurroundingsError where that fails.
     """
     folder = home / COLLECTIONS
     try:
@@ -107,7 +109,7 @@ def _withdraw(folder: Path, name: str) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what was moved aside, and what a daemon that was killed had not finished."""
+    """Remove folders that were moved aside, and those that a killed daemon left unfinished."""
     for left in names_in(folder):
         if left.startswith(_SCRATCH):
             shutil.rmtree(folder / left, ignore_errors=True)

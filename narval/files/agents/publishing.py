@@ -1,4 +1,4 @@
-"""Publishing: a folder checked and packed, before all daemons of a store follow it (G58)."""
+"""Publishing: checks and packs a folder before all daemons of a store follow it (G58)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from narval.files.schemas import Schemas
 
 
 def packed_and_checked(folder: Path, name: str, home: Mapping[str, bytes]) -> PackedCollection:
-    """A folder packed as a collection of a name; `home` are the files of the collection `home`, beside which
-    it is followed, unless it is that.
+    """A folder packed as a collection of a name; `home` are the files of the collection `home`, which is
+    followed along with it, unless the folder is that.
 
-    What a home declares in `data/memory.xml` is for its own agent, and left out. Raises DefinitionError with
-    all the faults there are, RequestError for a name that no collection can have.
+    The declarations of a home in `data/memory.xml` are for its own agent, and left out. Raises
+    DefinitionError with all faults, RequestError for an invalid name.
     """
     check_name(name)
     packed, faults = pack(folder, declares=not is_home(folder))
@@ -40,7 +40,7 @@ def is_home(folder: Path) -> bool:
 
 
 def faults_of(packed: PackedCollection, name: str, home: Mapping[str, bytes]) -> list[Fault]:
-    """The faults of a packed collection, as its followers would have them: by itself, else beside `home`."""
+    """The faults of a packed collection, as its followers would have them: alone, or together with `home`."""
     with tempfile.TemporaryDirectory(prefix="narval-publish-") as scratch:
         place, within = Path(scratch), f"{COLLECTIONS}/{name}/"
         write_published(place, name, packed.digest, packed.files)

@@ -1,5 +1,5 @@
-"""Senders: the tables `[hooks.NAME]` and `[callers.NAME]` of the settings, each a program elsewhere that has
-a token of its own: a webhook adds elements, a caller calls by HTTP.
+"""Senders: the tables `[hooks.NAME]` and `[callers.NAME]` of the settings, each a program elsewhere with its
+own token. A webhook adds elements, a caller calls by HTTP.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HOOKS, CALLERS = "hooks", "callers"
 """The tables of the settings that have them."""
 
 HOOK_ORIGIN = "hook/"
-"""The start of the origin of an element that came by a webhook, before the name of that."""
+"""The prefix of the origin of an element that came by a webhook, before the webhook's name."""
 
 CALL_ORIGIN = "call/"
-"""The start of the facts of a store about calls by HTTP, before the name of the caller."""
+"""The prefix of the facts of a store about calls by HTTP, before the caller's name."""
 
 
 def _name(value: object) -> str:
@@ -55,22 +55,22 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     bytes: Annotated[int, size_up_to("1M")] = 64 * 1024
     """The most bytes of a body."""
     calls: Annotated[int, count(6_000)] = 60
-    """The calls that are taken in a minute."""
+    """The most calls in a minute."""
 
 
 class Webhook(Sender, frozen=True, kw_only=True):
     """A webhook."""
 
     element: Annotated[str, _element]
-    """The name of the elements that it gives."""
+    """The name of the elements that it adds."""
 
 
 class Caller(Sender, frozen=True, kw_only=True):
-    """A program that calls by HTTP what an agent offers to it."""
+    """A program that calls by HTTP what an agent offers it."""
 
     @property
     def person(self) -> str:
-        """The name in `offers`, under which what it does is recorded, and the label of what it gives."""
+        """The name in `offers`, under which its acts are recorded, and the label of its data."""
         return f"{CALLER}{self.name}"
 
 
@@ -81,13 +81,13 @@ Kind = TypeVar("Kind", bound=Sender)
 
 
 def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
-    """The webhooks of a file of settings; what is wrong is noted there."""
+    """The webhooks of a file of settings; faults are noted there."""
     needed = {"sha256": "sha256 (of its token)", "element": "element"}
     return _senders(file, HOOKS, Webhook, HOOK_READERS, "build", needed)
 
 
 def read_callers(file: TomlFile) -> Mapping[str, Caller]:
-    """The callers of a file of settings; what is wrong is noted there."""
+    """The callers of a file of settings; faults are noted there."""
     callers = _senders(file, CALLERS, Caller, CALLER_READERS, "shop", {"sha256": "sha256 (of its token)"})
     for name, _ in same_tokens({name: caller.sha256 for name, caller in callers.items()}):
         file.note((CALLERS, name, "sha256"), f"callers.{name}.sha256: expected a token of its own")
@@ -102,7 +102,7 @@ def _senders(
     example: str,
     needed: Mapping[str, str],
 ) -> Mapping[str, Kind]:
-    """The senders of a table, by name; `needed` has the words for the keys without which there is none."""
+    """The senders of a table, by name; `needed` has the messages for required keys."""
     senders: dict[str, Kind] = {}
     for name, values in file.named(table, readers, example, _name):
         if needed.keys() <= values.keys():

@@ -33,7 +33,7 @@ from narval.files.toml import (
 )
 
 EVERYBODY = "*"
-"""Any agent, or any element, in lists of who may what."""
+"""Any agent, or any element, in lists of rights."""
 
 HOME_COLLECTION, OWN = "home", "own"
 """The collections that are the home's own folders, and those of the agent itself."""
@@ -46,26 +46,26 @@ LIMITS = frozenset(
 
 
 def usable(most: int) -> int:
-    """The part of a limit that is for all; one hundredth is kept for error elements (G16)."""
+    """The part of a limit that is available to all; one hundredth is kept for error elements (G16)."""
     return most - most // 100
 
 
 Given = Mapping[str, Any]
-"""The settings that a file says of an agent, by name."""
+"""The settings in a file of an agent, by name."""
 
 
 AGENT_FILE = "agent.toml"
-"""The file of a folder of an agent that has its settings."""
+"""The file of an agent's folder with its settings."""
 
 SETTINGS = "settings"
-"""The fact that a store has of an agent without a folder: the text of its settings, as that file has it."""
+"""The fact of a store about an agent without a folder: the text of its settings, in the form of that file."""
 
 COLLECTIONS = "collections"
-"""The folder of a home that has collections besides its own."""
+"""The folder of a home with collections besides its own."""
 
 
 PUBLISHED_MARK = ".published"
-"""The file of a folder in it that says that narval wrote it from its store, and which version it is."""
+"""The file of a folder in it that says that narval wrote it from its store, and which version it has."""
 
 
 class CollectionsOf:
@@ -80,30 +80,30 @@ class CollectionsOf:
 
 
 class AnyName:
-    """The collections, or the callers, of any home: every name is among them."""
+    """The collections, or the callers, of an unknown home: every name is among them."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 class Receives(msgspec.Struct, frozen=True):
-    """A rule of who may send an agent what: elements of these names from that agent."""
+    """A rule about the elements that an agent may be sent: those of these names from that agent."""
 
     sender: str
     elements: tuple[str, ...]
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of an agent; those of the home count where a file says nothing. Durations: seconds."""
+    """The settings of an agent; where a file says nothing, those of the home count. Durations: seconds."""
 
     collections: Annotated[tuple[str, ...], _collections(_collection)] = (HOME_COLLECTION, OWN)
     """The sets of definitions that it follows."""
     weight: Annotated[int, count(100)] = 10
-    """The share of the processor that it has, beside those of the others."""
+    """Its share of the processor, compared with other agents."""
     timezone: Annotated[str | None, or_none(zone)] = None
     """The zone of its calendar; None: that of the machine."""
     forget_after: Annotated[float | None, or_none(duration)] = None
-    """The time for which an element that nobody used, or a run that is over, is kept; None: for ever."""
+    """The time for which an element that was not used, or a run that has ended, is kept; None: for ever."""
     idle_after: Annotated[float, duration] = 60.0
     """The time for which it stays active with nothing to do."""
     always_active: Annotated[bool, flag] = False
@@ -127,34 +127,34 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     definitions: Annotated[int, count()] = 1_000
     """The most definitions that it follows."""
     receives: Annotated[tuple[Receives, ...] | None, _receives] = None
-    """The elements that each agent may send it; None: what goes without saying."""
+    """The elements that each agent may send it; None: the default rules."""
     offers: Annotated[Mapping[str, tuple[str, ...]], _offers] = MappingProxyType({})
     """The agents that may call each definition; `*` is any of this home, `*@office` any of that peer,
     `http:NAME` a program of `[callers]`."""
 
     def with_given(self, given: Given) -> AgentSettings:
-        """The same but for what a file says."""
+        """The same settings, with those of a file."""
         return msgspec.structs.replace(self, **given) if given else self
 
 
 def read_agent_file(
     path: Path, shown: str, known: Container[str], callers: Container[str] = ()
 ) -> tuple[Given | None, list[Fault]]:
-    """The settings that a file says, or all that is wrong with it; it need not be there.
+    """The settings in a file, or all its faults; the file may be missing.
 
-    `known` are the collections that there are, `callers` the programs that call by HTTP.
+    `known` are the existing collections, `callers` the programs that call by HTTP.
     """
     return outcome(TomlFile.of(path, shown), partial(_given, known, callers))
 
 
 def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
-    """The settings that a text of TOML says, or all that is wrong with it."""
+    """The settings in a text of TOML, or all its faults."""
     return outcome(TomlFile(source), partial(_given, known, AnyName()))
 
 
 def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
-    """The settings of an agent that any daemon of a store may have, or all that is wrong with them: which
-    collections there are is found out where the agent is at work.
+    """The settings of an agent that any daemon of a store may have, or all their faults. The collections that
+    they name are checked where the agent is at work.
     """
     return outcome(TomlFile(Source(AGENT_FILE, text.encode())), partial(_given, AnyName(), AnyName()))
 
@@ -235,7 +235,7 @@ def _agent_or_caller(name: str) -> str:
 
 
 def _agent_or_all(value: object) -> str:
-    """Read who is meant: an agent, `*` for any of this home, or `*@office` for any of a peer."""
+    """Read the agents of a rule: a name, `*` for any agent of this home, or `*@office` for any of a peer."""
     if value == EVERYBODY:
         return EVERYBODY
     if isinstance(value, str) and value.startswith(f"{EVERYBODY}{AT}"):
@@ -248,7 +248,7 @@ _AGENTS = listed(_agent_or_caller, 'agents, such as ["shop", "web"], or ["*"] fo
 
 
 def _inside(read: Reader, value: object, *at: str | int) -> Any:
-    """Read a part of a value; a fault in it is one at that part."""
+    """Read a part of a value; a fault is reported at that part."""
     try:
         return read(value)
     except MisfitsError as error:

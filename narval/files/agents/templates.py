@@ -1,15 +1,16 @@
-"""Templates of agents: `agents/TEMPLATE.toml`, from which agents are made by the hundred.
+"""Templates of agents: `agents/TEMPLATE.toml`, from which many agents are made.
 
-    name = "desk-{number}"                  what each is called
+    name = "desk-{number}"                  the name of each
     memory = ["<desk city='{city}'/>"]      the elements that it begins with
 
     [defaults]
-    city = "Rome"                           the parameters that need not be given
+    city = "Rome"                           the optional parameters
 
-    [agent]                                 its settings, as agent.toml would have them
+    [agent]                                 its settings, as in agent.toml
     collections = ["office", "own"]
 
-A word in braces is a parameter; `number` counts. Values are filled into texts, never into TOML or XML.
+A word in braces is a parameter; `number` is the counter. Values are filled into texts, never into TOML or
+XML.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from narval.files.found_files import is_ours
 from narval.files.toml import Reader, TomlFile, listed, quoted, readers_of
 
 NUMBER = "number"
-"""The parameter that counts."""
+"""The parameter with the counter."""
 
 _PARAMETER = re.compile(r"\{([a-z][a-z0-9_-]{0,62})\}")
 _QUOTES = {"'": "&apos;", '"': "&quot;"}
@@ -58,8 +59,8 @@ def _agent(value: object) -> Mapping[str, Any]:
 
 
 class NewAgent(NamedTuple):
-    """An agent to be made: its number and name, its settings as a text ("" of none), and the elements that it
-    begins with.
+    """An agent to be made: its number and name, its settings as a text ("" if none), and its first
+    elements.
     """
 
     number: int
@@ -76,9 +77,9 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, _name]
     """The name of each, with a parameter in it."""
     memory: Annotated[tuple[str, ...], _MEMORY] = ()
-    """The elements that each begins with."""
+    """The first elements of each."""
     defaults: Annotated[Mapping[str, str], _defaults] = {}
-    """The parameters that need not be given, and their values."""
+    """The optional parameters, with their values."""
     agent: Annotated[Mapping[str, Any], _agent] = {}
     """The settings of each."""
 
@@ -101,7 +102,7 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
             raise RequestError(f"{self.shown} needs a value of {', '.join(lacking)}, or one in [defaults]")
 
     def filled(self, number: int, row: Mapping[str, str]) -> NewAgent:
-        """The agent of a number and of values that are checked. Raises RequestError for no name."""
+        """The agent of a number, with checked values. Raises RequestError for an invalid name."""
         values = {**self.defaults, **row, NUMBER: str(number)}
         name = _filled(self.name, values)
         try:
@@ -118,7 +119,7 @@ _READERS: dict[str, Reader] = dict(readers_of(AgentTemplate))
 
 
 def parse_template(file: TomlFile) -> AgentTemplate | None:
-    """The template that a text of TOML is; what is wrong is noted there."""
+    """The template in a text of TOML; faults are noted there."""
     values = file.read(_READERS)
     if not file.faults and "name" not in values:
         file.note((), 'expected name = "…", what each agent is called, with {number} or another parameter')
@@ -178,7 +179,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _lines(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of an agent.toml that says these settings."""
+    """The lines of an agent.toml with these settings."""
     for key, value in settings.items():
         yield f"{quoted(key)} = {_value(value)}\n"
 

@@ -1,1 +1,1 @@
-"""Making a home: from the sample that ships, and from what its owner chose."""
+"""Making a home from the sample that ships and the owner's choices."""

@@ -1,4 +1,4 @@
-"""Choices: what the owner of a new home says of it, and how the files of the sample say so then."""
+"""Choices: the owner's choices for a new home, and the files of the sample changed accordingly."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DEMO, NONE = "demo", "none"
 ANSWERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"nothing": ("leave", "leave"), "ask": ("ask", "ask"), "acknowledge": ("acknowledge", "ask")}
 )
-"""The verdicts of the sample's rules on people, and on people who want their answers elsewhere, by what is to
-be answered.
+"""The verdicts of the sample's rules on people, and on people who want their answers elsewhere, by the choice
+of what to answer.
 """
 
 OWN_FILE = "mail-password"
-"""The file in `etc/` in which the password of a server stands."""
+"""The file in `etc/` with the password of a server."""
 
 _MAIL = (
     "the path of a Maildir (a folder with new/ or cur/ in it) or of an mbox, imaps://USER@HOST, demo or none"
@@ -37,12 +37,12 @@ _ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9.-]+", re.ASCII)
 _WITHIN = ("localhost", "127.0.0.1", "::1")
 
 Mailbox = Mapping[str, str] | None
-"""The attributes of a `mailbox`, or none of them where there is to be none; None: the demo's."""
+"""The attributes of a `mailbox`; none of them for no mailbox; None for the demo's."""
 
 
 class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices for a new home: the mailbox; the zone of its calendar (None: that of the machine); what people
-    are answered, a word of `ANSWERS`.
+    """Choices for a new home: the mailbox; the zone of its calendar (None: that of the machine); which people
+    get answers, a word of `ANSWERS`.
     """
 
     mailbox: Mailbox = None
@@ -56,7 +56,7 @@ class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The address that answers come from: the user at the server, what EMAIL says, or who one is here."""
+        """The address that answers come from: the user at the server, EMAIL, or the user on this machine."""
         login = pwd.getpwuid(os.getuid()).pw_name
         found = (dict(self.mailbox or {}).get("user", ""), os.environ.get("EMAIL", ""))
         return next(filter(_ADDRESS.fullmatch, found), f"{login}@{socket.getfqdn()}")
@@ -66,7 +66,7 @@ class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_mail(said: str) -> Mailbox:
-    """The mailbox that somebody means. Raises ValueError with what was expected and what was found."""
+    """The mailbox that a text describes. Raises ValueError with what was expected and what was found."""
     if said in (DEMO, NONE):
         return None if said == DEMO else {}
     if "://" in said:
@@ -91,7 +91,7 @@ def is_maildir(path: Path) -> bool:
 
 
 def read_zone(said: str) -> str:
-    """The zone that somebody means. Raises ValueError."""
+    """The zone that a text names. Raises ValueError."""
     from zoneinfo import available_timezones
 
     try:
@@ -104,7 +104,7 @@ def read_zone(said: str) -> str:
 
 
 def maildir_found(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The Maildir of this user: as MAILDIR or MAIL names it, or where mail is usually kept."""
+    """The Maildir of this user: the one in MAILDIR or MAIL, or at the usual places."""
     named = [environ[name] for name in ("MAILDIR", "MAIL") if environ.get(name)]
     for place in (*named, "~/Maildir", "~/.maildir", "~/Mail", "~/mail"):
         path = Path(place).expanduser()
@@ -132,7 +132,7 @@ def _server(said: str) -> Mailbox:
 
 
 def _is_mbox(path: Path) -> bool:
-    """True if a file is empty, or begins as an mbox does."""
+    """True if a file is empty, or begins like an mbox."""
     with path.open("rb") as file:
         return file.read(5) in (b"", b"From ")
 
@@ -141,13 +141,13 @@ def _is_mbox(path: Path) -> bool:
 
 
 def chosen_settings(sample: str, choices: HomeChoices) -> str:
-    """The text of the settings that ship, with the zone that was chosen."""
+    """The text of the sample's settings, with the chosen zone."""
     said = choices.zone and f'timezone = "{choices.zone}"'
     return sample.replace('#timezone = ""', said, 1) if said else sample
 
 
 def chosen_memory(sample: str, choices: HomeChoices) -> str:
-    """The text of the declarations that ship, with the mail and the answers that were chosen."""
+    """The text of the sample's declarations, with the chosen mail and answers."""
     people, elsewhere = ANSWERS[choices.answer]
     text = re.sub(r'(<rule name="people"[^>]*? verdict=)"\w+"', rf'\1"{people}"', sample)
     text = re.sub(r'(<rule name="elsewhere"[^>]*? verdict=)"\w+"', rf'\1"{elsewhere}"', text)

@@ -1,4 +1,4 @@
-"""The demo that ships, put into a home that is there: what is missing is added, and nothing is altered."""
+"""The demo that ships, added to an existing home: missing files are added, and nothing is altered."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from narval.files.reading import load
 from narval.files.shipped import shipped
 
 OF_MAIL = frozenset({"identity", "mailbox", "outbox", "rule", "ack-template"})
-"""Names of elements that say what becomes of mail: a home that declares any has mail of its own."""
+"""Names of elements about handling mail: a home that declares any has mail of its own."""
 
 _PARTS = ("recipes", "modules", "data", SCENARIOS)
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A file or a declaration of the demo that was left out, and why."""
+    """A file or a declaration of the demo that was left out, with the reason."""
 
     what: str
     why: str
 
 
 class DemoAdded(msgspec.Struct, frozen=True):
-    """The files of a home that were added or added to, and what was left out."""
+    """The files of a home that were added or extended, and what was left out."""
 
     added: list[str]
     left: list[LeftOut]
 
 
 def add_demo(home: Home) -> DemoAdded:
-    """Add what ships as the demo to a home: files that it has not, and declarations at the end of its
-    `data/memory.xml`. A file that is there stays as it is, and so does the home's own mail.
+    """Add the shipped demo to a home: missing files, and declarations at the end of its `data/memory.xml`.
+    Existing files stay unchanged, and so does the home's own mail.
 
     Raises SurroundingsError when it cannot be written.
     """
@@ -64,7 +64,7 @@ def add_demo(home: Home) -> DemoAdded:
 
 
 def _put(path: Path, target: Path, shown: str, result: DemoAdded, there: list[str]) -> None:
-    """Put a file or folder of the demo where nothing is, unless what it defines is `there` already."""
+    """Put a file or folder of the demo at a free path, unless its definitions are `there` already."""
     if path.is_dir():
         if not target.exists():
             target.mkdir()
@@ -84,7 +84,7 @@ def _definitions(home: Path) -> dict[str, str]:
 
 
 def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:
-    """Add the declarations that ship to those of a home, and note what is left out."""
+    """Add the shipped declarations to those of a home, and note what is left out."""
     try:
         text = memory.read_bytes().decode("utf-8")
         declared = read_xml(Source(SHOWN, text.encode())).children
@@ -127,6 +127,6 @@ def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:
 
 
 def _identity(tag: str, attributes: dict[str, str]) -> tuple[str, str]:
-    """The name of a declaration, and what it is called or starts."""
+    """The key of a declaration: its kind, and its name or the definition that it starts."""
     named = (attributes.get(name) for name in ("key", "name", TARGET))
     return tag, next(filter(None, named), "")

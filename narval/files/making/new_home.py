@@ -1,4 +1,4 @@
-"""A new home, made from the sample that is shipped, as its owner chose."""
+"""A new home, made from the sample that ships and its owner's choices."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _NOT_COPIED = shutil.ignore_patterns(EXAMPLES, "__pycache__", "*.pyc", ".*")
 def create_home(
     path: Path | str, sample: Path | None = None, *, bare: bool = False, choices: HomeChoices | None = None
 ) -> Home:
-    """Make a home that runs as it is, from the sample that ships, as its owner chose. What is there already
-    is not altered; where it cannot be made, or somebody interrupts, nothing of it is left.
+    """Make a home that is ready to run, from the sample that ships, with its owner's choices. Existing files
+    are not altered; where making fails, or is interrupted, nothing of it is left.
 
     Modules that ship are not copied: they count where they are (`shipped`). Nor are examples. A bare home has
-    the settings of the sample alone, no recipes, no rules of what may go where, and an empty memory.
+    only the settings of the sample, no recipes, no rules of what may go where, and an empty memory.
 
     Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
     """
@@ -69,7 +69,7 @@ def create_home(
 
 
 def refuse_home(home: Home) -> None:
-    """Raise RequestError where no home can be made: there is one, or no folder."""
+    """Raise RequestError where no home can be made: there is one, or the path is not a folder."""
     if home.exists():
         run, add = f"narval --home {home.quoted} run", f"narval init --demo {home.quoted}"
         raise RequestError(f"{home.path} is a home already; start it: {run}; add the demo to it: {add}")
@@ -78,7 +78,7 @@ def refuse_home(home: Home) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder that was made, unless something came into it."""
+    """Remove a folder that was made, unless it has content by now."""
     with suppress(OSError):
         folder.rmdir()
 
@@ -88,7 +88,7 @@ def _fill(sample: Path, scratch: Path, choices: HomeChoices, *, bare: bool) -> N
     copy_sample(sample, scratch, _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
     memory, settings = scratch / "data" / "memory.xml", scratch / "etc" / "narval.toml"
     if bare:
-        (scratch / TRUST_FILE).unlink(missing_ok=True)  # nobody would ask: the work that does is a recipe
+        (scratch / TRUST_FILE).unlink(missing_ok=True)  # nothing would ask: the work that does is a recipe
         memory.write_text(_EMPTY_MEMORY, encoding="utf-8")
     elif memory.is_file():
         memory.write_text(chosen_memory(memory.read_text("utf-8"), choices), encoding="utf-8")
@@ -99,7 +99,7 @@ def _fill(sample: Path, scratch: Path, choices: HomeChoices, *, bare: bool) -> N
 
 
 def copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
-    """Copy what is shipped in these parts to a new home; `data` has the demo's mail and feeds."""
+    """Copy these parts of the sample to a new home; `data` has the demo's mail and feeds."""
     for part in (*PARTS, SCENARIOS):
         if part in filled and (sample / part).is_dir():
             copied = _of_the_examples if part == MODULES else _NOT_COPIED
@@ -109,5 +109,5 @@ def copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
 
 
 def _of_the_examples(folder: str, names: list[str]) -> set[str]:
-    """The modules that are not copied: all but those of the examples."""
+    """The modules that are not copied: all except those of the examples."""
     return {name for name in names if Path(name).stem not in OF_THE_EXAMPLES}

@@ -1,1 +1,1 @@
-"""Places outside as settings name them: services that are asked, sources that dataflows read."""
+"""Places outside that settings name: services for requests, sources for dataflows."""

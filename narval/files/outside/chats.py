@@ -23,10 +23,10 @@ CHAT_KINDS: dict[str, str] = {
     "matrix": "narval.surfaces.chat.kinds.matrix",
     "telegram": "narval.surfaces.chat.kinds.telegram",
 }
-"""The kinds of chats: the module that speaks the protocol of each. Only `narval chat` imports it."""
+"""The kinds of chats, with the module for the protocol of each. Only `narval chat` imports it."""
 
 _SERVERS = {"telegram": "https://api.telegram.org"}
-"""The servers of the kinds that have one alone."""
+"""The servers of the kinds that have only one."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
@@ -50,26 +50,26 @@ def _rooms(value: object) -> tuple[str, ...]:
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An account of the assistant at a chat service, as `[chats.NAME]` of the settings says it."""
+    """An account of the assistant at a chat service, as in `[chats.NAME]` of the settings."""
 
     name: str
     """The name of the table, by which operations, elements and commands name the chat."""
     kind: Annotated[str, _kind]
     """The protocol, one of CHAT_KINDS."""
     server: Annotated[str, text] = ""
-    """The server: a host with or without a port, or an address of https; "": the one that the kind knows."""
+    """The server: a host with or without a port, or an address of https; "": the usual one of the kind."""
     user: Annotated[str, text] = ""
     """The account of the assistant there."""
     secret: Annotated[str, text] = ""
     """The name of the secret with which it logs in: a variable, or a file in `etc/`."""
     called: Annotated[str, text] = ""
-    """The name by which lines in rooms speak to the assistant; "": that of the home's own agent."""
+    """The name by which lines in rooms address the assistant; "": that of the home's own agent."""
     rooms: Annotated[tuple[str, ...], _rooms] = ()
     """The rooms where it listens."""
     strangers: Annotated[Literal["", "element"], one_of("", "element")] = ""
-    """`element` if messages of unknown people become elements; "": nothing of theirs is taken."""
+    """`element` if messages of unknown people become elements; "": they are ignored."""
     model: Annotated[str | None, or_none(text)] = None
-    """The model of `[models]` that proposes commands for what is none; None: none does."""
+    """The model of `[models]` that proposes commands for other messages; None: none does."""
     tls_ca: Annotated[str, text] = ""
     """The file with the certificates that may sign those of the server; "": those of this machine."""
     allow: Annotated[tuple[str, ...], places] = ()
@@ -99,7 +99,7 @@ CHAT_READERS: Mapping[str, Reader] = MappingProxyType(readers_of(ChatSettings))
 
 
 def read_chats(file: TomlFile, services: Sequence[AnyService]) -> tuple[ChatSettings, ...]:
-    """The chats of a file of settings; what is wrong is noted there."""
+    """The chats of a file of settings; faults are noted there."""
     chats = []
     models = [model.name for model in services_of(services, LanguageModel)]
     for name, values in file.named(CHATS, CHAT_READERS, "phone", _name):

@@ -16,16 +16,16 @@ LOCAL = "local"
 """The cluster of this machine, which the daemon starts."""
 
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
-"""The files in a folder of certificates: the authority's, one's own, and the key of that."""
+"""The files in a folder of certificates: the authority's, the own one, and its key."""
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The place where heavy calls are answered; its settings are called as CLUSTER_KEYS says."""
+    """The place where heavy calls are answered; CLUSTER_KEYS has the names of its settings."""
 
     address: Annotated[str, read_address] = ""
     """The address of a scheduler of dask, or LOCAL; "" names none."""
     certificates: Annotated[str, read_folder] = ""
-    """The folder of the certificates by which both sides know one another."""
+    """The folder of the certificates by which both sides authenticate each other."""
     workers: Annotated[int, count(1000)] = max(2, os.cpu_count() or 1)
     """The number of workers of a local cluster."""
     memory: Annotated[int, size] = 512 * 1024 * 1024
@@ -41,7 +41,7 @@ CLUSTER_KEYS: Mapping[str, str] = {
 
 
 def read_address(value: object) -> str:
-    """Read the address of a scheduler: over TLS alone, for who may connect owns all that take part (G67)."""
+    """Read the address of a scheduler: only over TLS, for whoever may connect controls all members (G67)."""
     if value in ("", LOCAL) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
         return str(value)
     raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')

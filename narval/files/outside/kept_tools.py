@@ -25,7 +25,7 @@ State = Literal["accepted", "new", "changed", "gone"]
 
 
 class KeptTool(NamedTuple):
-    """A tool, as it was accepted and as its server offers it now; `state` says how they differ."""
+    """A tool, as it was accepted and as its server now offers it; `state` says how they differ."""
 
     name: str
     state: State
@@ -34,7 +34,7 @@ class KeptTool(NamedTuple):
 
     @property
     def shown(self) -> Tool:
-        """The tool as it is called, or as it would be."""
+        """The tool as it is called, or would be."""
         tool = self.before or self.offered
         assert tool is not None
         return tool
@@ -54,7 +54,7 @@ def path_of(server: str) -> str:
 
 
 def kept_tools(home: Path, server: str) -> dict[str, Tool] | None:
-    """The tools that were accepted, by name; None if there is no file. Raises DefinitionError."""
+    """The accepted tools, by name; None if there is no file. Raises DefinitionError."""
     path = path_of(server)
     if not (home / path).exists():
         return None
@@ -62,7 +62,7 @@ def kept_tools(home: Path, server: str) -> dict[str, Tool] | None:
 
 
 def compared(accepted: Mapping[str, Tool], offered: Mapping[str, Tool]) -> list[KeptTool]:
-    """The tools of a server as they were accepted and as they are, in the order of names."""
+    """The tools of a server, as accepted and as offered, in the order of names."""
     rows = []
     for name in sorted({*accepted, *offered}):
         old, new = accepted.get(name), offered.get(name)

@@ -37,8 +37,8 @@ _OVER_PIPES = ("stdio", "local")
 
 
 class AddedServer(NamedTuple):
-    """A server to be added: its name, its table in TOML, its secrets by the names of their files, those that
-    the other program asks its user for, and what is passed over.
+    """A server to be added: its name, its table in TOML, its secrets by the names of their files, the secrets
+    that the other program asks its user for, and the settings left out.
     """
 
     name: str
@@ -49,7 +49,7 @@ class AddedServer(NamedTuple):
 
 
 class Config(NamedTuple):
-    """The servers of a text: those to be added, and the names of those that are switched off there."""
+    """The servers of a text: those to be added, and the names of those that are disabled there."""
 
     servers: list[AddedServer]
     disabled: list[str]
@@ -77,7 +77,7 @@ def read_config(text: str) -> Config:
 
 
 def _without_comments(text: str) -> str:
-    """JSON as editors have it, as JSON: its comments and last commas are blanks."""
+    """JSON of editors as plain JSON: comments and trailing commas become blanks."""
 
     def blank(piece: re.Match[str]) -> str:
         return piece[0] if piece[0].startswith('"') else re.sub(r"[^\n]", " ", piece[0])
@@ -86,7 +86,7 @@ def _without_comments(text: str) -> str:
 
 
 def _table_in(value: Any) -> dict[str, Any]:
-    """The table of servers in a value of JSON, or that which it is. Raises RequestError."""
+    """The table of servers in a value of JSON, or the value itself if it is one. Raises RequestError."""
     holders = (value, value.get(MCP)) if isinstance(value, dict) else ()
     for holder in holders:
         for name in TABLES:
@@ -114,7 +114,7 @@ def _is_named(entry: Any) -> bool:
 
 
 def _usual(entry: Any) -> Any:
-    """An entry in the form that most programs have: in some, `command` is all words, or an object."""
+    """An entry in the usual form: in some programs `command` has all words, or is an object."""
     if not isinstance(entry, dict):
         return entry
     usual = {key: value for key, value in entry.items() if key not in ("environment", "name")}
@@ -130,7 +130,7 @@ def _usual(entry: Any) -> Any:
 
 
 def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
-    """Write the tables of servers and their secrets into a home; all of them or, where one is at fault, none.
+    """Write the tables of servers and their secrets into a home; none of them where one is faulty.
 
     Raises RequestError, and OSError.
     """
@@ -189,7 +189,7 @@ def _server(written: str, entry: Any) -> AddedServer:
 
 
 class _Secrets:
-    """The secrets of a server, as they are found: each is a file, since nobody can tell which are none."""
+    """The secrets of a server, as they are found: each is a file, since any value may be secret."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -197,7 +197,7 @@ class _Secrets:
         self.asked: list[str] = []
 
     def named(self, key: str, of: str, value: str) -> str:
-        """The name of the secret that has a value, which the key of the server has under a name."""
+        """The name of the secret for a value, which the server's table `key` has under the name `of`."""
         if (reference := _REFERENCE.fullmatch(value)) is not None:
             return reference[1]
         name = f"mcp-{self._server}-{_plain(of)}"
@@ -209,7 +209,7 @@ class _Secrets:
 
 
 def _check_transport(name: str, kind: str, url: str | None) -> None:
-    """Raise RequestError for a server that is reached in a way that is not spoken here."""
+    """Raise RequestError for a server with an unsupported transport."""
     kind = kind.lower()
     if url is not None and kind == "sse":
         raise RequestError(
@@ -237,7 +237,7 @@ def _words(name: str, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _whole(name: str, key: str, text: str) -> str:
-    """A text without what the other program alone puts in. Raises RequestError."""
+    """A text without variables that only the other program can fill in. Raises RequestError."""
     if placeholder := _PLACEHOLDER.search(text):
         why = f"expected a text that is whole, found {placeholder[0]:.80}, which the other program puts in"
         raise RequestError(f"{name}: {key}: {why}: write what it stands for")
@@ -260,7 +260,7 @@ def _variables(name: str, variables: Any, secrets: _Secrets) -> list[str]:
 
 
 def _headers(name: str, headers: Any, secrets: _Secrets) -> list[str]:
-    """The lines of the secrets of a server that is reached by an address."""
+    """The lines of the secrets of a server with an address."""
     if not headers:
         return []
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):

@@ -1,7 +1,7 @@
-"""Logins at MCP servers: the files `var/mcp/NAME.login`, which their owner alone may read.
+"""Logins at MCP servers: the files `var/mcp/NAME.login`, which only their owner may read.
 
-A login has tokens by which a server knows who asks. They are nowhere else: neither in memory, nor in the log,
-nor in a backup.
+A login has tokens that identify the client to a server. They are stored nowhere else: neither in memory, nor
+in the log, nor in a backup.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ MOST_BYTES = 256 * 1024
 
 
 class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """A login: what a server and the one that gives its tokens have said, as JSON of OAuth."""
+    """A login: the answers of a server and of its authorization server, as JSON of OAuth."""
 
     url: str
-    """The address of the server, which alone gets the tokens."""
+    """The address of the server, to which alone the tokens are sent."""
     issuer: str
-    """The address of the server that gives the tokens."""
+    """The address of the authorization server."""
     client: dict[str, Any]
     """The client as which narval is registered there."""
     token: dict[str, Any]
     """The tokens."""
     expires: float | None = None
-    """The moment at which the token expires, in seconds since 1970; None: nobody has said."""
+    """The moment at which the token expires, in seconds since 1970; None: not stated."""
     authorization: dict[str, Any] = {}
     """The addresses at which tokens are given."""
     resource: dict[str, Any] | None = None
-    """The words of the server about itself."""
+    """The server's metadata about itself."""
     wants: str = ""
-    """The scopes that it has asked for since, with blanks between."""
+    """The scopes that it has asked for since, separated by blanks."""
 
     @property
     def scopes(self) -> list[str]:
@@ -50,7 +50,7 @@ def login_file(home: Path, name: str) -> Path:
 
 
 def read_login(file: Path, url: str) -> McpLogin | None:
-    """The login in a file; None where there is none, or it is one at another address.
+    """The login in a file; None where there is none, or it is for another address.
 
     Raises ValueError, with what to do, where it cannot be read or others may read it.
     """

@@ -60,24 +60,24 @@ _OF_PROTOCOL = re.compile(
     "accept|connection|content-.*|cookie|host|last-event-id|mcp-.*|te|transfer-encoding|upgrade",
     re.IGNORECASE,
 )
-"""The headers that a request has of itself."""
+"""The headers that a request has anyway."""
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of the Model Context Protocol, as `[mcp.NAME]` of the settings says it."""
+    """A server of the Model Context Protocol, as in `[mcp.NAME]` of the settings."""
 
     name: str
-    """The name, which is the group of the actions that its tools are."""
+    """The name, which is the group of its tools as actions."""
     command: Annotated[tuple[str, ...], _words] = ()
-    """The words of the program that is started, which speaks through its standard input and output."""
+    """The words that start its program, which speaks through its standard input and output."""
     url: Annotated[str, address] = ""
-    """The address of one that speaks HTTP."""
+    """The address of a server that speaks HTTP."""
     secret: Annotated[str, text] = ""
-    """The name of the secret that it gets as a bearer token."""
+    """The name of the secret sent to it as a bearer token."""
     headers: Annotated[tuple[tuple[str, str], ...], _headers] = ()
     """The headers that hold secrets, each with the name of the secret."""
     client_id: Annotated[str, text] = ""
-    """The client as which somebody has registered narval there for logins; "": narval registers itself."""
+    """The client registered for narval's logins; "": narval registers itself."""
     client_secret: Annotated[str, text] = ""
     """The name of the secret of that client."""
     ca: Annotated[str, text] = ""
@@ -91,11 +91,11 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...] | None, _TOOLS] = None
     """The tools that may be called; None: all."""
     idempotent: Annotated[tuple[str, ...], _TOOLS] = ()
-    """The tools that may be called twice: again when the server dies, or the daemon."""
+    """The tools that may be called twice: again when the server or the daemon dies."""
     approved: Annotated[tuple[str, ...], _TOOLS] = ()
-    """The tools that say that they destroy, and are called without anybody being asked."""
+    """The tools declared destructive that are called without asking a person."""
     timeout: Annotated[float | None, duration] = None
-    """The seconds that a call may take; None: as the home says."""
+    """The seconds that a call may take; None: the limit of the home."""
 
     def __str__(self) -> str:
         return f"[{MCP}.{self.name}]"
@@ -123,7 +123,7 @@ _OF_ADDRESSES = ("headers", "client_id", "client_secret", "ca")
 
 
 def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
-    """The servers of a file of settings; what is wrong is noted there."""
+    """The servers of a file of settings; faults are noted there."""
     servers = []
     for name, values in file.named(MCP, MCP_READERS, "time", _name):
         if lacking := _lacking(values):
@@ -135,7 +135,7 @@ def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
 
 
 def _lacking(values: Mapping[str, Any]) -> str:
-    """The keys that a table should have and has not, or has though they exclude each other."""
+    """The missing keys of a table, or its keys that exclude each other."""
     if ("command" in values) == ("url" in values):
         return 'either command = ["program", "word"] or url = "https://…"'
     if "url" in values and any(key in values for key in _OF_PROGRAMS):

@@ -1,7 +1,7 @@
-"""Pairing: two homes become peers by a code that one prints and the other is given.
+"""Pairing: two homes become peers by a code that one prints and the other accepts.
 
-The home that is to ask makes a token, keeps it as a secret of its own, and prints a code with its digest. So
-the code is no secret: who reads it cannot ask anything. It holds for ten minutes, and once.
+The home that will send the requests makes a token, keeps it as its own secret, and prints a code with its
+digest. So the code is not secret: it gives no access. It is valid for ten minutes, and once.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from narval.files.toml import Reader, quoted
 from narval.system.whole_file import write_whole
 
 HOLDS = 600
-"""Seconds for which a code holds."""
+"""Seconds for which a code is valid."""
 
 CODES = "var/link-codes"
-"""The file of codes that were accepted, each with the moment until which it would hold."""
+"""The file of accepted codes, each with the end of its validity."""
 
 _BEGIN = "narval-link-"
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class _Code(NamedTuple):
-    """The content of a code: how its home calls itself, the moment until which it holds, and the digest."""
+    """The content of a code: its home's own name, the end of its validity, and the digest."""
 
     name: str
     until: int
@@ -48,8 +48,8 @@ _decode = msgspec.msgpack.Decoder(tuple[str, int, bytes]).decode
 
 
 class NewPeer(NamedTuple):
-    """A peer as a command names it: its name here, its address, the file that its certificate is checked
-    against, and the agents of this home that may write to it.
+    """A peer as named in a command: its name here, its address, the file to check its certificate against,
+    and the agents of this home that may write to it.
     """
 
     name: str
@@ -59,7 +59,7 @@ class NewPeer(NamedTuple):
 
 
 def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
-    """Write the table of a peer that is to be asked, and the secret; the code for the other side.
+    """Write the table of a peer to which requests go, and the secret; the code for the other side.
 
     Raises OperatorError, and OSError.
     """
@@ -81,9 +81,9 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
 
 
 def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], now: float) -> str:
-    """Write the table of the peer that has printed a code; its name here, which is its own if none is given.
+    """Write the table of the peer that has printed a code; its name here, by default its own.
 
-    Raises OperatorError for a code that does not hold, and OSError.
+    Raises OperatorError for an invalid code, and OSError.
     """
     content = _read(code)
     name = _check(peer_name, name or content.name)
@@ -115,7 +115,7 @@ def remove_link(home: Path, name: str) -> None:
     first = toml.key(name)[0] - 1
     last = next((begin for begin in begins if begin > first), len(lines))
     while last < len(lines) and last - 1 > first and re.match(r"\s*(#|$)", lines[last - 1]):
-        last -= 1  # what stands above the next table is about that
+        last -= 1  # comments above the next table belong to it
     text = "".join([*lines[:first], *lines[last:]])
     by_hand = OperatorError(f"remove [{name}] from {PEERS_FILE} by hand: it is not written as one table")
     try:
@@ -154,7 +154,7 @@ def _with_table(home: Path, name: str, lines: Sequence[str]) -> str:
 
 
 def _rights(agents: Sequence[str]) -> list[str]:
-    """The lines that say what a peer may, of which those that allow nothing are comments."""
+    """The lines with the rights of a peer; those that grant nothing are comments."""
     named = ", ".join(map(quoted, agents))
     return [
         f"agents = [{named}]  # of this home, which may write to it and be written to"
@@ -165,7 +165,7 @@ def _rights(agents: Sequence[str]) -> list[str]:
 
 
 def _read(code: str) -> _Code:
-    """The content of a code. Raises OperatorError for a text that is none."""
+    """The content of a code. Raises OperatorError for any other text."""
     text = "".join(code.split())
     try:
         letters = text.removeprefix(_BEGIN)
@@ -181,7 +181,7 @@ def _read(code: str) -> _Code:
 
 
 def _accepted(home: Path, now: float) -> dict[str, int]:
-    """The codes that were accepted and would still hold, by their digests."""
+    """The accepted codes that would still be valid, by their digests."""
     try:
         rows = [line.split(" ") for line in (home / CODES).read_text("ascii").splitlines()]
     except FileNotFoundError:

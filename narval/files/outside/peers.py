@@ -1,7 +1,7 @@
-"""Peers: `etc/peers.toml`, the other homes with which this one is linked, each what it may do here.
+"""Peers: `etc/peers.toml`, the other homes with which this one is linked, with the rights of each.
 
-A peer whose address is known is asked, with a token that is a secret of this home. One that asks this home
-proves itself by a token of which the file has the digest alone.
+This home sends requests to a peer with a known address, with a token that is a secret of this home. A peer
+that sends requests proves itself by a token, of which the file has only the digest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PEERS_FILE = "etc/peers.toml"
 """The file of a home that has its peers."""
 
 PeerScope = Literal["read", "write"]
-"""The right that a peer may have to ask operations: `read` leaves the home as it is, `write` alters it."""
+"""The right of a peer to ask operations: `read` leaves the home unchanged, `write` alters it."""
 
 _SCOPES: tuple[PeerScope, ...] = ("read", "write")
 
@@ -83,33 +83,33 @@ _ASKS = listed(one_of(*_SCOPES), 'what may be asked, such as ["read"]')
 
 
 class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A peer: another home with which this one is linked, and all that it may do here."""
+    """A peer: another home with which this one is linked, and all its rights here."""
 
     name: str
     """Its name here, which its table has: `shop@office` is the agent shop of the peer office."""
     url: Annotated[str | None, or_none(peer_url)] = None
-    """The address where it is asked; empty: it is not asked, and asks us."""
+    """The address for requests to it; empty: it gets no requests, and sends them."""
     token: Annotated[str | None, or_none(text)] = None
     """The name of the secret by which this home proves itself there: a variable, or a file in `etc/`."""
     token_sha256: Annotated[str | None, or_none(read_digest)] = None
-    """The SHA-256 of the token by which it proves itself here; empty: it cannot ask us."""
+    """The SHA-256 of the token by which it proves itself here; empty: it cannot send requests."""
     ca: Annotated[str | None, or_none(text)] = None
-    """The file of certificates (PEM) against which that of its address is checked; empty: the system's."""
+    """The file of certificates (PEM) to check that of its address against; empty: the system's."""
     agents: Annotated[tuple[str, ...], _AGENTS] = ()
     """The agents of this home that may write to its agents, and be written to by them; `*` is all."""
     asks: Annotated[tuple[PeerScope, ...], _ASKS] = ()
-    """The rights that it has to ask this home, as `narval --peer` does: read, write."""
+    """Its rights to ask this home, as `narval --peer` does: read, write."""
     requests: Annotated[int, count(600_000)] = 60_000
-    """The requests that are taken from it in a minute."""
+    """The most requests from it in a minute."""
     bytes: Annotated[int, size_up_to("1024M")] = 256 * 1024 * 1024
-    """The bytes that are taken from it in a minute."""
+    """The most bytes from it in a minute."""
 
     def may_address(self, agent: str) -> bool:
         """True if this agent of the home may write to agents of the peer, and be written to by them."""
         return agent in self.agents or EVERYBODY in self.agents
 
     def ca_file(self, home: Path) -> str | None:
-        """The path of the file of certificates, which begins at the home where it is relative."""
+        """The path of the file of certificates; a relative one starts at the home."""
         return os.path.normpath(home / self.ca) if self.ca else None
 
 
@@ -123,14 +123,14 @@ NO_PEERS: Peers = MappingProxyType({})
 
 
 def read_peers(home: Path | None) -> tuple[Peers | None, list[Fault]]:
-    """The peers of a home, or all that is wrong with their file; there need be none."""
+    """The peers of a home, or all the faults of their file, which is optional."""
     if home is None or not (home / PEERS_FILE).exists():
         return NO_PEERS, []
     return outcome(TomlFile.of(home / PEERS_FILE, PEERS_FILE), _peers)
 
 
 def parse_peers(source: Source) -> tuple[Peers | None, list[Fault]]:
-    """The peers that a text of TOML names, or all that is wrong with it."""
+    """The peers in a text of TOML, or all its faults."""
     return outcome(TomlFile(source), _peers)
 
 
@@ -140,7 +140,7 @@ def load_peers(home: Path | None) -> Peers:
 
 
 class PeersFile(CurrentFile[tuple[Peers | None, list[Fault]]]):
-    """The peers of a home as its file says now."""
+    """The peers of a home, as its file has them now."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home / PEERS_FILE, lambda: read_peers(home))
@@ -151,7 +151,7 @@ class PeersFile(CurrentFile[tuple[Peers | None, list[Fault]]]):
 
 
 def _peers(file: TomlFile) -> Peers:
-    """The peers of a file; what is wrong is noted there."""
+    """The peers of a file; faults are noted there."""
     peers = {name: peer for name in file.table if (peer := _peer(file, name)) is not None}
     for name, other in same_tokens({name: peer.token_sha256 for name, peer in peers.items()}):
         message = f"{name}.token_sha256: expected a token of its own, found that of {other}"
@@ -160,7 +160,7 @@ def _peers(file: TomlFile) -> Peers:
 
 
 def _peer(file: TomlFile, name: str) -> PeerSettings | None:
-    """The peer of a table; what is wrong is noted."""
+    """The peer of a table; faults are noted."""
     before = len(file.faults)
     try:
         peer_name(name)

@@ -1,7 +1,7 @@
-"""Services: the places outside that settings name, and so grant, with what they are asked for with.
+"""Services: the places outside that settings name, and so grant, with the data for requests.
 
-An element names a service and never an address with a secret: where a secret goes is said in the settings
-alone, so no text of a stranger can send it elsewhere.
+An element names a service, and never an address with a secret: only the settings say where a secret goes, so
+no stranger's text can send it elsewhere.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _statuses(value: object) -> tuple[int, ...]:
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True, tag_field="table"):
-    """A place outside, as `[TABLE.NAME]` of the settings says it.
+    """A place outside, as in `[TABLE.NAME]` of the settings.
 
     Its other fields are the keys of the table.
     """
@@ -90,18 +90,18 @@ def _table(kind: type[Service]) -> str:
 
 
 class WebService(Service, frozen=True, kw_only=True, tag="services"):
-    """A place that is asked over HTTP."""
+    """A place for requests over HTTP."""
 
     url: Annotated[str, address] = ""
-    """The address where it is."""
+    """Its address."""
     user: Annotated[str, text] = ""
-    """The user as whom it is asked."""
+    """The user for requests."""
     secret: Annotated[str, text] = ""
-    """The name of the secret with which it is asked: a variable, or a file in `etc/`."""
+    """The name of the secret for requests: a variable, or a file in `etc/`."""
     auth: Annotated[Literal["", "basic", "bearer", "header"], one_of("basic", "bearer", "header")] = ""
-    """The way in which it is told the secret; "": basic with a user, and bearer without."""
+    """The way to send the secret; "": basic with a user, and bearer without."""
     header: Annotated[str, text] = ""
-    """The header of HTTP that has the secret, of the way `header`."""
+    """The header of HTTP with the secret, for the way `header`."""
 
     def password(self, home: Path | None) -> str:
         """The secret itself. Raises ActionError (`no-secret`, final) with what to do."""
@@ -111,7 +111,7 @@ class WebService(Service, frozen=True, kw_only=True, tag="services"):
             raise ActionError(f"{self} in etc/narval.toml: {error}", "no-secret", final=True) from None
 
     def credentials(self, home: Path | None) -> dict[str, str]:
-        """The headers of HTTP by which it knows who asks; none without a secret. Raises ActionError."""
+        """The headers of HTTP that authenticate a request; none without a secret. Raises ActionError."""
         if not self.secret:
             return {}
         password = self.password(home)
@@ -128,30 +128,30 @@ class Calendar(WebService, frozen=True, kw_only=True, tag="calendars"):
     """A calendar on a CalDAV server, or of files."""
 
     path: Annotated[str, text] = ""
-    """The file or folder of one that has no address; a relative one begins at the home."""
+    """The file or folder of a calendar without an address; a relative path starts at the home."""
     write: Annotated[bool, flag] = False
     """True if appointments may be written there."""
     every: Annotated[float | None, duration] = None
-    """The time between two looks at it; None: as long as the module says."""
+    """The time between two checks of it; None: the usual time of the module."""
 
 
 class LanguageModel(WebService, frozen=True, kw_only=True, tag="models"):
-    """A language model behind an API that speaks as OpenAI's does."""
+    """A language model behind an API like OpenAI's."""
 
     model: Annotated[str, text] = ""
     """Its name there."""
     tokens: Annotated[int | None, count()] = None
-    """The tokens that a day may take; None: as many as it takes."""
+    """The most tokens in a day; None: no limit."""
     money: Annotated[float | None, _money] = None
-    """The money that a day may cost; None: as much as it costs."""
+    """The most money that a day may cost; None: no limit."""
     input_price: Annotated[float, _money] = 0.0
     """The price of a million tokens that it reads."""
     output_price: Annotated[float, _money] = 0.0
     """The price of a million tokens that it writes."""
     seconds: Annotated[float | None, duration] = None
-    """The time that one answer may take; None: as long as the module says."""
+    """The time that one answer may take; None: the usual time of the module."""
     asks: Annotated[bool, flag] = True
-    """False if nobody need agree before something that its answers lead to goes outside."""
+    """False if its answers may lead to calls outside without anybody's agreement."""
 
 
 class Mailbox(Service, frozen=True, kw_only=True, tag="mailboxes"):
@@ -167,9 +167,9 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
     run: Annotated[tuple[str, ...], _words] = ()
     """The program and its words, in which `{}` is the place of an argument."""
     folder: Annotated[str, text] = ""
-    """The folder in which it runs; a relative one begins at the home."""
+    """The folder in which it runs; a relative path starts at the home."""
     seconds: Annotated[float | None, duration] = None
-    """The time that it may take; None: as long as the module says."""
+    """The time that it may take; None: the usual time of the module."""
     environment: Annotated[tuple[tuple[str, str], ...], read_variables] = ()
     """The variables that it has besides the usual ones."""
     dashes: Annotated[bool, flag] = False
@@ -177,13 +177,13 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
     statuses: Annotated[tuple[int, ...], _statuses] = (0,)
     """The statuses of success."""
     bytes: Annotated[int, size] = 64 * 1024
-    """The most of what it prints that counts."""
+    """The most bytes of its output that count."""
     output: Annotated[Literal["text", "xml"], one_of("text", "xml")] = "text"
-    """The form of what it prints."""
+    """The form of its output."""
 
 
 AnyService = WebService | Calendar | LanguageModel | Mailbox | Command
-"""A service of any table, as a worker is told of it."""
+"""A service of any table, as passed to a worker."""
 
 _KINDS: tuple[type[AnyService], ...] = (WebService, Calendar, LanguageModel, Mailbox, Command)
 
@@ -227,7 +227,7 @@ def service_at(services: Iterable[Service], table: str, name: str) -> Service:
 
 
 def places_by_table(services: Iterable[Service]) -> dict[str, tuple[ServicePlace, ...]]:
-    """The places that services are, by the tables that have them."""
+    """The places of services, by their tables."""
     places: dict[str, tuple[ServicePlace, ...]] = {}
     for service in services:
         places[service.table] = (*places.get(service.table, ()), _place(service))
@@ -246,7 +246,7 @@ def _place(service: Service) -> ServicePlace:
 
 
 def is_in_the_clear(url: str) -> bool:
-    """True if what is sent to a URL leaves this machine without being encrypted."""
+    """True if data sent to a URL leaves this machine unencrypted."""
     return url.startswith("http://") and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
 
 
@@ -260,7 +260,7 @@ _SAMPLES: Mapping[str, str] = {
 
 
 def read_services(file: TomlFile) -> tuple[AnyService, ...]:
-    """The services of a file of settings; what is wrong is noted there."""
+    """The services of a file of settings; faults are noted there."""
     services: list[AnyService] = []
     for table, readers in SERVICE_TABLES.items():
         for name, values in file.named(table, readers, "home"):
@@ -272,7 +272,7 @@ def read_services(file: TomlFile) -> tuple[AnyService, ...]:
 
 
 def _lacking(table: str, values: Mapping[str, Any]) -> str:
-    """The keys that a table should have and has not, or has though they exclude each other."""
+    """The missing keys of a table, or its keys that exclude each other."""
     if table == "mailboxes":
         return ""
     if table == "commands":

@@ -35,18 +35,18 @@ class FlowLimits(msgspec.Struct, frozen=True):
     """The limits of a session; a run may be started with others."""
 
     ttl: Annotated[float | None, or_none(duration)] = None
-    """The seconds after which a session in which nothing moves is given up; None: never."""
+    """The seconds after which an idle session is given up; None: never."""
     restarts: Annotated[int, _whole] = 3
-    """The times that a transaction which failed for the time being begins again."""
+    """The number of times that a transaction with a temporary failure begins again."""
     depth: Annotated[int, count(1_000_000)] = 1_000
     """The depth to which dataflows may call one another."""
     frames: Annotated[int, count(1_000_000)] = 10_000
     """The most calls of dataflows in a transaction."""
     spill: Annotated[bool, flag] = True
-    """True if what does not fit in memory may go to disk."""
+    """True if data that does not fit in memory may go to disk."""
 
     def with_asked(self, asked: Mapping[str, Any]) -> FlowLimits:
-        """These limits, with those among some numbers by name that a run was started with."""
+        """These limits, with those from `asked`, by name, with which a run was started."""
         made = {
             name: read(asked[name])
             for name, read in (
@@ -72,9 +72,9 @@ class FlowSource(msgspec.Struct, frozen=True):
     kind: Annotated[SourceKind, one_of("sqlite", "csv", "json", "rss", "xml")]
     """The form of what is read."""
     path: Annotated[str, text] = ""
-    """The file; a relative path begins at the home."""
+    """The file; a relative path starts at the home."""
     url: Annotated[str, address] = ""
-    """The page of the web, where it is no file."""
+    """The page of the web, where it is not a file."""
     records: Annotated[str, text] = ""
     """The name of the elements that are tuples, or the key of the list that has them."""
     write: Annotated[bool, flag] = False
@@ -113,7 +113,7 @@ SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)
 
 
 def read_sources(file: TomlFile) -> Mapping[str, FlowSource]:
-    """The sources of a file of settings; what is wrong is noted there."""
+    """The sources of a file of settings; faults are noted there."""
     sources: dict[str, FlowSource] = {}
     for name, values in file.named(SOURCES, SOURCE_READERS, "homes"):
         is_file, is_page = "path" in values, "url" in values

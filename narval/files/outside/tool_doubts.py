@@ -1,4 +1,4 @@
-"""Doubts about tools: calls of tools whose server the settings lack, or that nobody could be asked about."""
+"""Doubts about tools: calls of tools whose server the settings lack, or that no work can ask about."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from narval.system.regular_file import read_file
 def doubts_of_tools(
     home: Path, library: Library, servers: Iterable[McpServer], people: Directory | None
 ) -> Iterator[Fault]:
-    """Warnings about calls of tools: the settings have no server of that name, or somebody is to be asked
+    """Warnings about calls of tools: the settings have no server of that name, or a person must be asked
     before the tool destroys, and there is no work that asks.
     """
     ruled = {rule.action for rule in people.approvals} if people is not None else set[str]()
@@ -56,7 +56,7 @@ def _without_server(home: Path, definition: Definition, action: Action) -> str:
 def _asks_in_vain(
     definition: Definition, library: Library, reference: Reference, action: Action, server: McpServer
 ) -> bool:
-    """True if a call asks first, and nothing is there that asks."""
+    """True if a call must ask first, and nothing there asks."""
     tool = action.tool
     if tool is None or not tool.destroys or tool.name in server.approved:
         return False
@@ -67,7 +67,7 @@ def _asks_in_vain(
 
 
 def servers_to_add(home: Path, paths: Iterable[str], servers: Iterable[McpServer]) -> dict[str, str]:
-    """The MCP servers that files of an example describe and the settings lack: the files by server."""
+    """The MCP servers that files of an example describe and the settings do not have: the files by server."""
     there = {server.name for server in servers}
     files = dict[str, str]()
     for path in paths:
@@ -76,7 +76,7 @@ def servers_to_add(home: Path, paths: Iterable[str], servers: Iterable[McpServer
             if source is None or isinstance(source, Fault):
                 continue
             added = read_config(source.text).servers
-        except RequestError:  # it is of something else
+        except RequestError:  # it is about something else
             continue
         files.update({server.name: path for server in added if server.name not in there})
     return files

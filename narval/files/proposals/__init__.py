@@ -1,1 +1,1 @@
-"""Proposals: definitions that nobody accepted yet, each a folder of the home, and how one is accepted."""
+"""Proposals: definitions that are not accepted yet, each a folder of the home, and their acceptance."""

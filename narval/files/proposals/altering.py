@@ -1,5 +1,5 @@
-"""Altering several files of a home at once: what is to be written is noted first, so that a program which is
-killed between two of them leaves what the next one finishes.
+"""Altering several files of a home at once: the alteration is noted first, so that the next program can
+finish what a program killed between two files has begun.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from narval.system.whole_file import write_whole
 log = logging.getLogger("narval.daemon")
 
 NOTE = "altering.json"
-"""The file of a proposal in which that stands while it is under way."""
+"""The file of a proposal with the alteration while it is under way."""
 
 ONE_AT_A_TIME = threading.Lock()
-"""Held by who looks at what is there, and alters it by that."""
+"""A lock held between checking the files and altering them accordingly."""
 
 
 class FileChange(msgspec.Struct, frozen=True):
@@ -35,8 +35,8 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """All that is to be written, in its order; then the proposal is `accepted` (with what is known of that),
-    or is so no more (None).
+    """All files to be written, in order; then the proposal is `accepted` (with the record of that), or no
+    longer so (None).
     """
 
     changes: tuple[FileChange, ...]
@@ -53,17 +53,17 @@ def text_at(home: Path, path: str) -> str | None:
 
 @contextmanager
 def altering(home: Path) -> Iterator[None]:
-    """Let nobody else of this program alter files meanwhile, once what a killed program began is finished."""
+    """Alter files alone in this program within the block, once a killed program's work is finished."""
     with ONE_AT_A_TIME:
         finish_altering(home)
         yield
 
 
 def alter(proposal: Proposal, alteration: Alteration) -> None:
-    """Write all of it: where a kill interrupts, `finish_altering` finishes what began; where a file cannot be
-    written, all are as they were.
+    """Write all of it: after a kill, `finish_altering` finishes it; where a file cannot be written, all are
+    restored.
 
-    Raises RequestError where a file is not as it was, before anything is written, and OSError.
+    Raises RequestError where a file has changed meanwhile, before anything is written, and OSError.
     """
     for change in alteration.changes:
         if text_at(proposal.home, change.path) != change.before:
@@ -77,8 +77,8 @@ def alter(proposal: Proposal, alteration: Alteration) -> None:
 
 
 def _take_back(proposal: Proposal, alteration: Alteration) -> None:
-    """Let files be as they were before what could not be written; what this cannot write either stays noted,
-    and is finished later.
+    """Restore the files after a failed write; what cannot be restored either stays noted, and is finished
+    later.
     """
     home = proposal.home
     with suppress(OSError):
@@ -93,7 +93,7 @@ def _take_back(proposal: Proposal, alteration: Alteration) -> None:
 
 
 def finish_altering(home: Path) -> None:
-    """Finish what a killed program began; the log tells what could not be finished, which is tried again."""
+    """Finish the work of a killed program; the log tells what could not be finished, which is tried again."""
     for proposal in (*proposals_of(home), *edits_of(home)):
         note = proposal.folder / NOTE
         if not note.exists():
@@ -110,7 +110,7 @@ def finish_altering(home: Path) -> None:
 
 
 def _finish(proposal: Proposal, alteration: Alteration) -> None:
-    """Write what is not written yet; the files that somebody has altered since are left as they are."""
+    """Write what is not written yet; files altered by others since are left unchanged."""
     home = proposal.home
     for change in alteration.changes:
         text = text_at(home, change.path)
@@ -132,7 +132,7 @@ def _finish(proposal: Proposal, alteration: Alteration) -> None:
 
 
 def _remove_empty(home: Path, path: str) -> None:
-    """Remove the folder of a file that is gone, if it was made for a proposal and is empty."""
+    """Remove the folder of a removed file, if it was made for a proposal and is empty."""
     folder = (home / path).parent
     if folder.parent.name == "recipes" and not any(folder.iterdir()):
         folder.rmdir()

@@ -1,4 +1,4 @@
-"""The elements that a proposal declares: a block of lines in `data/memory.xml`, found again by its words."""
+"""The elements that a proposal declares: a block of lines in `data/memory.xml`, found again by its text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_elements(home: Path, name: str, memory: str) -> str:
 
 
 def without_elements(home: Path, name: str, memory: str) -> str:
-    """The text of `data/memory.xml` without them. Raises RequestError where it has them no more."""
+    """The text of `data/memory.xml` without them. Raises RequestError where it has them no longer."""
     written = text_at(home, DECLARED) or ""
     block = block_of(name, memory)
     if block not in written:

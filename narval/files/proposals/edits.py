@@ -1,7 +1,7 @@
-"""Edits: alterations of a file of recipes that somebody saved, kept with the text from before so that it can
-be taken back.
+"""Edits: saved alterations of a file of recipes, kept with the former text so that they can be undone.
 
-An edit is a proposal that is accepted as it is made: a folder, in `var/edits/`, with what it altered.
+An edit is a proposal that is accepted when it is made: a folder in `var/edits/` with the files that it
+altered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EDITS = "var/edits"
 """The folder of a home with a folder for each edit."""
 
 KEPT = 20
-"""So many edits of one file are kept, the newest."""
+"""The most edits of one file that are kept; the newest are."""
 
 _NAME = re.compile(r"e[1-9][0-9]{0,11}")
 
@@ -46,7 +46,7 @@ def edits_of(home: Path) -> Iterator[Edit]:
 
 def versions_before_edits(home: Path, path: str) -> Iterator[Form]:
     """The texts of a file before each of its edits, the newest first: `{"version", "by", "at", "path",
-    "text"}`, where by whom and when is about the edit.
+    "text"}`; `by` and `at` are those of the edit.
     """
     for edit in edits_of(home):
         form = edit.accepted()
@@ -56,7 +56,7 @@ def versions_before_edits(home: Path, path: str) -> Iterator[Form]:
 
 
 def new_edit(home: Path) -> Edit:
-    """A folder for one more edit. Raises OSError."""
+    """A folder for a new edit. Raises OSError."""
     newest = next(edits_of(home), None)
     edit = Edit(home, f"e{newest.number + 1 if newest is not None else 1}")
     edit.folder.mkdir(parents=True)
@@ -64,7 +64,7 @@ def new_edit(home: Path) -> Edit:
 
 
 def drop_older(home: Path, path: str) -> None:
-    """Delete the edits of a file beyond the newest. Raises OSError."""
+    """Delete the oldest edits of a file beyond `KEPT`. Raises OSError."""
     of_file = [edit for edit in edits_of(home) if (edit.accepted() or {}).get("path") == path]
     for edit in of_file[KEPT:]:
         edit.drop()

@@ -1,7 +1,7 @@
-"""A proposal as a folder in `proposals/`: its texts, the wish, the rounds with a model, what is known of it.
+"""A proposal as a folder in `proposals/`: its texts, the wish, the rounds with a model, and its state.
 
-No definition is read from there. Every file is written whole, and what is known last, so that a program that
-is killed leaves a proposal that says how far it came.
+No definition is read from there. Every file is written whole, and the state last, so that after a kill the
+proposal says how far it came.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ TEXTS = "texts"
 """The folder of a proposal with its files."""
 
 FORMER = ".texts"
-"""The folder of a proposal with its files while others take their place."""
+"""The folder of a proposal with its former files while they are replaced."""
 
 ROUNDS = "rounds"
-"""The folder of a proposal with each answer of the model, `1.txt`, and `1.json` on what came of it."""
+"""The folder of a proposal with each answer of the model, `1.txt`, and its outcome, `1.json`."""
 
 ABOUT = "proposal.json"
-"""The file of a proposal with all that is known of it."""
+"""The file of a proposal with its state."""
 
 WISH = "wish.txt"
 """The file of a proposal with the wish in words."""
 
 PAST = "past.json"
-"""The file of a proposal with what it would have done on the past."""
+"""The file of a proposal with its effects when played on the past."""
 
 ACCEPTED = "accepted.json"
-"""The file of a proposal that was accepted: by whom, when, and what that altered."""
+"""The file of an accepted proposal: by whom, when, and what was altered."""
 
 MEMORY = "memory.xml"
 """The name of the text with elements for `data/memory.xml`."""
@@ -52,19 +52,20 @@ LONGEST_WISH = 4_000
 """The most characters of a wish."""
 
 LONGEST_FILE = 16 * 1024 * 1024
-"""The most bytes of a file of a proposal that are read."""
+"""The most bytes that are read of a file of a proposal."""
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 Form = dict[str, Any]
 
 DRAFTING, ASKS, READY, FAULTY, FAILED = "drafting", "asks", "ready", "faulty", "failed"
-"""The states of a proposal that is not accepted: a model is at it, it asks the person, it has no faults, it
-has some, or no model answered."""
+"""The states of a proposal that is not accepted: a model is drafting, it asks the person, it has no faults,
+it has some, or no model answered.
+"""
 
 
 LISTS = ("faults", "told", "findings", "needs", "unnamed", "questions", "answers", "labels")
-"""The keys of what is known of a proposal whose values are lists."""
+"""The keys of a proposal's state whose values are lists."""
 
 
 class Proposal:
@@ -75,7 +76,7 @@ class Proposal:
         self.folder = home / PROPOSALS / name
 
     def about(self) -> Form:
-        """All that is known of it; a proposal whose file cannot be read has faults that say so."""
+        """Its state; a proposal whose file cannot be read has faults that say so."""
         form = _json(self.folder / ABOUT)
         if form is None:
             form = {"by": "", "at": None, "state": FAULTY, "why": f"{ABOUT} cannot be read; drop it"}
@@ -84,7 +85,7 @@ class Proposal:
         return {"name": self.name, **form}
 
     def texts(self) -> dict[str, str]:
-        """Its texts by the name of their file, sorted."""
+        """Its texts by file name, sorted."""
         with suppress(OSError):
             folder = self.folder / (TEXTS if (self.folder / TEXTS).exists() else FORMER)
             files = sorted(path for path in folder.iterdir() if _is_plain(path))
@@ -92,21 +93,21 @@ class Proposal:
         return {}
 
     def wish(self) -> str:
-        """The wish in words; "" of one that has none."""
+        """The wish in words; "" without one."""
         path = self.folder / WISH
         return path.read_text("utf-8", "replace") if _is_plain(path) else ""
 
     def past(self) -> Form | None:
-        """The report on its texts as they are, played on the past; None where nobody has tried."""
+        """The report on its present texts, played on the past; None where this has not been tried."""
         form = _json(self.folder / PAST)
         return form if form is not None and form.get("digest") == digest_of_texts(self.texts()) else None
 
     def accepted(self) -> Form | None:
-        """By whom it was accepted, when, and what that altered; None where it was not."""
+        """By whom it was accepted, when, and what was altered; None where it was not."""
         return _json(self.folder / ACCEPTED)
 
     def rounds(self) -> list[Form]:
-        """The answers of the model, round by round, and what came of each."""
+        """The answers of the model, round by round, with the outcome of each."""
         rounds = list[Form]()
         while (form := _json(self.folder / ROUNDS / f"{len(rounds) + 1}.json")) is not None:
             answer = self.folder / ROUNDS / f"{len(rounds) + 1}.txt"
@@ -118,7 +119,7 @@ class Proposal:
     # --- writing --------------------------------------------------------------------------------------------
 
     def begin(self, about: Mapping[str, Any], wish: str) -> bool:
-        """Make the folder with a wish and no texts; False where there is one of the name. Raises OSError."""
+        """Make the folder with a wish and no texts; False if the name is taken. Raises OSError."""
         self.folder.parent.mkdir(exist_ok=True)
         try:
             self.folder.mkdir()
@@ -129,21 +130,21 @@ class Proposal:
         return True
 
     def note(self, about: Mapping[str, Any]) -> None:
-        """Write what is known of it. Raises OSError."""
+        """Write its state. Raises OSError."""
         write_whole(self.folder / ABOUT, text_of_form(about))
 
     def note_round(self, number: int, answer: str, about: Mapping[str, Any]) -> None:
-        """Keep an answer of the model, and what came of it. Raises OSError."""
+        """Store an answer of the model, with its outcome. Raises OSError."""
         (self.folder / ROUNDS).mkdir(exist_ok=True)
         write_whole(self.folder / ROUNDS / f"{number}.txt", answer.encode("utf-8", "replace").decode())
         write_whole(self.folder / ROUNDS / f"{number}.json", text_of_form(about))
 
     def note_past(self, report: Mapping[str, Any]) -> None:
-        """Keep what its texts as they are would have done. Raises OSError."""
+        """Store the effects of its present texts on the past. Raises OSError."""
         write_whole(self.folder / PAST, text_of_form({"digest": digest_of_texts(self.texts()), **report}))
 
     def put_texts(self, texts: Mapping[str, str]) -> None:
-        """Have other texts in place of those that are there. Raises OSError."""
+        """Replace the texts by others. Raises OSError."""
         made = Path(tempfile.mkdtemp(dir=self.folder, prefix=".texts-"))
         try:
             for name, text in texts.items():
@@ -161,8 +162,8 @@ class Proposal:
 
 
 def put_folder(made: Path, path: Path, former: Path) -> None:
-    """Have a folder in place of another, which is at `former` until it is: a program that is killed meanwhile
-    leaves one of the two. Raises OSError; then all is as it was.
+    """Put a folder in the place of another, which is moved to `former` first: a killed program leaves one of
+    the two. Raises OSError; then all is restored.
     """
     if path.exists():
         shutil.rmtree(former, ignore_errors=True)
@@ -197,7 +198,7 @@ def proposal_named(home: Path, name: str) -> Proposal:
 
 
 def check_name(name: str) -> None:
-    """Raise RequestError for what is no name of a proposal."""
+    """Raise RequestError for an invalid name of a proposal."""
     if not NAME.fullmatch(name):
         raise RequestError(
             f"expected a name of a to z, digits and -, that begins with a letter, got {name!r:.80}"
@@ -222,7 +223,7 @@ def name_for(wish: str) -> str:
 
 
 def digest_of_texts(texts: Mapping[str, str]) -> str:
-    """The digest of the texts of a proposal, by which one accepts what one has seen."""
+    """The digest of the texts of a proposal: one accepts exactly the texts one has seen."""
     parts: Sequence[str] = [f"{name}\0{len(text)}\0{text}" for name, text in sorted(texts.items())]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -251,5 +252,5 @@ def _json(path: Path) -> Form | None:
 
 
 def text_of_form(form: Mapping[str, Any]) -> str:
-    """The text of a file with all that is known."""
+    """The text of a file with all of a form."""
     return json.dumps(form, indent=1) + "\n"

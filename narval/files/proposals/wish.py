@@ -1,4 +1,4 @@
-"""A wish of a person, and the proposal that begins with it: its folder, before a model has said anything."""
+"""A wish of a person, and the proposal that begins with it: its folder, before a model has answered."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ By hand: `narval actions` lists what can be called, `narval take` copies an exam
 
 
 class Example(msgspec.Struct, frozen=True):
-    """An element that the person has chosen to show to the model, and its labels."""
+    """An element that the person has chosen for the model, and its labels."""
 
     eid: int
     xml: str
@@ -45,7 +45,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The definition that is to be changed, and the file of it."""
+    """The definition to be changed, and its file."""
 
     name: str
     kind: str
@@ -54,22 +54,22 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A wish of a person, and all that the model is shown with it."""
+    """A wish of a person, and all that the model gets with it."""
 
     text: str
     """The wish in words."""
     model: str = ""
     """The name of the model of `[models]`; "": that of `[propose]`."""
     name: str = ""
-    """The name of the proposal; "": one of the words of the wish."""
+    """The name of the proposal; "": one from the words of the wish."""
     change: Change | None = None
-    """The definition that is to be changed; None: new ones are wished for."""
+    """The definition to be changed; None: new ones are wished for."""
     examples: tuple[Example, ...] = ()
-    """The elements that the model is shown."""
+    """The elements for the model."""
     counts: Mapping[str, int] = {}
     """The number of elements of each name in memory."""
     by: str = ""
-    """The person who wishes it."""
+    """The person with the wish."""
 
 
 def change_of(home: Home, name: str, kind: str, path: str) -> Change:
@@ -97,8 +97,8 @@ def model_of(settings: Settings, name: str = "") -> LanguageModel:
 
 
 def begin_proposal(home: Home, wish: Wish, model: LanguageModel) -> Proposal:
-    """Make the folder of a new proposal. Raises RequestError for a wish that is none, and where there is a
-    proposal of its name.
+    """Make the folder of a new proposal. Raises RequestError for an invalid wish, and where a proposal has
+    its name.
     """
     check_wish(wish.text)
     if not wish.text.strip():
@@ -133,7 +133,7 @@ def begin_proposal(home: Home, wish: Wish, model: LanguageModel) -> Proposal:
 
 
 def wish_of(proposal: Proposal, counts: Mapping[str, int]) -> Wish:
-    """The wish that a proposal was made of, as it is kept."""
+    """The wish from which a proposal was made, as stored."""
     about = proposal.about()
     change = about.get("change")
     examples = tuple(

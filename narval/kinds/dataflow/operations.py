@@ -1,4 +1,4 @@
-"""Operations on what dataflows remember: it is looked at, and items of it are forgotten (T49)."""
+"""Operations on what dataflows remember: show it, and forget items of it (T49)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ async def remembered(
     limit: int | None = None,
     skip: int = 0,
 ) -> list[dict[str, Any]]:
-    """The names under which dataflows remember what they saw, and the dataflows that do now; of one name its
-    items, the latest first (T49).
+    """The names under which dataflows remember what they saw, and the dataflows that do so now; with `name`,
+    the items of that name, latest first (T49).
 
-    `key` are the values of the key attributes of one item, as texts; `limit` and `skip` are a page.
+    `key` is the values of the key attributes of one item, as texts; `limit` and `skip` select a page.
     """
     from narval.kinds.dataflow.calls.results import item_of
 
@@ -57,7 +57,7 @@ async def remembered(
 
 
 def _rememberers(daemon: Daemon) -> dict[str, list[str]]:
-    """The dataflows that are loaded and remember, by the names under which they do, where these are fixed."""
+    """The loaded dataflows that remember, by the names under which they do, if these are fixed."""
     by_name: dict[str, list[str]] = {}
     for _, definition in sorted(daemon.agent.library.of(DataflowDefinition.kind).items()):
         assert isinstance(definition, DataflowDefinition), definition.full_name
@@ -70,7 +70,7 @@ def _rememberers(daemon: Daemon) -> dict[str, list[str]]:
 
 @operation("write")
 async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = None) -> dict[str, Any]:
-    """Let dataflows forget what they remember under a name, or the item of a key: it is new again (T49)."""
+    """Forget what dataflows remember under a name, or only the item of a key: it is new again (T49)."""
     from narval.kinds.dataflow.calls.results import ResultChange
 
     store = await _store(daemon)
@@ -83,7 +83,7 @@ async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = N
 
 @operation("read")
 async def flow_results(daemon: Daemon, scope: str) -> list[list[Any]]:
-    """The results of a scope, for a dataflow in the foreground: of each its key, when, and its data."""
+    """The results of a scope, for a dataflow in the foreground: key, moment and data of each."""
     store = await _store(daemon, is_reading=True)
     rows = await asyncio.to_thread(store.results, _outliving(scope))
     return [[row.key, row.at, row.data.decode()] for row in rows]
@@ -93,8 +93,8 @@ async def flow_results(daemon: Daemon, scope: str) -> list[list[Any]]:
 async def record_flow_results(
     daemon: Daemon, rows: list[list[Any]], dropped: list[list[str]]
 ) -> dict[str, Any]:
-    """Record what a dataflow in the foreground remembers: rows of scope, key, when and data; and scopes and
-    keys of rows that go.
+    """Record what a dataflow in the foreground remembers: rows of scope, key, moment and data to add, and
+    scopes and keys of rows to remove.
     """
     from narval.kinds.dataflow.calls.results import ResultChange
 
@@ -113,7 +113,7 @@ async def record_flow_results(
 
 
 async def _store(daemon: Daemon, is_reading: bool = False) -> AgentStore:
-    """The store of the agent that is asked, with what was in the file of before, unless it is only read."""
+    """The store of the agent that is asked; the earlier file is imported unless it is only read."""
     from narval.kinds.dataflow.calls.earlier_file import take_over
 
     if daemon.home is None:
@@ -129,7 +129,7 @@ async def _record(daemon: Daemon, change: Any) -> None:
 
 
 def _outliving(scope: str) -> str:
-    """A scope that outlives sessions. Raises RequestError."""
+    """A scope, if it outlives sessions. Raises RequestError."""
     from narval.kinds.dataflow.calls.results import LABELS_OF, REMEMBERED, TOLD
 
     known = (REMEMBERED, TOLD, LABELS_OF)
@@ -140,7 +140,7 @@ def _outliving(scope: str) -> str:
 
 
 def _names(store: AgentStore) -> list[tuple[str, int]]:
-    """The names, and how many items each has."""
+    """The names, and the number of items of each."""
     from narval.kinds.dataflow.calls.results import REMEMBERED
 
     scopes = store.scopes()

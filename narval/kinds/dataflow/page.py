@@ -1,4 +1,4 @@
-"""The pages of what dataflows remember: under which names, by whom, and each item since when (T49)."""
+"""The pages of what dataflows remember: the names, the dataflows, and each item with its time (T49)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from narval.surfaces.http.page import READERS, Follows, Redirect, Role, Shown, Visit, act, page, segment
 
 LISTED = 50
-"""So many names or items are on a page."""
+"""Names or items on a page."""
 
 OPTIONS = {"skip": "--skip"}
 
@@ -20,7 +20,7 @@ async def remembered_page(visit: Visit) -> Shown:
 
 @page("/a/{agent}/remembered/{name}", command="narval remembered {name}", options=OPTIONS)
 async def remembered_items_page(visit: Visit) -> Shown:
-    """List what is remembered under a name, the latest first."""
+    """List what is remembered under a name, latest first."""
     name = visit.path["name"]
     return await _listing(visit, f"/remembered/{segment(name)}", name)
 
@@ -47,7 +47,7 @@ async def _listing(visit: Visit, path: str, name: str) -> Shown:
 
 @act("/a/{agent}/remembered/{name}/forget")
 async def forget_remembered_act(visit: Visit) -> Redirect:
-    """Forget one item, whose key the form has, or all of a name: what is seen then is new again."""
+    """Forget the item with the key in the form, or all of a name; what is seen then is new again."""
     name, key = visit.path["name"], visit.fields.all("key")
     await visit.act("forget_remembered", name=name, key=key or None)
     rest = await visit.ask("remembered")
@@ -61,4 +61,4 @@ PAGES = (remembered_page, remembered_items_page, forget_remembered_act)
 SECTIONS: tuple[tuple[str, str, str, tuple[Role, ...]], ...] = (
     ("/memory", "Remembered", "/remembered", READERS),
 )
-"""The lists that stand beside a page of the navigation: its path, the word, their path, who may."""
+"""The lists beside a page of the navigation: its path, the word, their path, the roles that may see them."""

@@ -22,10 +22,10 @@ from narval.kinds.dataflow.language.definition import Datum
 class FlowEvent(NamedTuple):
     """An event at an operator of a dataflow.
 
-    `kind` is `tuples`, `value`, `end` or `cancelled` of what comes to its input `port`, and `fired`,
-    `finished`, `cancelled` or `failed` of the operator itself, whose `port` is empty. `plan` is the dataflow,
-    `operator` the call in it, such as `select-1`, at `line` of its file. `frame` tells apart the calls of a
-    dataflow. `data` are the tuples as dicts, or the value.
+    `kind` is `tuples`, `value`, `end` or `cancelled` for what comes to its input `port`; for the operator
+    itself it is `fired`, `finished`, `cancelled` or `failed`, with an empty `port`. `plan` is the dataflow,
+    `operator` the call in it, such as `select-1`, at `line` of its file. `frame` distinguishes the calls of a
+    dataflow. `data` is the tuples as dicts, or the value.
     """
 
     kind: str
@@ -45,14 +45,14 @@ def run_dataflow(
     listen: Callable[[FlowEvent], object] | None = None,
     limits: Mapping[str, str | float] | None = None,
 ) -> dict[str, Any]:
-    """Run a dataflow of a file to its end; its outputs by name, a stream or relation as a list of dicts.
+    """Run a dataflow of a file to its end; return its outputs by name, a stream or relation as a list of
+    dicts.
 
     It is the first of the file, or the one named `plan`. An input is a text or a number, or a list of dicts
-    for one that takes tuples. An output that was cancelled is not there. `listen` is called with each event,
-    and nothing goes on before it returns: with the `put` of a queue, another thread hears them later.
-    `limits` are those of `[dataflows]` in the settings, as numbers or texts: `ttl`, `restarts`, `depth`,
-    `frames`, `spill`.
-    What it sees is not remembered.
+    if it takes tuples. Cancelled outputs are left out. `listen` is called with each event, and nothing
+    continues before it returns; with the `put` of a queue, another thread can handle events later. `limits`
+    are those of `[dataflows]` in the settings, as numbers or texts: `ttl`, `restarts`, `depth`, `frames`,
+    `spill`. What it sees is not remembered.
 
     Raises DefinitionError, RequestError for inputs and limits, and ActionError if it fails.
     """
@@ -78,7 +78,7 @@ def run_dataflow(
 
 
 class _Outputs:
-    """The outputs of a session, as Python has them."""
+    """The outputs of a session, as Python values."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, Any] = {}
@@ -95,7 +95,7 @@ class _Outputs:
         )
 
     def over(self, output: str, cancelled: bool) -> None:
-        """Take note that nothing more comes of it: an empty stream is a list without tuples."""
+        """Handle the end of an output: an empty stream is a list without tuples."""
         if not cancelled:
             self.outputs.setdefault(output, [])
 
@@ -105,7 +105,7 @@ def _dicts(batch: TupleBatch) -> list[dict[str, Any]]:
 
 
 def _limits(limits: Mapping[str, str | float]) -> dict[str, float]:
-    """Limits, read. Raises RequestError for one that there is not, and ValueError for one that is none."""
+    """The parsed limits. Raises RequestError for an unknown limit, and ValueError for an invalid one."""
     for name in limits:
         if name not in LIMITS:
             raise RequestError(f"limits: there is no limit {name!r}{closest(name, LIMITS)}")

@@ -15,7 +15,7 @@ from narval.surfaces.cli.session import Session
 
 
 def _nodes(context: click.Context, _: str, states: tuple[str, ...]) -> completion.Choices:
-    """The nodes of the process named before with a token in some state, the newest token first."""
+    """The nodes of the process named before that have a token in such a state, newest token first."""
     for token in _newest_tokens(context):
         if token["state"] in states:
             yield token["node"], f"token {token['id']} {token['state']}"
@@ -91,7 +91,7 @@ def complete(
 ) -> None:
     """Complete a token of a process: it goes on.
 
-    NODE is the node with the active token; where there are several, --token names one.
+    NODE is the node with the active token; if it has several, --token names one.
     """
     if queued:
         answer = session.ask("execute_queued", run=run)
@@ -121,8 +121,8 @@ def _completed(answer: dict[str, Any]) -> None:
 def backtrack(session: Session, run: int, place: str) -> None:
     """Send a process back to where a token was active.
 
-    What came after it is undone, node by node. NODE stands for the last token there that is complete; a
-    number is a token's id (`--token` is not needed), unless a node has that name.
+    What came after it is undone, node by node. NODE stands for the last complete token there. A number is a
+    token's id (`--token` is not needed), unless a node has that name.
     """
     token = int(place) if place.isdecimal() else None
     node = None if token is not None else place
@@ -142,8 +142,8 @@ def backtrack(session: Session, run: int, place: str) -> None:
 def rerun(session: Session, run: int, node: str | None, token: int | None) -> None:
     """Run the node of a token again that failed.
 
-    NODE is the node with the token; where there are several, --token names one. `narval why RUN` names the
-    element that says what went wrong. To go on without it, complete the token.
+    NODE is the node with the token; if it has several, --token names one. `narval why RUN` names the element
+    that says what went wrong. To continue without running it, complete the token.
     """
     if node is None and token is None:
         raise click.UsageError("expected a NODE, or --token ID")
@@ -224,8 +224,8 @@ def environment(
 ) -> None:
     """Show the attributes of a process, or of a token.
 
-    With --set NAME=VALUE, or NAME=VALUE alone, sets them, all or none; those of a token lie over those of its
-    process. NAME= sets an empty text. What is set for a token is seen by those that come from it.
+    With --set NAME=VALUE, or NAME=VALUE alone, set them, all or none. Those of a token lie over those of its
+    process. NAME= sets an empty text. Tokens that descend from a token see what is set for it.
     """
     name, sign, value = (attribute or "").partition("=")
     settings = [(name, value), *pairs] if sign else list(pairs)

@@ -1,4 +1,4 @@
-"""Operations on processes: their tokens are completed, gone back to, looked at (sections 2, 8 and 11)."""
+"""Operations on processes: complete, backtrack and show their tokens (sections 2, 8 and 11)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REFUSALS: dict[str, type[TokenError]] = {
     "already-backtracked": NotBacktrackableError,
     "not-complete": NotBacktrackableError,
 }
-"""The class of error by the kind of refusal; any other is a TokenError."""
+"""The class of error for each kind of refusal; any other is a TokenError."""
 
 
 @operation("write")
@@ -55,11 +55,11 @@ async def complete(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Complete a token, by its id or as the active one on a node: it leaves on the arcs of these names, on
+    """Complete a token, by its id or as the active one on a node. It leaves on the arcs of these names, on
     the default ones if none are given, on none if the list is empty. A name that no arc has is refused.
 
-    With `set` (name, count, environment, members) it leaves as a new set of tokens. Asynchronously, what
-    leaves waits until `execute_queued`.
+    With `set` (name, count, environment, members) it leaves as a new set of tokens. If asynchronous, the
+    tokens that leave wait until `execute_queued`.
     """
     made = new_set(set) if set is not None else None
     arguments = _of_token(node, token, arcs=arcs, asynchronous=asynchronous, set=made)
@@ -78,13 +78,15 @@ async def backtrack(
 async def rerun(
     daemon: Daemon, run: int, node: str | None = None, token: int | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Run the node of a token again that failed, by the token's id or as the active one on a node."""
+    """Run the failed node of a token again, by the token's id or as the active one on a node."""
     return await _ask_run(daemon, asker, run, "rerun", _of_token(node, token))
 
 
 @operation("read")
 async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """All tokens of a process, on nodes and on arcs, and its sets; as after line `at` of its history."""
+    """All tokens of a process, on nodes and on arcs, and its sets; with `at`, as after that line of its
+    history.
+    """
     parts = _parts(daemon, run, at)
     return {key: parts[key] for key in ("tokens", "arc_tokens", "token_sets")}
 
@@ -98,9 +100,9 @@ async def traverse(
     direction: Direction = "forward",
     at: int | None = None,
 ) -> dict[str, Any]:
-    """The tokens of a process, on nodes and on arcs, that came of one, itself first; or, going back, those
-    that it came of. They are in the order of creation, by breadth or by depth first; as after line `at` of
-    its history.
+    """The tokens of a process, on nodes and on arcs, that descend from one, itself first; or, going back,
+    those that it descends from. They are in the order of creation, breadth first or depth first. With `at`,
+    they are as after that line of its history.
     """
     for value, kinds in ((order, Order), (direction, Direction)):
         if value not in get_args(kinds):
@@ -142,7 +144,7 @@ async def set_environment(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Set attributes of a process, of a token, of a set or one of its members: as they are then.
+    """Set attributes of a process, of a token, of a set or one of its members; return the result.
 
     A value of None removes one.
     """
@@ -152,7 +154,7 @@ async def set_environment(
 
 @operation("write")
 async def execute_queued(daemon: Daemon, run: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Go on with what asynchronous completions left waiting."""
+    """Continue with what asynchronous completions left waiting."""
     return await _ask_run(daemon, asker, run, "execute", {})
 
 
@@ -170,13 +172,13 @@ async def reevaluate(daemon: Daemon, run: int, token: int, *, asker: Asker = PRO
 
 @operation("write")
 async def retry_arc_token(daemon: Daemon, run: int, token: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Try the join that a token on an arc waits at again."""
+    """Try again the join at which a token on an arc waits."""
     return await _ask_run(daemon, asker, run, "retry-arc-token", {"token": token})
 
 
 @operation("write")
 async def finalize(daemon: Daemon, run: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End a process whose end a listener holds up."""
+    """End a process whose end a listener delays."""
     return await _ask_run(daemon, asker, run, "finalize", {})
 
 
@@ -193,7 +195,7 @@ async def listen(
 async def unlisten(
     daemon: Daemon, run: int, listener: str, events: list[str] | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Tell a listener of these events of a process no more, or of none at all."""
+    """Stop telling a listener of these events of a process, or of all."""
     return await _ask_run(daemon, asker, run, "unlisten", {"listener": listener, "events": events or []})
 
 
@@ -208,7 +210,7 @@ async def _ask_run(
             f"run {eid} of {run.name} is over already: it is {run.status}",
         )
     try:
-        msgspec.msgpack.encode(arguments)  # as the journal will
+        msgspec.msgpack.encode(arguments)  # as the journal will encode them
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     answers: list[Answer] = []
@@ -305,5 +307,5 @@ def new_set(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal(kind: str, message: str) -> TokenError:
-    """The error that a refusal by a process becomes: its class tells what to do about it."""
+    """The error for a refusal by a process; its class tells what to do about it."""
     return _REFUSALS.get(kind, TokenError)(kind, message)

@@ -33,7 +33,7 @@ class OfProcesses:
         of_set: str | None = None,
         index: int | None = None,
     ) -> dict[str, str]:
-        """The attributes of a process, or of a token over them; `values` are set first, None removes one."""
+        """The attributes of a process, or of a token over them; `values` are set first (None removes one)."""
         if values is None:
             return dict(ask(self, processes.environment, run, token, of_set, index)["environment"])
         return dict(ask(self, processes.set_environment, run, values, token, of_set, index)["environment"])
@@ -43,5 +43,5 @@ class OfProcesses:
         return ask(self, processes.listen, run, listener, list(events))
 
     def unlisten(self, run: int, listener: str, *events: str) -> dict[str, Any]:
-        """Tell a listener of these events of a process no more, or of none at all."""
+        """Stop telling a listener of these events of a process, or of all."""
         return ask(self, processes.unlisten, run, listener, list(events))

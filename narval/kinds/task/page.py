@@ -12,7 +12,7 @@ from narval.kinds.task.operations.sentences import sentence
 from narval.surfaces.http.page import READERS, Follows, Redirect, Role, Shown, Visit, act, page, segment
 
 LISTED = 50
-"""So many rows are on a page."""
+"""Rows on a page."""
 
 CASE_TONES: Mapping[str, str] = {
     "active": "active", "held": "waiting", "aborting": "waiting", "blocked": "failed",
@@ -53,7 +53,7 @@ def _listing(visit: Visit, template: str, view: str, rows: Sequence[Any], older:
 
 @page("/a/{agent}/tasks", command="narval task types", options={"after": "--after"})
 async def task_types_page(visit: Visit) -> Shown:
-    """List the queues of all types, and on the first page the cases that cannot go on by themselves."""
+    """List the queues of all types, and on the first page the cases that cannot continue by themselves."""
     after = visit.query.get("after") or None
     rows = await visit.ask("task_types", limit=LISTED + 1, after=after)
     stuck: list[Any] = []
@@ -67,7 +67,7 @@ async def task_types_page(visit: Visit) -> Shown:
 
 @page("/a/{agent}/tasks/at-work", command="narval task", options={"before": "--before"})
 async def tasks_page(visit: Visit) -> Shown:
-    """List the tasks at work, the newest first."""
+    """List the tasks at work, newest first."""
     rows = await visit.ask("tasks", limit=LISTED + 1, before=visit.number("before"))
     older = visit.url("/tasks/at-work", before=rows[LISTED - 1]["eid"]) if len(rows) > LISTED else ""
     return _listing(visit, "tasks_at_work.html", "/tasks/at-work", rows[:LISTED], older)
@@ -77,7 +77,7 @@ async def tasks_page(visit: Visit) -> Shown:
     "/a/{agent}/tasks/cases", command="narval task cases", options={"state": "--state", "before": "--before"}
 )
 async def cases_page(visit: Visit) -> Shown:
-    """List the cases that are not over, all or those of a state."""
+    """List the cases that have not ended, all or those of a state."""
     state = visit.query.get("state") or None
     rows = await visit.ask("task_cases", state=state, limit=LISTED + 1, before=visit.number("before"))
     more = len(rows) > LISTED
@@ -91,7 +91,7 @@ EVENT_OPTIONS = {"type": "", "object": "--object", "before": "--before"}
 
 @page("/a/{agent}/tasks/events", command="narval task events", options=EVENT_OPTIONS)
 async def task_events_page(visit: Visit) -> Shown:
-    """List the events that are not over, with their windows: of all types or one, or of an object."""
+    """List the events that have not ended, with their windows: of all types or one, or of an object."""
     name, object = visit.query.get("type") or None, visit.number("object")
     before = visit.number("before")
     rows = await visit.ask("task_events", name=name, object=object, limit=LISTED + 1, before=before)
@@ -108,7 +108,7 @@ LOG_OPTIONS = {"object": "--object", "type": "--type", "before": "--before"}
 
 @page("/a/{agent}/tasks/log", command="narval task log", options=LOG_OPTIONS)
 async def task_log_page(visit: Visit) -> Shown:
-    """List the records of the two logs, the newest first: of all, of a type, of an object."""
+    """List the records of the two logs, newest first: of all, of a type, of an object."""
     name, object = visit.query.get("type") or None, visit.number("object")
     before = visit.number("before")
     rows = await visit.ask("task_log", name=name, object=object, limit=LISTED + 1, before=before)
@@ -135,7 +135,7 @@ async def queue_page(visit: Visit) -> Shown:
 
 @page("/a/{agent}/tasks/objects/{object:int}", command="narval task where {object}")
 async def object_page(visit: Visit) -> Shown:
-    """Show where an object is, what it went through, its times, and the events that concern it."""
+    """Show where an object is, the tasks it passed, its times, and the events that concern it."""
     object = visit.path["object"]
     where = await visit.ask("task_where", object=object)
     passed, times, events, log = await asyncio.gather(
@@ -161,7 +161,7 @@ async def object_page(visit: Visit) -> Shown:
 
 
 def _places(place: Mapping[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """An object and its parts, each with how deep it lies within."""
+    """An object and its parts, each with its depth."""
     yield {**place, "depth": depth}
     for part in place["parts"]:
         yield from _places(part, depth + 1)
@@ -169,7 +169,7 @@ def _places(place: Mapping[str, Any], depth: int = 0) -> Iterator[dict[str, Any]
 
 @act("/a/{agent}/tasks/objects/{object:int}/{what}")
 async def act_on_object(visit: Visit) -> Redirect:
-    """Let an object go on that is held, to its task or to another, or stop the task that has it."""
+    """Let a held object continue, to its task or another, or stop the task that has it."""
     object, what = visit.path["object"], visit.path["what"]
     where = await visit.ask("task_where", object=object)
     if what == "retry":
@@ -197,4 +197,4 @@ PAGES = (
 """The pages and acts of tasks."""
 
 SECTIONS: tuple[tuple[str, str, str, tuple[Role, ...]], ...] = (("/work", "Tasks", "/tasks", READERS),)
-"""The lists that stand beside a page of the navigation: its path, the word, their path, who may."""
+"""The lists beside a page of the navigation: its path, the word, their path, the roles that may see them."""

@@ -7,7 +7,7 @@ from narval.surfaces.python.runner import forward
 
 
 class OfTasks:
-    """Objects put, tasks begun and moved, events raised. What is refused raises TaskRefusedError."""
+    """Puts objects, begins and moves tasks, raises events. Refusals raise TaskRefusedError."""
 
     task_put = forward(putting.task_put)
     task_init = forward(programs.task_init)

@@ -1,4 +1,4 @@
-"""The pages of work: what somebody is asked, and the form by which they answer (M50, P50–P53)."""
+"""The pages of work: what a person is asked, and the form by which they answer (M50, P50–P53)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redi
 from narval.surfaces.web.pages.run import drawing_of
 
 LISTED = 50
-"""So many items are on a page."""
+"""Items on a page."""
 
 VIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "mine": ("for me", {}),
@@ -24,18 +24,18 @@ VIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "expired": ("expired", {"every": True, "state": "expired"}),
     "withdrawn": ("withdrawn", {"every": True, "state": "withdrawn"}),
 }
-"""The lists: the words for each, and the arguments by which it is asked."""
+"""The lists: the words for each, and the arguments of its query."""
 
 OPTIONS = {f"view={name}": "--all!" for name in VIEWS if name != "mine"} | {
     f"view={name}": f"--all --state {name}!" for name, (_, asked) in VIEWS.items() if "state" in asked
 }
-"""The options of the command for each list but that for oneself."""
+"""The options of the command for each list except one's own."""
 
 FIELD = "field."
-"""The start of the names of a form's fields that belong to the answer."""
+"""The prefix of the names of a form's fields that belong to the answer."""
 
 INPUTS = {"integer": "number", "decimal": "text", "date": "date", "dateTime": "datetime-local"}
-"""The types of a browser's inputs by those of fields; `text` for any other of one line."""
+"""The types of a browser's inputs by types of fields; `text` for any other one-line type."""
 
 ITEM_TONES = {
     "offered": "waiting", "claimed": "active", "done": "done", "refused": "cancelled", "expired": "failed",
@@ -66,12 +66,12 @@ async def work_list(visit: Visit) -> Shown:
 
 
 async def _acted(visit: Visit) -> dict[str, Any] | None:
-    """The item that the visitor has just acted on, by the address, and the words for what it has become."""
+    """The item on which the visitor has just acted, by the address, and the words for its new state."""
     if (number := visit.number("acted")) is None:
         return None
     try:
         item = await visit.ask("work_item", item=number)
-    except (RequestError, WorkRefusedError):  # delegated, it need not be theirs to see
+    except (RequestError, WorkRefusedError):  # after delegation they may no longer see it
         return {"item": number, "title": f"item {number}", "words": "Left to others"}
     done = {"done": f"Answered {item['outcome']}", "refused": "Refused"}
     words = done.get(item["state"], "Left to others")
@@ -113,7 +113,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
 
 
 async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """All that led to an item: the graph of the run that asks, and the elements the item has; None for
+    """The causes of an item: the graph of the run that asks, and the elements of the item; None for a visitor
     who may not see them.
     """
     if visit.visitor.role not in READERS or not item["run"]:
@@ -150,7 +150,7 @@ def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
 
 @act("/a/{agent}/work/{item:int}/{what}", roles=WORKERS)
 async def work_act(visit: Visit) -> Redirect | Shown:
-    """Do something to an item, as its rules allow; where they refuse, what was typed is shown again (P52)."""
+    """Act on an item, as its rules allow; if they refuse, what was typed is shown again (P52)."""
     what, number, form = visit.path["what"].replace("_", "-"), visit.path["item"], visit.fields
     if what not in ACTS_ON_ITEMS:
         raise RequestError(f"there is no act {what!r:.40} of items")

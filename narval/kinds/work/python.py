@@ -1,4 +1,4 @@
-"""The methods of an agent for people and their work: `narval.open(by="ann")` says who asks."""
+"""The methods of an agent for people and their work; `narval.open(by="ann")` says who asks."""
 
 from __future__ import annotations
 

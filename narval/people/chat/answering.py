@@ -1,4 +1,4 @@
-"""Questions at a chat: the items whose messages wait for an answer, and the answer that a person gives."""
+"""Questions in a chat: the items whose messages wait for an answer, and the answer that a person gives."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from narval.people.chat.messages import (
 
 
 def asked_in(box: ChatBox, person: str, at: float) -> list[Asked]:
-    """The items that a person was asked about and that wait, each once, in the order of the last messages.
+    """The waiting items that a person was asked about, each once, in the order of the last messages.
 
-    A message that is being sent at the moment `at` may have come already, though nobody has recorded it; one
+    A message that is being sent at the moment `at` may have arrived already, though this is not recorded; one
     that quiet hours hold back has not.
     """
     waiting = dict[tuple[str, int], Asked]()
@@ -42,7 +42,7 @@ def asked_by(sent: Sent | Outbound) -> Asked:
 
 
 def settle_answering(boxes: ChatBoxes, answering: Answering, turn: Turn, box: ChatBox, taken: Taken) -> None:
-    """Record the answer that the writer of a message is giving, and that they are done with an item."""
+    """Record the answer that the writer of a message is giving, and the item that the writer has finished."""
     if answering.form is not None:
         box.put(turn, FORM, taken.person, answering.form)
     elif taken.person in box.forms:
@@ -55,7 +55,7 @@ def settle_answering(boxes: ChatBoxes, answering: Answering, turn: Turn, box: Ch
 
 
 def settle_question(turn: Turn, box: ChatBox, taken: Taken, question: AskedBack | None) -> None:
-    """Record what the writer of a message is asked back: whatever they write takes an earlier one back."""
+    """Record what the writer of a message is asked back: any new message cancels an earlier question."""
     if question is not None:
         box.put(turn, QUESTION, taken.person, question)
     elif taken.person in box.questions:
@@ -63,9 +63,10 @@ def settle_question(turn: Turn, box: ChatBox, taken: Taken, question: AskedBack 
 
 
 def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
-    """Record that a person is not asked about an item any more, and the message that says so, if they were.
+    """Record that a person is not asked about an item any more, and the message that says so, if the person
+    was asked.
 
-    It stands in place of the last message that asked. One that nobody has begun to send is not sent.
+    It replaces the last message that asked. A message that has not begun to be sent is dropped.
     """
     key, under_way = (reply.item, reply.agent, reply.to), False
     for outbound in outbox_in(turn, box).values():

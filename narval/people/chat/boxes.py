@@ -1,7 +1,7 @@
 """The boxes of chats: each chat's position, inbox, outbox, and the messages that were sent.
 
 They are read from the store when they are first needed, and follow the turns that are recorded from then on.
-Who alters them writes rows into a turn, by the functions of a box.
+Changes are rows of a turn, written by the functions of a box.
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ from narval.store.batch import Batch, ResultRow
 from narval.system.clock import Clock
 
 PREFIX = "chat "
-"""The start of the scopes of results and of the facts that chats have; the name of the chat follows."""
+"""The prefix of the scopes of results and of the facts of chats; the name of the chat follows."""
 
 IN, OWED, OUT, SENT, SEEN, WROTE, FORM = "in", "owed", "out", "sent", "seen", "wrote", "form"
 QUESTION, STRANGE = "question", "strange"
-"""The parts of a chat, which end their scopes: what waits to be dealt with, what was done and is not
-answered, what is to be sent, what was sent, which messages of people came, from where they wrote last, which
-answers they have begun to give, what they were asked back last, and which messages of strangers came.
+"""The parts of a chat, which end their scopes: messages to deal with, operations done and not answered,
+messages to send, messages sent, messages received from people, where people wrote last, answers they have
+begun to give, what they were asked back last, and messages received from strangers.
 """
 
 MOST_SENT = 2_000
-"""The messages that were sent which are remembered of a chat, the last ones."""
+"""The most recent sent messages of a chat that are remembered."""
 
 MOST_SEEN = 2_000
-"""The ids of messages that came which are remembered of a chat, the last ones: so many of people, and as many
-of strangers, so that these push out none of people.
+"""The most recent received message ids of a chat that are remembered: this many of people, and as many of
+strangers, so that these displace none of people.
 """
 
 MINUTE = 60.0
 
 MOST_WAITING = 1_000
-"""The messages of a person that may wait in an inbox; more are not taken."""
+"""The most messages of a person that may wait in an inbox; further ones are not taken."""
 
 
 MOST_STRANGERS = 1_000
-"""The strangers that are remembered of a chat, the last ones."""
+"""The most recent strangers of a chat that are remembered."""
 
 Form = TypeVar("Form", Outbound, Sent)
 
 
 class Strangers:
-    """The strangers who have written to a chat lately; nothing of it is recorded."""
+    """The strangers who have lately written to a chat; nothing of this is recorded."""
 
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
-        """The moment at which the log had a line about each."""
+        """The moment of the log line about each."""
         self._wrote: dict[str, list[float]] = {}
-        """The moments at which each wrote within a minute."""
+        """The moments at which each wrote in the last minute."""
 
     def is_news(self, sender: str, at: float, within: float) -> bool:
-        """True if nothing was said of one within so many seconds; it is noted that it is now."""
+        """True if a stranger was not logged within `within` seconds; the stranger now counts as logged."""
         if at - self._told.get(sender, -within) < within:
             return False
         self._told.pop(sender, None)
@@ -80,7 +80,7 @@ class Strangers:
         return True
 
     def may(self, sender: str, at: float, most: int) -> bool:
-        """True if one has written fewer messages within a minute; it is noted that it writes one now."""
+        """True if a stranger has written fewer than `most` messages within a minute; this one is counted."""
         lately = [moment for moment in self._wrote.pop(sender, ()) if at - moment < MINUTE]
         if is_free := len(lately) < most:
             lately.append(at)
@@ -91,21 +91,21 @@ class Strangers:
 
 
 class LinkCode:
-    """A code that links an account with a person: its digest, and the moment until which it holds."""
+    """A code that links an account with a person: its digest, and the moment until which it is valid."""
 
     def __init__(self, digest: bytes, until: float) -> None:
         self.digest, self.until = digest, until
         self._tries = 0
         self.address = ""
-        """The address, with its kind, from which it was sent; "" while it was not."""
+        """The address, with its kind, from which the code was sent; "" until then."""
         self.found = asyncio.Event()
-        """Set once it was sent."""
+        """Set once the code was sent."""
         self.waiting = 0
-        """The number of those who wait for the address."""
+        """The number of callers that wait for the address."""
 
     @contextmanager
     def waiting_for_it(self) -> Iterator[None]:
-        """Count somebody who waits for the address meanwhile."""
+        """Count a caller that waits for the address meanwhile."""
         self.waiting += 1
         try:
             yield
@@ -113,12 +113,12 @@ class LinkCode:
             self.waiting -= 1
 
     def was_sent(self, address: str) -> None:
-        """Note the address from which it was sent."""
+        """Record the address from which the code was sent."""
         self.address = address
         self.found.set()
 
     def was_not(self, most: int) -> None:
-        """Note that a wrong code was sent; after so many of them it holds no more."""
+        """Record that a wrong code was sent; after `most` of them the code is invalid."""
         self._tries += 1
         if self._tries >= most:
             self.until = 0.0
@@ -134,11 +134,11 @@ class ChatBox:
         self.owed: dict[int, Taken] = {}
         self.outbox: dict[str, Outbound] = {}
         self.sent: dict[str, Sent] = {}
-        """By the kind's id."""
+        """The messages sent, by the id of the chat's kind."""
         self.seen: dict[str, int] = {}
-        """The numbers of messages of people that came, by who wrote them and their ids."""
+        """The numbers of messages received from people, by writer and id."""
         self.strange: dict[str, int] = {}
-        """The numbers of those of strangers."""
+        """The numbers of messages received from strangers, by writer and id."""
         self.wrote: dict[str, Whereabouts] = {}
         """By person."""
         self.forms: dict[str, OpenForm] = {}
@@ -146,29 +146,29 @@ class ChatBox:
         self.questions: dict[str, AskedBack] = {}
         """By person."""
         self.handed: set[str] = set()
-        """The ids of messages that somebody may have begun to send: all that were due at the start."""
+        """The ids of messages that may have begun to be sent: all that were due at the start."""
         self.fault, self.since, self.warning = "", 0.0, ""
-        """The fault told last, "" while it is connected, the moment of that (0: nobody has told), and what
-        else is wrong.
+        """The fault reported last, "" while the chat is connected; the moment of that report (0: none); and
+        any other warning.
         """
         self.strangers = Strangers()
         self.news = asyncio.Event()
-        """Set when something comes into the outbox, or leaves it."""
+        """Set when a message enters or leaves the outbox."""
 
     def is_told(self, fault: str, at: float, warning: str = "") -> None:
-        """Note that it is connected, or the fault that keeps it from that, and what else is wrong."""
+        """Record that the chat is connected, or the fault that prevents it, and any other warning."""
         if not self.since or bool(fault) != bool(self.fault):
             self.since = at
         self.fault, self.warning = fault, warning
 
     def scope(self, part: str) -> str:
-        """The scope of the results that a part has."""
+        """The scope of the results of a part."""
         return f"{PREFIX}{self.name} {part}"
 
     # --- in a turn --------------------------------------------------------------------------------------
 
     def is_there(self, turn: Turn, number: int, part: str = IN) -> bool:
-        """True if a message is in a part still, though this turn may have altered that."""
+        """True if a message is still in a part, changes of this turn included."""
         entries = self.inbox if part == IN else self.owed
         return (
             number in entries
@@ -190,7 +190,7 @@ class ChatBox:
         turn.transaction.batch.results.append(ResultRow(self.scope(part), key, turn.at, data))
 
     def drop(self, turn: Turn, part: str, key: str) -> None:
-        """Record that an entry of a part goes."""
+        """Record the removal of an entry of a part."""
         turn.transaction.batch.dropped_results.append((self.scope(part), key))
 
     def take(self, turn: Turn, message: Incoming, person: str) -> Taken:
@@ -206,7 +206,7 @@ class ChatBox:
         return taken
 
     def see(self, turn: Turn, message: Incoming, *, is_strange: bool = False) -> bool:
-        """Record that a message came, by who wrote it and its id; False if it had come before."""
+        """Record that a message was received, by its writer and id; False if it had come before."""
         key, scopes = f"{message.sender} {message.id}", {self.scope(SEEN), self.scope(STRANGE)}
         rows = turn.transaction.batch.results
         if key in self.seen or key in self.strange:
@@ -220,7 +220,7 @@ class ChatBox:
         return True
 
     def send(self, turn: Turn, reply: Reply, id: str = "") -> Outbound:
-        """Record a message in the outbox, whose place is known; without an id it gets one."""
+        """Record a message in the outbox, whose place is known; without an id it is given one."""
         fields = {name: getattr(reply, name) for name in Reply.__struct_fields__}
         outbound = Outbound(
             id=id or f"n{secrets.token_hex(12)}", number=self.draw(turn), at=turn.at, **fields
@@ -234,7 +234,7 @@ class ChatBox:
         self.put(turn, OWED, str(number), msgspec.structs.replace(self.inbox[number], operation=operation))
 
     def were_sent(self, turn: Turn, outbound: Outbound, ids: Iterable[str]) -> None:
-        """Record that a message was sent, in one or several of the kind's."""
+        """Record that a message was sent, as one or several messages of the kind."""
         self.drop(turn, OUT, outbound.id)
         fields = {name: getattr(outbound, name) for name in Sent.__struct_fields__}
         for id in ids:
@@ -245,7 +245,7 @@ class ChatBox:
     # --- what is recorded -------------------------------------------------------------------------------
 
     def keep(self, row: ResultRow) -> None:
-        """Know a row that is recorded."""
+        """Apply a row that is recorded."""
         part = row.scope.rpartition(" ")[2]
         match part:
             case "in":
@@ -269,7 +269,7 @@ class ChatBox:
                 self.questions[row.key] = msgspec.json.decode(row.data, type=AskedBack)
 
     def lose(self, part: str, key: str) -> None:
-        """Know that a row is gone."""
+        """Apply the removal of a row."""
         match part:
             case "in":
                 self.inbox.pop(int(key), None)
@@ -301,7 +301,7 @@ class ChatBoxes:
     def __init__(self, agent: AgentState, clock: Clock) -> None:
         self._agent, self._clock = agent, clock
         self.is_followed = False
-        """True once they are read, and turns are to be heard of."""
+        """True once the boxes are read, and turns are followed."""
         self._boxes: dict[str, ChatBox] = {}
         self.links: dict[str, LinkCode] = {}
         """The codes that link accounts, by person; nothing of them is recorded."""
@@ -321,7 +321,7 @@ class ChatBoxes:
         return list(self._boxes.values())
 
     def hear(self, batch: Batch) -> None:
-        """Follow a turn that is recorded."""
+        """Follow a recorded turn."""
         for key, fact in batch.meta:
             if key.startswith(PREFIX):
                 self.box(key.removeprefix(PREFIX)).position = fact.partition(" ")[2]
@@ -347,16 +347,16 @@ class ChatBoxes:
         at = self._clock.now()
         for box in boxes.values():
             box.handed.update(id for id, outbound in box.outbox.items() if outbound.was_due(at))
-        self._boxes, self.is_followed = boxes, True  # all of it, or the next who asks reads it again
+        self._boxes, self.is_followed = boxes, True  # all at once: a failed reading is tried again
 
 
 def outbox_in(turn: Turn, box: ChatBox) -> dict[str, Outbound]:
-    """The messages that are to be sent, as a turn has altered it so far."""
+    """The messages to be sent, with the changes of a turn so far."""
     return _altered(turn, box.scope(OUT), box.outbox, Outbound)
 
 
 def sent_in(turn: Turn, box: ChatBox) -> dict[str, Sent]:
-    """The messages that were sent, as a turn has altered it so far."""
+    """The messages that were sent, with the changes of a turn so far."""
     return _altered(turn, box.scope(SENT), box.sent, Sent)
 
 
@@ -372,7 +372,7 @@ def _altered(turn: Turn, scope: str, entries: Mapping[str, Form], form: type[For
 
 
 def _order(row: ResultRow) -> tuple[int, str]:
-    """The order of rows: that of their numbers, or of when they came."""
+    """The order of rows: by their numbers, or by the time they came."""
     try:
         form = msgspec.json.decode(row.data)
     except msgspec.DecodeError:

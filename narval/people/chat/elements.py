@@ -10,13 +10,13 @@ from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import Incoming
 
 MESSAGE = "chat-message"
-"""The name of the elements."""
+"""The name of these elements."""
 
 LONGEST_TEXT = 64_000
-"""The most characters of a text that an element has."""
+"""The most characters of an element's text."""
 
 LONGEST_NAME = 200
-"""The most characters of a name that a stranger gives."""
+"""The most characters of a name given by a stranger."""
 
 _NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -24,7 +24,8 @@ _NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def chat_message(settings: ChatSettings, message: Incoming, person: str, path: str = "") -> bytes:
     """The XML of a message of a person, or of a stranger where `person` is "".
 
-    Its `thread` is the room, or the place between two; a file stands within, with the `path` where it is.
+    Its `thread` is the room, or the place of a conversation between two; a file is an element within, with
+    its `path`.
     """
     root = etree.Element(MESSAGE)
     if person:
@@ -48,7 +49,7 @@ def chat_message(settings: ChatSettings, message: Incoming, person: str, path: s
 
 
 def without_name(text: str, name: str) -> str | None:
-    """The rest of a line that begins with the name of somebody; None of one that does not."""
+    """The rest of a line after the name at its start; None for a line that does not start with the name."""
     line = text.lstrip().removeprefix("@")
     if line[: len(name)].casefold() != name.casefold():
         return None
@@ -57,5 +58,5 @@ def without_name(text: str, name: str) -> str | None:
 
 
 def _plain(text: str, most: int) -> str:
-    """A text without what XML cannot have, and no longer than it may be."""
+    """A text without the characters that XML cannot have, cut to `most` characters."""
     return _NO_XML.sub("\ufffd", text[:most])

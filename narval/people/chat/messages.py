@@ -1,4 +1,4 @@
-"""Messages of chats: those that came, those to be sent, and those that were sent."""
+"""Messages of chats: received, to be sent, and sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Buttons = tuple[tuple[str, str], ...]
 
 ASKED, ENDED, CLOSED, SENT, REMINDER = "asked", "ended", "closed", "send", "reminder"
 """Reasons for messages: they ask about work, say that it asks no more, take the buttons from the message that
-did (and are nothing in a chat without: an answer would be read twice), are the text of an action, or a
+asked (a chat without buttons sends none: an answer would be read twice), are the text of an action, or are a
 reminder.
 """
 
@@ -18,34 +18,34 @@ class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that came with a message."""
 
     name: str
-    """The name that its sender gave to it: never a path."""
+    """The name given by its sender: never a path."""
     media_type: str
-    """Its media type as its sender says."""
+    """Its media type, as stated by its sender."""
     size: int | None
-    """Its bytes as the server says; None: unknown."""
+    """Its size in bytes, as stated by the server; None: unknown."""
     reference: str
-    """The words by which the kind fetches it."""
+    """The reference by which the kind fetches it."""
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message that came."""
+    """A message received."""
 
     id: str
     """The id of the message, as the kind has it."""
     position: str
-    """The place from which to go on after it: an archive id, a sync token, the offset of an update."""
+    """The place from which to continue after it: an archive id, a sync token, the offset of an update."""
     sender: str
-    """The address of who wrote it, without the kind, as the server has proved it: ann@example.org."""
+    """The address of its writer, without the kind, as proved by the server: ann@example.org."""
     place: str
     """The place to which an answer goes: the address, or the room."""
     text: str = ""
     """The text that was written."""
     room: str = ""
-    """The room where it was written; "" between two."""
+    """The room where it was written; "" for a conversation between two."""
     name: str = ""
     """The name that its sender uses: never trusted."""
     at: float | None = None
-    """The moment at which the server got it, in seconds since 1970; None: unknown."""
+    """The moment at which the server received it, in seconds since 1970; None: unknown."""
     replies_to: str = ""
     """The kind's id of our message that it answers."""
     button: str = ""
@@ -53,28 +53,28 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: IncomingFile | None = None
     """The file that came with it."""
     is_edit: bool = False
-    """True of one that alters or withdraws an earlier one."""
+    """True of a message that alters or withdraws an earlier one."""
     is_forwarded: bool = False
-    """True of one whose text somebody else wrote."""
+    """True of a message whose text another person wrote."""
     is_encrypted: bool = False
-    """True of one that cannot be read here, as it is encrypted from end to end."""
+    """True of a message that cannot be read here because it is encrypted end to end."""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message that was taken and is not dealt with yet."""
 
     number: int
-    """Its number, by which operations name it; no other of the chat ever has it."""
+    """Its number, by which operations name it; it is unique in the chat."""
     person: str
     """The person who wrote it."""
     message: Incoming
     """The message as it came."""
     operation: str = ""
-    """The operation that was done because of it, whose answer has yet to be given."""
+    """The operation done because of it, whose answer has yet to be given."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message to be sent, as it is asked for."""
+    """A message to be sent, as requested."""
 
     text: str
     """Its text, plain."""
@@ -83,7 +83,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     to: str = ""
     """The person to whom it goes, where no place is named."""
     address: str = ""
-    """The address of that person, without its kind, where it is not sent unless they have it still."""
+    """The address of that person, without its kind; the message is sent only if the person still has it."""
     buttons: Buttons = ()
     """The data and the label of each button, where the kind has them."""
     replies_to: str = ""
@@ -93,7 +93,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     item: int = 0
     """The item of work that it is about."""
     shown: str = ""
-    """The digest of what it shows of that."""
+    """The digest of what it shows of the item."""
     agent: str = ""
     """The agent whose item that is; "" for the home's own."""
     title: str = ""
@@ -108,30 +108,30 @@ class Outbound(Reply, frozen=True, kw_only=True, omit_defaults=True):
     """A message that waits in the outbox."""
 
     id: str
-    """Its id, which no other message has."""
+    """Its id, unique among messages."""
     number: int
-    """Its number: messages go out in the order of these."""
+    """Its number: messages are sent in this order."""
     at: float = 0.0
-    """The moment at which it came into the outbox."""
+    """The moment at which it entered the outbox."""
     tries: int = 0
-    """The times that it was tried in vain."""
+    """The number of failed attempts."""
     begun: int = 0
-    """The times that it was begun to be sent, as far as that is recorded."""
+    """The number of recorded attempts to send it."""
 
     def was_due(self, at: float) -> bool:
-        """True if somebody may have sent it before a moment: quiet hours do not hold it back."""
+        """True if it may have been sent before a moment: quiet hours do not hold it back."""
         return self.not_before <= at or self.tries > 0
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message that was sent, by which a reply to it is understood."""
+    """A message that was sent, kept to understand replies to it."""
 
     id: str
     """Its id, as it had in the outbox."""
     number: int
     """Its number there."""
     place: str
-    """The address or the room where it went."""
+    """The address or the room to which it went."""
     to: str = ""
     """The person to whom it went."""
     address: str = ""
@@ -139,7 +139,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     item: int = 0
     """The item of work that it is about."""
     shown: str = ""
-    """The digest of what it shows of that."""
+    """The digest of what it shows of the item."""
     agent: str = ""
     """The agent whose item that is; "" for the home's own."""
     title: str = ""
@@ -149,23 +149,23 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
-    """The address from which a person wrote last, and the place where they are answered."""
+    """The address from which a person last wrote, and the place to which answers go."""
 
     address: str
     """The address, without its kind."""
     place: str
-    """The place where an answer goes."""
+    """The place to which an answer goes."""
     at: float
-    """The moment at which they wrote, in seconds since 1970."""
+    """The moment at which the person wrote, in seconds since 1970."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An item that somebody was asked about at a chat, by the digest of the text that they were shown."""
+    """An item that a person was asked about in a chat, with the digest of the text shown."""
 
     item: int
     """The item."""
     shown: str = ""
-    """The digest of the text; "" if they were not shown one there."""
+    """The digest of the text; "" if none was shown there."""
     agent: str = ""
     """The agent whose item it is; "" for the home's own."""
     title: str = ""
@@ -173,14 +173,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OpenForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer to work that a person has begun to give at a chat."""
+    """An answer to work that a person has begun to give in a chat."""
 
     asked: Asked
-    """The item that they answer."""
+    """The item that is answered."""
     outcome: str
-    """The outcome that they chose."""
+    """The outcome chosen."""
     values: dict[str, list[str]] = {}
-    """The values so far; a field that was left as it is has none."""
+    """The values so far; a field that was left unchanged has none."""
     field: str = ""
     """The field that is asked now."""
     at: float = 0.0
@@ -188,22 +188,22 @@ class OpenForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AskedBack(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that a person was asked back about at a chat, and that is done if they say yes next."""
+    """A command that needs a person's confirmation in a chat; it is done if the person says yes next."""
 
     number: int
-    """The number of the message because of which they were asked: the data of the buttons name it."""
+    """The number of the message that gave rise to the question: the data of the buttons name it."""
     command: str
-    """The command, as they would write it."""
+    """The command, as the person would write it."""
     at: float
     """The moment at which they were asked, in seconds since 1970."""
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The items that a person answers at a chat, as far as a message has altered that."""
+    """The items that a person is answering in a chat, as changed by a message."""
 
     form: OpenForm | None = None
-    """The answer that they are giving; None: none."""
+    """The answer being given; None: none."""
     done: Asked | None = None
-    """The item that they have just dealt with."""
+    """The item that was just dealt with."""
     said: str = ""
-    """The words that then stand in place of the message that asked."""
+    """The text that then replaces the message that asked."""

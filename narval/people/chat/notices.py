@@ -1,8 +1,8 @@
-"""Notices by chat: what a person is asked, with the text as it is kept, and what is told of it later.
+"""Notices by chat: what a person is asked, with the text as recorded, and later news of it.
 
 A notice goes into the outbox of the home's chats, once by the id of its call; the program of the chats sends
-it. What asks is the text of the item, its outcomes numbered, each a button where the chat has buttons. What
-tells of an end stands in place of the message that asked, where the chat can alter one.
+it. A question is the text of the item, its outcomes numbered, each a button where the chat has buttons. News
+of an end replaces the message that asked, where the chat can alter one.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _BEGINNINGS = {
     "reminder": "Reminder.\n\n",
     "escalated": "Escalated: you may answer this too.\n\n",
 }
-"""The first lines of messages that ask, by why they are sent."""
+"""The first lines of messages that ask, by the reason for sending them."""
 
 
 class ChatNotices:
-    """The notices by chat of one agent, which has a name, into an outbox."""
+    """The notices by chat of an agent, by its name, into an outbox."""
 
     def __init__(self, agent: AgentState, name: str, outbox: ChatOutbox) -> None:
         self._agent, self._name, self._outbox = agent, name, outbox
 
     def or_else(self, prepare: Prepare) -> Prepare:
-        """A preparer of notices: these for those by chat, another for those of other ways."""
+        """A preparer of notices: these for notices by chat, another for other ways."""
         return lambda run, call, timeout: (self.prepare if call.name == CHAT else prepare)(run, call, timeout)
 
     def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
@@ -113,8 +113,8 @@ def _buttons(run: Run, digest: str, agent: str) -> tuple[tuple[str, str], ...]:
 
 
 def _how(run: Run, deadline: float | None, zone: str, element: Lookup) -> str:
-    """The lines that say how a message is answered."""
-    from narval.kinds.work.engine.eligibility import task_ways  # a home that asks nobody needs none
+    """The lines that say how to answer a message."""
+    from narval.kinds.work.engine.eligibility import task_ways  # a home without work does not load it
 
     work: WorkDefinition = run.definition
     ways = task_ways(run.state, element)

@@ -1,7 +1,7 @@
-"""The outbox of a home's chats: what actions and work have to say to people and rooms is recorded there.
+"""The outbox of a home's chats: records what actions and work have to say to people and rooms.
 
-Whatever agent it is of, it is recorded by the home's own agent, under an id that derives from the call: put
-twice, it is sent once. Who has quiet hours gets at their end what can wait.
+The home's own agent records the messages of all agents, under ids derived from the calls: a message put twice
+is sent once. During a person's quiet hours, messages that can wait are held until the end of these.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from narval.people.chat.messages import ENDED, REMINDER, SENT, Reply
 from narval.people.chat.quiet import waits_until
 
 MOST_BY_CHAT = 4_000
-"""The most characters of a text that an action sends by chat."""
+"""The most characters of a text that an action may send by chat."""
 
 
 class _Own(NamedTuple):
-    """The home's own agent: its boxes, its turns, and the chats of the settings as they are now."""
+    """The home's own agent: its boxes, its turns, and the present chats of the settings."""
 
     agent: AgentState
     boxes: ChatBoxes
@@ -40,7 +40,7 @@ class _Own(NamedTuple):
 
 
 class ChatOutbox:
-    """Records what is to be sent, once it is opened with the home's own agent."""
+    """Records messages to be sent, once it is opened with the home's own agent."""
 
     def __init__(self) -> None:
         self._own: _Own | None = None
@@ -55,8 +55,8 @@ class ChatOutbox:
         chats: Callable[[], tuple[ChatSettings, ...]],
         mentions: Mentions,
     ) -> None:
-        """Have the home's own agent record what is to be sent, by its boxes and `chats`, as they are now;
-        `mentions` tells what names files of messages.
+        """Have the home's own agent record messages to be sent, by its boxes and the present `chats`;
+        `mentions` tells which names are files of messages.
         """
         self._own, self.files = _Own(agent, boxes, post, chats), KeptFiles(CHAT_FILES, mentions)
 
@@ -78,7 +78,7 @@ class ChatOutbox:
     async def send(self, context: CallContext, to: str, text: str, reminder: str | None = None) -> None:
         """Send the text of an action to a person, or to a room of the settings.
 
-        What is no `reminder` waits for the end of quiet hours. Raises ActionError.
+        A text that is not a `reminder` waits for the end of quiet hours. Raises ActionError.
         """
         from narval.kinds.work.engine.asking.texts import shown_as  # a home that sends nothing needs none
 
@@ -102,10 +102,10 @@ class ChatOutbox:
         await self.tell(person, context.id, reply, reminder or "")
 
     async def tell(self, person: Person, id: str, reply: Reply, at: str = "") -> None:
-        """Send a message to a person: at the chat of a name, where they have an address there, else at that
-        where they wrote last, else at their first address.
+        """Send a message to a person: in the chat named `at` where the person has an address there, else in
+        that where the person last wrote, else to the person's first address.
 
-        One that says what came of an item goes where they were asked about it. Raises ActionError.
+        News of an item goes where the person was asked about it. Raises ActionError.
         """
         home, message = self._home, replace(reply, to=person.name)
         chat = _chat_of(home, person, at)
@@ -121,17 +121,17 @@ class ChatOutbox:
 
 
 def _put_once(home: _Own, turn: Turn, chat: str, id: str, message: Reply) -> None:
-    """Record a message in the outbox of a chat, unless one of its id is in that of any, or was sent: a call
-    that is tried again may choose another chat.
+    """Record a message in the outbox of a chat, unless one of its id is in any outbox, or was sent: a
+    repeated call may choose another chat.
     """
     if not any(is_put(turn, box, id) for box in home.boxes.all()):
         home.boxes.box(chat).send(turn, message, id=id)
 
 
 async def _done(home: _Own, work: Callable[[Turn], None]) -> None:
-    """Have something done within a turn of the home's own agent, and wait until it is recorded.
+    """Do some work within a turn of the home's own agent, and wait until it is recorded.
 
-    It is posted, for a home that a program has opened is not always at work.
+    It is posted, for a home opened by a program is not always at work.
     """
     done = asyncio.get_running_loop().create_future()
 
@@ -146,8 +146,8 @@ async def _done(home: _Own, work: Callable[[Turn], None]) -> None:
 async def send_by_chat(to: str, text: str, *, reminder: str | None = None) -> None:
     """Send a text to a person, or to a room of the settings, by chat: once for a call, however often tried.
 
-    It has at most 4,000 characters, and is shown as text. In quiet hours of the person it waits for their
-    end, unless it is a reminder of theirs: `reminder` is the chat where they wished it, "" for any. Raises
+    It has at most 4,000 characters, and is shown as text. In the person's quiet hours it waits for their end,
+    unless it is the person's own reminder: `reminder` is the chat chosen for it, "" for any. Raises
     ActionError (`bad-message`, `no-address`, `no-chat`, final).
     """
     if not text.strip():
@@ -159,7 +159,7 @@ async def send_by_chat(to: str, text: str, *, reminder: str | None = None) -> No
 
 
 def _chat_of(home: _Own, person: Person, name: str = "") -> str:
-    """The chat at which a person is written to, of a name if that can be. Raises ActionError without any."""
+    """The chat in which to write to a person, of a name if possible. Raises ActionError without any."""
     kinds = dict.fromkeys(address.partition(":")[0] for address in person.chat)
     chats = [chat for kind in kinds for chat in home.chats() if chat.kind == kind]
     if not chats:

@@ -1,4 +1,4 @@
-"""Quiet hours: the hours of a day in which a person is written to by chat only about what cannot wait."""
+"""Quiet hours: the hours of a day in which a person gets only urgent messages by chat."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from narval.core.definitions.wall import moment_of, zone_named
 
 
 def quiet_until(person: Person, zone: str, at: float) -> float | None:
-    """The end of the quiet hours of a person that a moment is in; None outside of them.
+    """The end of the quiet hours of a person, if a moment is within them; else None.
 
-    `zone` is that of the home, which counts for who has none of their own.
+    `zone` is that of the home, used for people without a zone of their own.
     """
     if not person.quiet:
         return None
@@ -32,7 +32,7 @@ def waits_until(
 ) -> float | None:
     """The moment until which a message waits for the end of quiet hours; None where it goes at once.
 
-    An urgent one does, and one about work whose deadline comes within the quiet hours.
+    It goes at once if it is urgent, or about work whose deadline is within the quiet hours.
     """
     end = None if is_urgent else quiet_until(person, zone, at)
     return None if end is None or (deadline is not None and deadline <= end) else end

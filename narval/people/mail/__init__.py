@@ -1,1 +1,1 @@
-"""Mail: accounts, mails that are written, notices to people, and their answers."""
+"""Mail: accounts, writing mails, notices to people, and their answers."""

@@ -13,7 +13,7 @@ Way = TypeVar("Way")
 
 
 class MailAccount(NamedTuple):
-    """A place where mail lies, or to which it is given: a Maildir or a server.
+    """A place to read mail from, or to deliver it to: a Maildir or a server.
 
     `given` are the attributes of a `mailbox` or `outbox` element; relative paths and secrets are those of
     `home`, None for a home in memory.
@@ -30,9 +30,9 @@ class MailAccount(NamedTuple):
         return ActionError(f"account {self}: {message}", "bad-account", final=True)
 
     def choose(self, kinds: Mapping[str, Way], usual: str) -> Way:
-        """The way to reach it, of those there are by kind; `usual` is the kind of an account on a server.
+        """The way to reach it, chosen from `kinds`; `usual` is the kind of an account on a server.
 
-        Raises ActionError (`bad-account`, final) for a kind that is none of them.
+        Raises ActionError (`bad-account`, final) for an unknown kind.
         """
         kind = self.given.get("kind") or ("maildir" if "path" in self.given else usual)
         if kind not in kinds:
@@ -48,7 +48,8 @@ class MailAccount(NamedTuple):
 
     @property
     def tls(self) -> str:
-        """The protection of its connection: implicit, starttls or none, which stays within the machine.
+        """The protection of its connection: implicit, starttls or none; none is only for connections within
+        the machine.
 
         Raises ActionError for any other.
         """
@@ -60,7 +61,7 @@ class MailAccount(NamedTuple):
         return tls
 
     def port(self, **usual: int) -> int:
-        """The port given, or the usual one for its protection. Raises ActionError for what is no port."""
+        """The given port, or the usual one for its protection. Raises ActionError for an invalid port."""
         port = self.given.get("port") or str(usual[self.tls])
         if not port.isdecimal() or not 0 < int(port) < 65536:
             raise self.fault(f"expected port to be a number below 65536, got {port!r}")

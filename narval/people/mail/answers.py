@@ -1,4 +1,4 @@
-"""Answers by mail: what a person wrote (P61), and whether a server vouches for who wrote it (P65)."""
+"""Answers by mail: the act that a person wrote (P61), and whether a server confirms the writer (P65)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 ACTS = ("claim", "release", "refuse")
-"""The words that are no outcomes, and may stand on the first line."""
+"""The words that are not outcomes, and may be the first line."""
 
 _MOVE = re.compile(r"move[ \t]+(\S+)")
 _FIELD = re.compile(r"([A-Za-z][\w.-]*)[ \t]*:[ \t]*(.*)")
 
 
 class MailAnswer(NamedTuple):
-    """The act that a mail asks for, and its arguments."""
+    """The act that a mail requests, and its arguments."""
 
     act: str
     arguments: dict[str, Any]
 
 
 def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
-    """The act that a text asks for. Raises ValueError with the line that is not understood, "" for none.
+    """The act that a text requests. Raises ValueError with the line that is not understood, "" for no line.
 
     The first line that is neither blank nor quoted is an outcome or another act, alone, or `move STATE`. The
     lines after it, up to a blank one, a quotation or `-- `, are fields.
@@ -52,7 +52,7 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
 
 def is_authentic(results: str, sender: str) -> bool:
     """True if the results of a server (RFC 8601) say that a mail comes from the domain of its sender: dmarc
-    passed, or dkim with a signature of that domain or of one above. What cannot be read vouches for no one.
+    passed, or dkim with a signature of that domain or of one above. Unreadable results confirm nothing.
     """
     domain = sender.rpartition("@")[2].lower()
     for result in _without_comments(results).split(";"):
@@ -70,7 +70,7 @@ def is_authentic(results: str, sender: str) -> bool:
 def _without_comments(results: str) -> str:
     """Results without their comments, which may be nested, and with `"` for each quoted text.
 
-    Nothing is left of results in which one of these has no end, or an end without a beginning.
+    The result is empty where one of these has no end, or an end without a beginning.
     """
     lines: list[str] = []
     depth, is_quoted = 0, False

@@ -1,4 +1,4 @@
-"""The way of mail: notices to people go out, their answers come in. The engine has the rules."""
+"""The channel of mail: notices to people go out, their answers come in. The engine has the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("narval.people")
 
 
 class MailChannel:
-    """The mail of one agent's people, whose `id` is in their tokens; `out` carries what is for them."""
+    """The mail for the people of one agent, whose `id` is in its tokens; `out` prepares the notices."""
 
     def __init__(
         self, agent: AgentState, id: str, home: Path | None, post: Callable[[Request], None]
@@ -32,7 +32,8 @@ class MailChannel:
     def hear(self, turn: Turn, event: Returned | Produced) -> Returned | Produced:
         """Hand over the answers among the mails that a call gave; the event without their tokens.
 
-        A mail that replies to a notice says so by `work`, so that no recipe takes it for any other.
+        A mail that replies to a notice is marked with `work`, so that no recipe takes it for an ordinary
+        mail.
         """
         if not any(TOKEN.search(element.xml) or NOTICE_ID.search(element.xml) for element in event.elements):
             return event

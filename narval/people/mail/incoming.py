@@ -1,8 +1,8 @@
-"""Answers to notices, as they come in: recognised, and handed to the item in the turn that brings the mail.
+"""Answers to notices, as they come in: recognised, and given to the item in the turn that brings the mail.
 
-A mail without a token that counts is not answered, and nothing says that it came (P64). What is no answer, or
-comes from somebody else, is recorded of the item as turned away (P66); a person who wrote something else than
-an answer is told once what would be one.
+A mail without a valid token is not answered, and no trace of it is left (P64). A mail that is no answer, or
+comes from another person, is recorded with the item as turned away (P66). A person whose mail is not an
+answer is told once what would be one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WORK = "work"
 
 
 def answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | None:
-    """The item that a mail brings a token of, and what it is told; None of anything else."""
+    """The item for which a mail brings a token, and the event for it; None for any other element."""
     if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return None
     mail = parse(xml)
@@ -59,7 +59,7 @@ def answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | Non
 
 
 def marked(xml: bytes) -> bytes:
-    """A mail that brings a token, or answers a notice, with the number of the item as its `work`."""
+    """A mail that brings a token, or answers a notice, marked with the number of the item as its `work`."""
     if not xml.startswith(b"<email"):
         return xml
     mail = parse(xml)
@@ -73,7 +73,7 @@ def marked(xml: bytes) -> bytes:
 
 
 def _last_token(mail: etree._Element) -> list[str]:
-    """The forms of the token that a mail brings: what a title or a text has of such comes before ours."""
+    """The forms of the token that a mail brings: the last one, for a text may have others before ours."""
     return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
 
 
@@ -104,7 +104,7 @@ def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
 
 
 def _expected_answer(work: WorkDefinition) -> str:
-    """The words that are an answer."""
+    """The words of a valid answer."""
     words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
     fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"
     expectation = f"expected one of {words}, alone on the first line above what is quoted"
@@ -123,7 +123,7 @@ def _no_answer(mail: etree._Element) -> str | None:
 
 
 def _is_vouched_for(mail: etree._Element, server: str) -> bool:
-    """True if the results of the trusted server say so; those of others do not count."""
+    """True if the results of the trusted server confirm the writer; those of other servers do not count."""
     results = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
     first = next(results, None)
     return first is not None and is_authentic(first.text or "", mail.get("from", ""))

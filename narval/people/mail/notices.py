@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_AN_HOUR = 20
-"""So many notices a person is sent in an hour; the rest comes as a list."""
+"""The most notices sent to a person in an hour; the rest comes as a list."""
 
 HOUR = 3600.0
 
@@ -47,7 +47,7 @@ _SUBJECTS = {
     "token-spent": "Not taken: ",
     "not-understood": "Not understood: ",
 }
-"""The beginnings of subjects, by why a notice is sent; an item that has ended has its state."""
+"""The beginnings of subjects, by the reason for a notice; for an item that has ended, its state."""
 
 
 class _PutOffError(Exception):
@@ -59,7 +59,7 @@ class _PutOffError(Exception):
 
 
 class _Pace:
-    """The notices to one person: when they went, which wait for the next list, which went with the last."""
+    """The notices to one person: when they went, which wait for the next list, which were in the last."""
 
     def __init__(self) -> None:
         self.sent: deque[float] = deque()
@@ -67,7 +67,7 @@ class _Pace:
         self.listed: dict[str, asyncio.Task[str]] = {}
 
     def is_full(self, now: float) -> bool:
-        """True if there were as many as there may be in an hour."""
+        """True if as many were sent as an hour allows."""
         while self.sent and self.sent[0] <= now - HOUR:
             self.sent.popleft()
         return len(self.sent) >= MOST_AN_HOUR
@@ -99,7 +99,7 @@ class Notices:
     async def _carry(
         self, run: Run, call: Call, account: MailAccount, to: str, result: dict[str, Any]
     ) -> None:
-        """Send a notice, or have it wait for the list of this hour, or be in it."""
+        """Send a notice, or put it into the list of this hour, or let it wait for that."""
         pace, at = self._paces.setdefault(call.step, _Pace()), now().timestamp()
         payload: dict[str, Any] = call.payload or {}
         try:
@@ -144,7 +144,7 @@ class Notices:
         return await send_text(account, to, subject, text + "\n".join(lines), about="work.0.")
 
     async def _key(self) -> bytes:
-        """The key of the agent's tokens, which is made when it is first needed, and kept in the store."""
+        """The key of the agent's tokens, made when first needed, and kept in the store."""
         async with self._making:
             key = self._agent.store.meta.get(KEY)
             if key is None:
@@ -172,8 +172,8 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 
 
 def _how(run: Run, token: str, until: float, element: Lookup) -> str:
-    """The lines that say how a notice is answered."""
-    from narval.kinds.work.engine.eligibility import task_ways  # a home that asks nobody needs none
+    """The lines that say how to answer a notice."""
+    from narval.kinds.work.engine.eligibility import task_ways  # a home without work does not load it
 
     work: WorkDefinition = run.definition
     ways = task_ways(run.state, element)

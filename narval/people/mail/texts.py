@@ -10,29 +10,29 @@ from narval.core.elements.error_element import xml_safe
 MAX_VALUE = 1_000
 
 VALUE = "| "
-"""The start of each line of a text that comes from elsewhere, so that none looks like words of ours."""
+"""The prefix of each line of a text from elsewhere, so that none looks like narval's own words."""
 
 
 def one_line(text: str, most: int = MAX_VALUE) -> str:
-    """A text in one line of so many characters at most, which XML can hold: blanks and line breaks are one
-    blank each, what XML cannot carry is U+FFFD, and a text that is cut ends with an ellipsis.
+    """A text in one line of at most `most` characters, which XML can hold. Blanks and line breaks become one
+    blank each, a character that XML cannot have becomes U+FFFD, and a text that is cut ends with an ellipsis.
     """
     line = " ".join(xml_safe(text[: most * 4]).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def timestamp(moment: datetime | None = None) -> str:
-    """A moment in ISO 8601 and UTC, to the second, such as `2026-11-24T09:00:00Z`; without one it is now, by
-    the clock that runs go by. A moment without a zone is of the machine's.
+    """A moment in ISO 8601 and UTC, to the second, such as `2026-11-24T09:00:00Z`; by default now, by the
+    clock of runs. A moment without a zone is in the machine's zone.
     """
     utc = (moment or now()).astimezone(UTC)
     return utc.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def flowed(text: str) -> str:
-    """A text as format=flowed has it: long lines are broken at blanks, and joined again by who reads it
-    (RFC 3676). Blanks at the end of a line are not kept. A line of a value, which begins with `| `, is not
-    broken: where that is not joined again, its rest would look like words of ours (P11).
+    """A text in format=flowed (RFC 3676): long lines are broken at blanks, and readers join them again.
+    Blanks at the end of a line are not kept. A line of a value, which begins with `| `, is not broken: where
+    lines are not joined again, its rest would look like narval's own words (P11).
     """
     lines = []
     for line in text.split("\n"):
@@ -45,7 +45,7 @@ def flowed(text: str) -> str:
 
 
 def _break(line: str) -> int:
-    """The place behind the blank at which a line is best broken; 0 without any."""
+    """The position after the blank at which a line is best broken; 0 without any."""
     return line.rfind(" ", 1, _LONGEST) + 1 or line.find(" ", _LONGEST) + 1
 
 

@@ -1,7 +1,7 @@
-"""Tokens: by which a reply to a notice is known to be one.
+"""Tokens: they identify a reply to a notice.
 
-A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key that the store
-keeps, and from what it stands for; so it is kept nowhere, and a notice that is sent again has the same.
+A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key in the store, and
+from what it stands for. So it need not be stored, and a repeated notice has the same token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEY = "mail_key"
 """The fact of the store that has the key of an agent, in hexadecimal."""
 
 _BREAK = rb"(?:(?:[\s>|]|&gt;|&#1[03];){1,80}+)?+"
-"""The bytes at which a mail program broke a token: blanks, line ends, signs of quotation after them."""
+"""The bytes that a mail program may put into a token: blanks, line ends, then quotation signs."""
 
 
 def _letters(count: int) -> bytes:
@@ -36,7 +36,7 @@ _BROKEN_NUMBER = re.compile(rb"([0-9]{1,17})" + _BREAK.removesuffix(rb")?+") + r
 BLANK = b"[token]"
 
 NOTICE_ID = re.compile(rb"work\.([0-9]{1,18})\.[0-9a-f]{32}@")
-"""The Message-ID of a notice, which names the item that it is about; 0 where it lists several."""
+"""The Message-ID of a notice, which names its item; 0 for a list of several."""
 
 
 def token_of(key: bytes, agent: str, item: int, person: str, call: str, shown: str, until: float) -> str:
@@ -51,12 +51,12 @@ def _mac(key: bytes, size: int, *words: str) -> str:
 
 
 def hash_of(token: str) -> str:
-    """The hash by which journal and log name a token."""
+    """The hash that stands for a token in journal and log."""
     return hashlib.sha256(token.encode()).hexdigest()[:32]
 
 
 def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | None:
-    """The notice of an item that brought a token, by its call; compared in constant time."""
+    """The notice of an item to which a token belongs, by its call; compared in constant time."""
     found = None
     for call, notice in state.notices.items():
         if notice.until is not None:
@@ -67,7 +67,7 @@ def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | Non
 
 
 def last_token(text: str) -> list[str]:
-    """The last token in a text, without what breaks it; two if its number may begin before a break."""
+    """The last token in a text, without what breaks it; two forms if its number may begin before a break."""
     data = text.encode()
     matches = [*TOKEN.finditer(data)]
     if not matches:
@@ -80,15 +80,15 @@ def last_token(text: str) -> list[str]:
 
 
 def blanked(xml: bytes) -> bytes:
-    """An element without the tokens in it, or the parts of them that lie apart."""
+    """An element without the tokens in it, and without parts of them elsewhere."""
     parts = {_whole(part) for match in TOKEN.findall(xml) for part in match[1:]}
     xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
     for part in parts:
-        if part.encode() in xml.lower():  # mostly it stood in the token alone
+        if part.encode() in xml.lower():  # mostly it was in the token only
             xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)
     return xml
 
 
 def _whole(part: bytes) -> str:
-    """A part of a token without what broke it."""
+    """A part of a token without the bytes that broke it."""
     return _BREAKS.sub(b"", part).decode().lower()

@@ -1,4 +1,4 @@
-"""Mails that are written: composed from drafts, put into a Maildir or sent by SMTP (N37)."""
+"""Mails to send: composed from drafts, put into a Maildir or sent by SMTP (N37)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import flowed, one_line, timestamp
 
 MAX_ADDRESSES = 50
-"""A mail to more recipients is not sent."""
+"""The most recipients of a mail; a mail to more is not sent."""
 
 
 # --- composing --------------------------------------------------------------------------------------------
@@ -57,15 +57,14 @@ def compose_mail(
     about: str = "",
     key: str = "",
 ) -> bytes:
-    """Compose a mail, which is not sent yet: the XML of an `email` element of this `kind`.
+    """Compose a mail, without sending it: the XML of an `email` element of this `kind`.
 
-    `identity` has the `address` and `name` that it is from; a `signature` stands below its text. `to` and
-    `cc` are addresses with blanks between. Of an answer, `answered` are the attributes of the mail that it
-    answers, which give subject and thread. `auto` is the `Auto-Submitted` of RFC 3834. Its id begins with
-    `about` and derives from the call, and of a call that composes several from the `key` of each, so that
-    composing it again composes the same mail; of several with the same `once` memory keeps the first. If it
-    `flows`, long lines are broken, and joined by who reads it.
-    Raises ActionError (`bad-address`, final).
+    `identity` has the `address` and `name` of the sender; a `signature` follows its text. `to` and `cc` are
+    addresses separated by blanks. For an answer, `answered` has the attributes of the mail that it answers,
+    which give subject and thread. `auto` is the `Auto-Submitted` of RFC 3834. Its id begins with `about` and
+    derives from the call, and, for a call that composes several, from the `key` of each, so that a repeated
+    call composes the same mail. Of several with the same `once`, memory keeps the first. If it `flows`, long
+    lines are broken, and readers join them. Raises ActionError (`bad-address`, final).
     """
     me = identity.attributes
     ident = f"{about}{_digest(f'{call().id} {key}'.rstrip())}@{me.get('address', '').rpartition('@')[2]}"
@@ -94,7 +93,7 @@ def compose_mail(
 
 
 def _addresses(text: str, name: str) -> list[str]:
-    """The addresses in an attribute. Raises ActionError for one that could not stand in a header alone."""
+    """The addresses in an attribute. Raises ActionError for one that could not be alone in a header."""
     addresses = text.split()
     for address in addresses:
         if not _PLAIN_ADDRESS.fullmatch(address) or ".." in address:
@@ -105,7 +104,7 @@ def _addresses(text: str, name: str) -> list[str]:
 
 
 def _wrong(message: str, kind: str) -> ActionError:
-    """The error of a mail that cannot be sent as it is, however often that is tried."""
+    """The error for a mail that cannot be sent unchanged, however often that is tried."""
     return ActionError(message, kind, final=True)
 
 
@@ -126,7 +125,7 @@ class Outgoing(NamedTuple):
 
 
 def outgoing(mail: Element, call_id: str) -> Outgoing:
-    """An `email` element as it goes out. Raises ActionError for what its author cannot have meant."""
+    """An `email` element in its form for sending. Raises ActionError for contents that cannot be intended."""
     from email.utils import format_datetime
 
     attributes = mail.attributes
@@ -157,7 +156,7 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
 
 
 def _writer(name: str, address: str) -> str:
-    """An address as it stands in From, with a name or without."""
+    """An address in the form for From, with a name or without."""
     from email.headerregistry import Address
 
     if _PLAIN_NAME.fullmatch(name):
@@ -166,7 +165,7 @@ def _writer(name: str, address: str) -> str:
 
 
 def _field(name: str, value: str) -> str:
-    """A field of a header; the standard library folds and encodes what does not fit a line as it is."""
+    """A field of a header; the standard library folds and encodes what does not fit a line unchanged."""
     from email.policy import SMTP
 
     line = f"{name}: {value}"
@@ -177,7 +176,7 @@ def _field(name: str, value: str) -> str:
 
 
 def _content(text: str, *, flows: bool = False) -> bytes:
-    """The fields of a text, a blank line, and the text, encoded as shortly as may be if it is not plain."""
+    """The fields of a text, a blank line, and the text; encoded as short as possible if it is not plain."""
     from base64 import encodebytes
     from email.quoprimime import body_encode
 
@@ -194,8 +193,8 @@ def _content(text: str, *, flows: bool = False) -> bytes:
 
 
 def _id_fields(ident: str, attributes: Mapping[str, str]) -> bytes:
-    """The fields that name mails, an id a line: the standard library would encode long ones as if they were
-    words, and no reader would find its thread.
+    """The fields that name mails, one id a line: the standard library would encode long ones like words, and
+    no reader would find the thread.
     """
     answered, chain = attributes.get("in-reply-to", ""), attributes.get("references", "")
     text = ""
@@ -214,7 +213,7 @@ def _moment(text: str | None) -> datetime:
 
 
 async def _deliver(outbox: MailAccount, letter: Outgoing) -> list[str]:
-    """Deliver to a Maildir, which refuses no one."""
+    """Deliver to a Maildir, which refuses no recipient."""
     try:
         await asyncio.to_thread(put, outbox.path, letter)
     except OSError as error:
@@ -224,7 +223,7 @@ async def _deliver(outbox: MailAccount, letter: Outgoing) -> list[str]:
 
 def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
-    if it was read and flagged since. The whole file is there or none of it.
+    if it was read and flagged since. The file is written whole or not at all.
     """
     name = f"narval.{_digest(letter.ident)}"
     target = maildir / "new" / name
@@ -248,7 +247,7 @@ def put(maildir: Path, letter: Outgoing) -> None:
 
 
 async def _submit(outbox: MailAccount, letter: Outgoing) -> list[str]:
-    """Send by SMTP; returns the recipients that were refused while others were not."""
+    """Send by SMTP; the recipients that were refused while others were not."""
     import aiosmtplib
 
     user = outbox.given.get("user")
@@ -272,7 +271,7 @@ async def _submit(outbox: MailAccount, letter: Outgoing) -> list[str]:
 
 
 def _is_for_good(error: Exception) -> bool:
-    """True if the server will say the same again (5xx of RFC 5321); a refused login may be mended."""
+    """True if the server will answer the same again (5xx of RFC 5321); a refused login may be corrected."""
     import aiosmtplib
 
     if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
@@ -283,7 +282,7 @@ def _is_for_good(error: Exception) -> bool:
 
 
 Carrier = Callable[[MailAccount, Outgoing], Awaitable[list[str]]]
-"""Delivers a mail; returns the recipients that were refused while others were not."""
+"""A function that delivers a mail; it returns the recipients that were refused while others were not."""
 CARRIERS: dict[str, Carrier] = {"maildir": _deliver, "smtp": _submit}
 """The ways to deliver mails, by the kind of the outbox."""
 
@@ -297,10 +296,12 @@ class SentMail(NamedTuple):
 
 
 async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
-    """Send an `email` element: to a Maildir exactly once, by SMTP at least once, known by its Message-ID.
+    """Send an `email` element: to a Maildir exactly once, by SMTP at least once, recognizable by its
+    Message-ID.
 
     Raises ActionError: `bad-address`, `too-many-recipients`, `header-injection`, `bad-date` or `bad-account`
-    for good; `not-sent` where no one was sent it, for good too if the server will say the same again.
+    (all final); `not-sent` where no recipient got it, final too if the server will give the same answer
+    again.
     """
     letter = outgoing(mail, call().id)
     refused = await outbox.choose(CARRIERS, "smtp")(outbox, letter)
@@ -310,9 +311,9 @@ async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
 async def send_text(
     account: MailAccount, to: str, subject: str, text: str, *, about: str = "", key: str = ""
 ) -> str:
-    """Send a text by the account of `[mail]` of the settings; its Message-ID. Raises ActionError.
+    """Send a text by the account of `[mail]` in the settings; its Message-ID. Raises ActionError.
 
-    A call that sends several gives each a `key`, so that each has an id of its own.
+    A call that sends several gives each a `key`, so that each has its own id.
     """
     me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
     identity, auto = Element(0, etree.tostring(me)), "auto-generated"

@@ -1,4 +1,4 @@
-"""A backup: a store of one moment in a SQLite file of its own, while all works (G60)."""
+"""A backup: the store at one moment in a SQLite file of its own, made without a pause of the daemon (G60)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def back_up(
     names: Collection[str],
     told: Told,
 ) -> Copied:
-    """Write the store at a path or URL, as it is at one moment, into a file: that is whole, or not there.
+    """Write the store at a path or URL, as it is at one moment, into a file, which is whole or not there.
 
-    With `names` only these agents are in it. The home's own agent, which is called `own` where homes share a
-    store, has the number there that it has in a store of its own. `is_held` says if a daemon is at work on
-    it. Raises RequestError where there is no such agent, and StoreError.
+    With `names` it has only these agents. The home's own agent, called `own` if homes share a store, gets the
+    number that it has in a store of its own. `is_held` says if a daemon is at work on the store. Raises
+    RequestError if there is no such agent, and StoreError.
     """
     if not file.parent.is_dir():
         raise RequestError(f"expected a folder to write the backup into, found none: {file.parent}")
@@ -73,7 +73,7 @@ def _chosen(source: Look, names: Collection[str]) -> list[AgentRow]:
 
 
 def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
-    """The agent of a name. Raises RequestError, which says which there are."""
+    """The agent of a name. Raises RequestError, which lists the agents that exist."""
     for row in rows:
         if row.name == name:
             return row

@@ -1,4 +1,4 @@
-"""Rows copied from a store that is looked at to another, table by table, whatever databases they are in."""
+"""Copying of rows from a store opened by `look` to another, table by table, between any databases."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from narval.store.sqlite import File, sync
 from narval.store.tables import HEAD, META, OF_AGENTS, TEXTS, Table, plain_type, quoted
 
 COPIED = (TEXTS, *OF_AGENTS)
-"""The tables that are copied, what others name before them."""
+"""The tables that are copied, those that others refer to first."""
 
 AT_ONCE = 2_000
-"""So many rows are read and written at once."""
+"""Rows read and written at once."""
 
 PATIENCE = 5.0
 """Seconds to wait for another program that holds a file locked."""
 
 _SEAL = "seal"
-"""The fact of a backup that has its version and the digest of its rows: SQLite does not see every damage."""
+"""The fact of a backup with its version and the digest of its rows: SQLite does not detect all damage."""
 
 _BUT_SEAL = f"\"key\" <> '{_SEAL}'"
 
 _NUMBERS = ("agent", "sender")
-"""The columns that have numbers of agents."""
+"""The columns with numbers of agents."""
 
 Told = Callable[[int], None]
-"""Called with the number of rows so far, again and again."""
+"""Called repeatedly with the number of rows copied so far."""
 
 
 class Copying:
     """A copy of all rows of a store, or of those of some agents, under the numbers that they have there.
 
-    `only` are the numbers of these agents as they are in the source, `numbers` what becomes of those that
-    change; `told` hears how many rows have been copied.
+    `only` are the numbers of these agents in the source, `numbers` the new numbers of those that change;
+    `told` is called with the number of rows copied.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Copying:
         self._source, self._told, self._only, self._numbers = source, told, only, numbers
 
     def into(self, target: Any, mark: str, tables: Collection[Table] = COPIED) -> None:
-        """Copy by a connection, whose sign for a parameter is `mark`."""
+        """Copy into a connection, whose placeholder for a parameter is `mark`."""
         cursor = target.cursor()
         for table in tables:
             named, marks = quoted(table.columns), ", ".join([mark] * len(table.columns))
@@ -69,7 +69,7 @@ class Copying:
             query += " ORDER BY line"
         driver, connection = self._source.driver, self._source.connection
         try:
-            named = () if isinstance(driver, File) else ("copied",)  # a server sends as much as is fetched
+            named = () if isinstance(driver, File) else ("copied",)  # a server sends only what is fetched
             with closing(connection.cursor(*named)) as found:
                 found.execute(query)
                 while rows := found.fetchmany(AT_ONCE):
@@ -92,7 +92,7 @@ class Copying:
         return f"digest IN ({named} UNION {current})"
 
     def _fitted(self, rows: list[Any], table: Table) -> list[Any]:
-        """Rows with the numbers that agents have from now on, and truth as a server wants it."""
+        """Rows with the new numbers of agents, and booleans as a server wants them."""
         kinds = list(enumerate(table.columns.items()))
         numbers = [place for place, (name, _) in kinds if name in _NUMBERS and self._numbers]
         flags = [place for place, (_, kind) in kinds if plain_type(kind) is bool]
@@ -116,7 +116,7 @@ def write_store(
     is_backup: bool = False,
     finish: Callable[[Any], None] = lambda target: None,
 ) -> None:
-    """Make a file with a store that has what is copied, on the disk when this returns; a backup is sealed.
+    """Make a store file with the copied rows, synced to disk when this returns; a backup is sealed.
 
     `finish` is called with its connection before that is committed.
     """
@@ -138,9 +138,9 @@ def write_store(
 
 
 def check_seal(source: Look) -> None:
-    """Raise StoreError where the rows of a backup are not those that were written, or code is among them.
+    """Raise StoreError if the rows of a backup are not those that were written, or the file contains code.
 
-    A store that was copied by hand, and a backup of another version, have nothing to compare with.
+    A store copied by hand, or a backup of another version, has nothing to compare with.
     """
     connection = source.connection
     what = "expected a backup as narval backup wrote it"

@@ -1,4 +1,6 @@
-"""Backups put back: a whole store, or one agent among others. Killed anywhere, it is the old or the new."""
+"""Restoring of backups: a whole store, or one agent among others. If it is killed, the old store or the new
+one is there.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,12 @@ if TYPE_CHECKING:
     from narval.store.postgresql.postgresql import Server
 
 LEFT_OUT = frozenset({"agents", "messages", "taken", "dead_letters"})
-"""The tables of which a new agent gets nothing: what the old one sent and was sent is that one's."""
+"""The tables of which a new agent gets nothing: messages to and from the old agent remain that one's."""
 
 
 @contextmanager
 def opened(backup: Path) -> Iterator[Look]:
-    """A backup, looked through, to be restored. Raises RequestError where there is none, and StoreError."""
+    """A backup to restore, checked. Raises RequestError if there is none, and StoreError."""
     if not backup.is_file():
         raise RequestError(f"expected a backup (narval backup), found no file: {backup}")
     with look(backup, lambda: False) as source:
@@ -48,7 +50,7 @@ def opened(backup: Path) -> Iterator[Look]:
 
 
 def _check_name(name: str) -> None:
-    """Raise StoreError for a name that no agent can have: it would be that of a folder elsewhere."""
+    """Raise StoreError for a name that no agent can have, because it would name a folder elsewhere."""
     try:
         agent_name(name)
     except ValueError as error:
@@ -56,10 +58,11 @@ def _check_name(name: str) -> None:
 
 
 def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> tuple[Copied, Path | None]:
-    """Make the store at a path or URL what a backup says; the file that a former one has become, if any.
+    """Make the store at a path or URL what a backup says; return the path to which a former store was moved,
+    if any.
 
-    No daemon is at work on it. A file that is there is moved aside with `force`. Raises RequestError where
-    something is there, or where the backup has not the home's own agent, and StoreError.
+    No daemon may be at work on it. With `force` an existing file is moved aside. Raises RequestError if
+    something is there, or the backup lacks the home's own agent, and StoreError.
     """
     rows = list(source.agents())
     if all(row.agent != HOME_AGENT for row in rows):
@@ -76,10 +79,10 @@ def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> 
 
 
 def restore_agent(where: Path | str, source: Look, name: str, new_name: str, told: Told) -> Copied:
-    """Add an agent of a backup to the store at a path or URL, which is made where there is none.
+    """Add an agent of a backup to the store at a path or URL, which is made if there is none.
 
-    It has another number and another id than the old one had, and is suspended. Raises RequestError where
-    the backup has no such agent, or the store one of the new name, and StoreError.
+    It gets a new number and a new id, and is suspended. Raises RequestError if the backup has no such agent,
+    or the store has one of the new name, and StoreError.
     """
     row = agent_named([row for row in source.agents() if not stands_for_peer(row.name)], name)
     open_store(where).close()  # made, checked, brought up to date
@@ -106,18 +109,18 @@ _NEXT_NUMBER = """
 SELECT 1 + max(found.number) FROM (SELECT max(agent) AS number FROM agents UNION ALL
     SELECT max(agent) FROM messages UNION ALL SELECT max(sender) FROM messages UNION ALL
     SELECT max(agent) FROM taken UNION ALL SELECT max(sender) FROM taken) AS found"""
-"""A number that no agent has, nor had as long as a message names it."""
+"""A number that no agent has, and that no message refers to."""
 
 
 def _of(driver: File | Server, statement: str) -> str:
-    """A statement with the driver's signs for parameters."""
+    """A statement with the driver's placeholders."""
     return statement if isinstance(driver, File) else statement.replace("?", "%s")
 
 
 @contextmanager
 def _writing(driver: File | Server) -> Iterator[Any]:
-    """A connection in a transaction, which is committed at the end, and in which nobody else adds agents or
-    drops texts.
+    """A connection in a transaction, committed at the end, during which no other program adds agents or drops
+    texts.
     """
     try:
         connection: Any
@@ -139,7 +142,7 @@ def _writing(driver: File | Server) -> Iterator[Any]:
 
 
 def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
-    """Put all into a store on a server that has nothing yet."""
+    """Copy everything into an empty store on a server."""
     open_store(where).close()
     with _writing(driver) as target:
         for what in ("elements", "runs", "daemons", f"agents WHERE agent <> {HOME_AGENT}"):
@@ -156,7 +159,7 @@ def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
 
 
 def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
-    """Put a new file in the place of a store; where the former one is now, if there was one."""
+    """Put a new file in the place of a store; return the path of the former one, if there was one."""
     known = [path for path in (store, *_beside(store)) if path.exists()]
     if known and not force:
         raise RequestError(f"expected no store yet, found {known[0]}; --force moves it aside")
@@ -171,7 +174,7 @@ def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
 
 
 def _set_aside(store: Path) -> Path:
-    """Give a store another name as well. Its own still has it: there is always one that a daemon finds."""
+    """Give a store a second name, and keep the first, so that a daemon always finds a store."""
     taken = {path.name for path in store.parent.iterdir()}
     names = (f"{store.name}.before-restore{number or ''}" for number in range(len(taken) + 1))
     aside = store.with_name(next(name for name in names if name not in taken))

@@ -1,1 +1,3 @@
-"""Stores that several daemons share: PostgreSQL, and which daemon may work on which agent."""
+"""Stores that several daemons share: PostgreSQL, and the leases that say which daemon may work on which
+agent.
+"""

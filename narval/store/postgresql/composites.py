@@ -1,6 +1,6 @@
 """Rows in the binary form of PostgreSQL: an array of values of a composite type (G45).
 
-It is made here, and not by the driver, which takes several times as long for each value.
+They are encoded here, because the driver takes several times as long for each value.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any
 from narval.store.tables import Columns, plain_type
 
 _ARRAY = Struct(">iiiii").pack
-"""Of an array: its dimensions, that no element is missing, type of the elements, how many, first index."""
+"""The head of an array: its dimensions, that no element is NULL, type of the elements, how many,
+first index.
+"""
 
 _WORD = Struct(">i").pack
 _HEAD = Struct(">ii").pack
-"""The type of a value and the length of what follows; a length of -1 is a value that is missing."""
+"""The type of a value and the length of what follows; the length of NULL is -1."""
 
 _NUMBER, _MOMENT, _TRUTH = Struct(">iiq").pack, Struct(">iid").pack, Struct(">ii?").pack
 
 INTEGERS, FLOATS, BOOLEANS, TEXTS, BYTES = 20, 701, 16, 25, 17
-"""The numbers of the types that rows have values of."""
+"""The numbers of the types of values in rows."""
 
 
 def _number(value: int | None) -> bytes:
@@ -56,14 +58,16 @@ _MADE: dict[type, Callable[[Any], bytes]] = {
 
 
 class Composite:
-    """Rows with values for certain columns, of a composite type whose number is `oid`."""
+    """Rows of a composite type whose number is `oid`."""
 
     def __init__(self, columns: Columns, oid: int) -> None:
         self._oid, self._size = oid, _WORD(len(columns))
         self._made = [_MADE[plain_type(kind)] for kind in columns.values()]
 
     def array(self, rows: Sequence[Sequence[Any]]) -> bytes:
-        """Rows as an array. Raises ValueError, TypeError or struct.error for what no such value can be."""
+        """Rows as an array. Raises ValueError, TypeError or struct.error for a value that its type cannot
+        hold.
+        """
         made, size = self._made, self._size
         values = ([make(value) for make, value in zip(made, row, strict=True)] for row in rows)
         packed = (b"".join((size, *row)) for row in values)

@@ -33,10 +33,10 @@ AT_THE_START = (
     "agent", "meta", "elements", "contexts", "marks", "withdrawals", "labels", "keys", "events",
     "moments", "runs", "results of files", "messages at the start", "taken", "current versions",
 )  # fmt: skip
-"""The queries of what is read of every agent before its first turn is recorded."""
+"""The queries that read each agent before its first turn is recorded."""
 
 OF_RUNS = ("entries under way", "snapshots under way")
-"""The queries of what is read of its active runs, from one eid to another."""
+"""The queries that read its active runs, from one eid to another."""
 
 AHEAD = (*AT_THE_START, *OF_RUNS)
 
@@ -46,8 +46,8 @@ _NOT_PERFORMED = "nothing of this turn was performed"
 def open_shared(server: Server, durability: Durability, patience: float | None) -> SharedDatabase:
     """The store on a server, made and brought up to date as it needs.
 
-    `patience` is for how many seconds a commit waits while the server is away; None: for ever. Raises
-    StoreError, and StoreAwayError where it is away now.
+    `patience` is the seconds that a commit waits while the server is away; None: for ever. Raises StoreError,
+    and StoreAwayError if the server is away now.
     """
     try:
         ensure(server)
@@ -64,7 +64,7 @@ def open_shared(server: Server, durability: Durability, patience: float | None) 
 
 
 class ServerTables(Tables):
-    """The tables of a server, whose rows are read at once: a connection is for many who read."""
+    """The tables of a server, whose rows are fetched at once, for many readers share its connections."""
 
     def __init__(self, server: Server, leases: ServerLeases) -> None:
         super().__init__(server)
@@ -72,7 +72,9 @@ class ServerTables(Tables):
         self._ahead: dict[int, tuple[TurnMark, dict[str, list[Any]]]] = {}
 
     def read_ahead(self, agents: Collection[int]) -> None:
-        """Read what is read of agents when they are restored, in one go: it counts until their next turn."""
+        """Read in one go the rows with which agents are restored; they are valid until the
+        agents' next turn.
+        """
         marks = self._leases.marks
         ahead = {
             agent: (mark, {name: list[Any]() for name in AHEAD})
@@ -91,18 +93,18 @@ class ServerTables(Tables):
         self._ahead.update(ahead)
 
     def _of_many(self, name: str) -> bytes:
-        """A query of one agent, asked of many; the rows of one keep their order, for it is asked for each."""
+        """The query for one agent, applied to each of many, so that the rows of one keep their order."""
         asked = self._sql[name].replace("BETWEEN %s AND %s", "> 0").replace("%s", "asked.agent")
         many = "SELECT asked.agent, found.* FROM unnest(%s::bigint[]) AS asked (agent)"
         return f"{many}, LATERAL ({asked}) AS found".encode()
 
     def forget_ahead(self, agents: Iterable[int]) -> None:
-        """Read again what agents have."""
+        """Drop what was read ahead for agents."""
         for agent in agents:
             self._ahead.pop(agent, None)
 
     def read(self, name: str, *given: Any) -> list[Any]:
-        """The rows that a query finds. Raises StoreError, StoreAwayError."""
+        """The rows of a query. Raises StoreError, StoreAwayError."""
         if self._ahead and name in AHEAD and (known := self._ahead.get(given[0])) is not None:
             mark, rows = known
             if self._leases.marks.get(given[0]) == mark:  # else it has had a turn, or another daemon has it
@@ -116,7 +118,7 @@ class ServerTables(Tables):
         except Error as error:
             if not is_away(error):
                 raise self._server.trouble(error) from error
-        self._server.drop_idle()  # it may have been started anew since they were made
+        self._server.drop_idle()  # it may have been restarted since they were made
         try:
             with self._server.reading() as connection:
                 return self._rows(connection, name, given)
@@ -127,14 +129,14 @@ class ServerTables(Tables):
         return connection.execute(self._sql[name].encode(), given).fetchall()
 
     def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
-        """The rows, `CHUNK` of them at once. Raises StoreError."""
+        """The rows, `CHUNK` at a time. Raises StoreError."""
         rows = self.read(name, *given)
         for first in range(0, len(rows), CHUNK):
             yield rows[first : first + CHUNK]
 
 
 class ServerLetters(DatabaseLetters):
-    """The messages on a server, which gives those of many in one answer."""
+    """The messages on a server, which returns those of many agents in one answer."""
 
     def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
         """The messages that several agents have not taken."""
@@ -160,11 +162,13 @@ class SharedDatabase(ReadTables):
 
     @property
     def away(self) -> tuple[float, str] | None:
-        """Since when the server does not answer (seconds since 1970), and why; None while it does."""
+        """The moment since which the server does not answer (seconds since 1970), and why; None while it
+        does.
+        """
         return self._outage.away
 
     def read_ahead(self, agents: Collection[int]) -> None:
-        """Read what is read of agents that are restored, in one go."""
+        """Read in one go the rows with which agents are restored."""
         self._at_hand.read_ahead(agents)
 
     def commit(self, *batches: Batch) -> None:
@@ -193,7 +197,7 @@ class SharedDatabase(ReadTables):
             self._at_hand.forget_ahead(commit.before)
 
     def _recorded(self, calls: list[list[bytes | None]], commit: Commit) -> set[int]:
-        """Make the calls, again where that must be; the agents that were made."""
+        """Make the calls, repeatedly if necessary, and return the agents that were made."""
         is_cut = False
         while True:
             try:
@@ -239,7 +243,7 @@ class SharedDatabase(ReadTables):
         return held_of(connection, daemon, commit.registered)
 
     def _trouble(self, error: Error) -> StoreError:
-        """The error to be raised instead of a driver's; after most of them nothing is recorded any more."""
+        """The error to raise in place of a driver's; after most of them nothing more is recorded."""
         if refuses_rows(error):
             return self._refused(error)
         trouble = self._server.trouble(error, _NOT_PERFORMED)
@@ -272,14 +276,14 @@ class SharedDatabase(ReadTables):
         return ServerLetters(self._tables.read, self._tables.name)
 
     def listen(self, heard: Callable[[frozenset[int]], None]) -> ServerNotices:
-        """Begin to tell other daemons of messages, and to hear of them, on one connection more."""
+        """Begin to tell other daemons of messages, and to hear of them, on a further connection."""
         return ServerNotices(self._server, lambda: self.leases.daemon, heard)
 
     def make_room(self) -> None:
-        """A server sees to its log itself."""
+        """Do nothing: a server manages its log itself."""
 
     def close(self) -> None:
-        """Let go of the server; who waits for it waits no more."""
+        """Close the connections to the server, and end all waits for it."""
         if self._closed:
             return
         self._closed = True

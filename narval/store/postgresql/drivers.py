@@ -1,4 +1,4 @@
-"""The driver of a store by its path or URL. A server's is imported when it is wanted."""
+"""The driver of a store by its path or URL. A server's is imported when it is needed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Parts of a server besides the tables: leases, types of rows, and the function `record` (G45, G47).
 
-The function has an argument for each slot, an array of rows of a type of its own, and does the effects of the
-slot for all of them at once. Its name has the version of the tables and a digest of its text: so daemons of
-two versions find each their own.
+The function has an argument for each slot, an array of rows of a type of its own, and applies the effects of
+the slot to all of them at once. Its name has the version of the tables and a digest of its text, so that
+daemons of two versions each find their own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from narval.store.statements import altered, inserted, statements
 from narval.store.tables import HEAD, MESSAGES, OF_AGENTS, POSTGRESQL, Columns, quoted
 
 FENCED = "NV001"
-"""The code of the error that an agent of a commit is not under the epoch and turn that it names."""
+"""The code of the error for a commit whose agent is not at the epoch and turn that the commit names."""
 
 OF_SERVERS: Mapping[str, str] = {
     "messages of several": statements(POSTGRESQL)["messages"].replace("agent = %s", "agent = ANY (%s)"),
 }
-"""The queries that a file is not asked."""
+"""The queries for servers only."""
 
 LEASES = """\
 CREATE TABLE daemons (
@@ -73,16 +73,16 @@ CREATE INDEX IF NOT EXISTS leases_by_owner_and_home ON leases (owner, home);
 CREATE INDEX IF NOT EXISTS leases_given ON leases (owner) WHERE given;
 
 DROP INDEX IF EXISTS leases_by_owner"""
-"""The change that makes leases of before those of now: daemons say how many agents they hold, and what part
-of all is theirs; an agent, if another daemon gave it to the one that holds it.
+"""The change that brings older tables of leases up to date: daemons have the number of agents they hold and
+their weight; agents have a mark if another daemon gave them to their holder.
 """
 
 
 FENCE: Columns = {"agent": int, "epoch": int, "turn": int}
-"""The marks of the agents of a call, which come before its slots."""
+"""The columns of the marks of a call's agents, which come before its slots."""
 
 TOLD: Mapping[str, Columns] = {"fence": FENCE, **{slot.name: slot.columns for slot in WRITTEN}}
-"""The columns of all that a call tells, in the order in which `record` takes it."""
+"""The columns of all arguments of a call, in the order in which `record` takes them."""
 
 
 class Function(NamedTuple):
@@ -124,12 +124,12 @@ _VARIABLES = "\theld bigint;\n\tlost text;\n\tmade bigint[];\n\tgone bigint[];\n
 
 
 def _if(slot: str, statements: str) -> tuple[str, ...]:
-    """The statements of a slot, which are passed over where it is empty."""
+    """The statements of a slot, skipped if it is empty."""
     return f"IF the_{slot} IS NOT NULL THEN", statements, "END IF;"
 
 
 def _done(slot: Slot) -> str:
-    """The effects of a slot; leases are minded where agents come and go."""
+    """The effects of a slot, with those on leases when agents come and go."""
     if slot.name == "removed_agents":
         return _REMOVING
     effects = "\n".join(f"{_for_all_rows(effect, slot.name)};" for effect in slot.effects)
@@ -186,7 +186,7 @@ _ONLY = {
     "agents": " WHERE the_daemon = 0 OR EXISTS ("
     "SELECT FROM leases AS old WHERE old.agent = new.agent AND old.owner = the_daemon)"
 }
-"""The condition on the rows of a slot: a daemon registers the agents that it holds."""
+"""The condition on the rows of a slot: a daemon registers only the agents that it holds."""
 
 _GONE = "\n".join(
     f"DELETE FROM {name} WHERE agent = ANY (gone);"
@@ -200,6 +200,6 @@ SELECT array_agg(new.agent) INTO gone FROM unnest(the_removed_agents) AS new WHE
 DELETE FROM messages WHERE the_daemon = 0 AND agent = ANY (gone);
 DELETE FROM messages AS old WHERE old.sender = ANY (gone) AND NOT EXISTS (
 	SELECT FROM agents AS new WHERE new.agent = old.agent);"""
-"""Messages to an agent stay when a daemon of several lets it go: their senders, wherever they are, have them
-as dead letters (G32). Of those whose sender goes as well nothing stays.
+"""Messages to a removed agent stay in a shared store: their senders, wherever they are, get them as dead
+letters (G32). Those whose sender goes too are dropped.
 """

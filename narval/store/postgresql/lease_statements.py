@@ -1,7 +1,7 @@
 """Statements on who holds which agent, for the leases of a daemon on PostgreSQL (G46 to G50).
 
-What a heartbeat asks costs the same however many agents there are: it reads rows of daemons, and of agents
-only those that nobody holds, up to a number, that another daemon gave, or for which a message waits.
+The cost of a heartbeat does not grow with the number of agents. It reads rows of daemons, and only those of
+agents that no daemon holds (up to a number), that another daemon gave, or for which a message waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEXT_NUMBER = """
 SELECT 1 + greatest(
     (SELECT max(agent) FROM leases), (SELECT max(agent) FROM messages), (SELECT max(sender) FROM messages),
     (SELECT max(agent) FROM taken), (SELECT max(sender) FROM taken))"""
-"""A number that no agent has, nor had as long as a message names it."""
+"""A number that no agent has, and that no message refers to."""
 
 RENEW = """
 UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s), draining = %s, held = %s
@@ -40,7 +40,9 @@ SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.st
 MAIL = """
 SELECT m.agent FROM (SELECT DISTINCT agent FROM messages) m
     WHERE (SELECT l.owner FROM leases l WHERE l.agent = m.agent) = %s"""
-"""The agents of a daemon for which messages wait: what waits is read, however many agents it has."""
+"""The agents of a daemon for which messages wait; only waiting messages are read, however many
+agents it has.
+"""
 
 COUNT_GIVEN = "SELECT count(*) FROM leases WHERE owner = %s AND given"
 
@@ -52,8 +54,8 @@ WITH RECURSIVE owners (owner) AS (
 gone (owner) AS (
     SELECT o.owner FROM owners o WHERE o.owner <> %(me)s AND NOT EXISTS (
         SELECT FROM daemons d WHERE d.daemon = o.owner AND {}))"""
-"""The owners that are daemons no more: each owner is looked for in the index once, however many agents it
-has, and nothing more is read of those that are daemons.
+"""The owners that are no longer daemons. Each owner is looked up in the index once, however many agents it
+has; nothing more is read of those that are daemons.
 """
 
 FREE = "".join(
@@ -70,7 +72,7 @@ SELECT count(*) FROM (
     LIMIT %(most)s) free""",
     )
 )
-"""The number of agents that nobody holds, as far as they are counted."""
+"""The number of agents that no daemon holds, up to the most that are counted."""
 
 CANDIDATES = "".join(
     (
@@ -87,14 +89,14 @@ SELECT a.agent FROM known k JOIN agents a ON a.agent = k.agent
     LIMIT %(most)s""",
     )
 )
-"""The agents that nobody holds, those with work first."""
+"""The agents that no daemon holds, those with work first."""
 
 GIVEN = "SELECT agent FROM leases WHERE owner = %s AND given ORDER BY agent LIMIT %s"
 """The agents that other daemons gave."""
 
 UNKNOWN = """
 SELECT agent FROM leases WHERE owner = %s AND agent <> ALL(%s) ORDER BY agent LIMIT %s"""
-"""The agents that a daemon holds without knowing it; those that it knows of are told."""
+"""The agents that a daemon holds without knowing it; the ones it knows are passed."""
 
 TAKE = """
 WITH taken AS (
@@ -109,9 +111,7 @@ WITH taken AS (
 SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, t.epoch, t.turn, t.home <> ''
     FROM taken t, LATERAL (SELECT * FROM agents WHERE agents.agent = t.agent OFFSET 0) a
     ORDER BY array_position(%(agents)s::bigint[], t.agent)"""
-"""Agents of those that are named become this daemon's, which nobody else holds by now; each is looked for by
-its number alone.
-"""
+"""Take those of the named agents that no other daemon holds by now; each is looked up by its number alone."""
 
 OWNERS = """
 SELECT l.agent, coalesce(d.home, ''), l.epoch, l.home

@@ -1,8 +1,8 @@
 """Notices on PostgreSQL: daemons tell one another of messages between heartbeats, by NOTIFY and LISTEN (G44).
 
-A NOTIFY takes a lock for which all commits that have one wait; so it is a transaction of its own, on the one
-connection that listens, and goes out once in `SPACING` at most. Who holds an agent is looked up as it goes
-out. Whatever is lost here, the next heartbeat finds.
+A NOTIFY takes a lock for which all commits with a NOTIFY wait. So it is a transaction of its own, on the one
+connection that listens, and is sent at most once in `SPACING`. The holder of an agent is looked up when it is
+sent. What is lost here, the next heartbeat finds.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from narval.store.postgresql.postgresql import Rows, Server
 log = logging.getLogger("narval.store")
 
 SPACING = 0.005
-"""Seconds between two notices of a daemon, each of which tells every other daemon once at most."""
+"""Seconds between two notices of a daemon, each of which tells every other daemon at most once."""
 
 AGAIN = 1.0
-"""Seconds after which a connection that broke is made anew."""
+"""Seconds after which a broken connection is made again."""
 
 _TELL = """SELECT pg_notify(%s, CASE WHEN length(agents) < 7000 THEN owner || agents ELSE owner::text END)
     FROM (SELECT owner, string_agg(' ' || agent, '') AS agents FROM leases
@@ -42,7 +42,7 @@ class ServerNotices(DaemonNotices):
     ) -> None:
         self._server, self._daemon, self._heard = server, daemon, heard
         self._told: set[int] = set()
-        """The agents of which nobody was told yet."""
+        """The agents whose daemons are not told yet."""
         self._lock = threading.Lock()
         self._bell = os.pipe()
         self._is_over = False
@@ -99,14 +99,14 @@ class ServerNotices(DaemonNotices):
                 self._hear(notice.payload)
 
     def _rings(self, wait: float | None, connection: Connection[Rows] | None = None) -> None:
-        """Wait for so many seconds, until somebody is to be told, or until something is heard."""
+        """Wait for `wait` seconds, until there is something to tell, or until something is heard."""
         ends = [self._bell[0]] if connection is None else [self._bell[0], connection.fileno()]
         ready, _, _ = select.select(ends, [], [], wait)
         if self._bell[0] in ready:
             os.read(self._bell[0], 4096)
 
     def _hear(self, payload: str) -> None:
-        with suppress(ValueError):  # somebody else's
+        with suppress(ValueError):  # a notice of another program
             daemon, *agents = map(int, payload.split())
             if daemon == self._daemon():
                 self._heard(frozenset(agents))

@@ -12,18 +12,20 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 
 
 class Outage:
-    """A server that is away or not, since when and why; `patience` is for how many seconds that is borne."""
+    """The state of a server: away or not, since when and why; `patience` is the seconds for which an outage
+    is tolerated.
+    """
 
     def __init__(self, patience: float | None) -> None:
         self.away: tuple[float, str] | None = None
-        """Since when (seconds since 1970), and why; None while it answers."""
+        """The moment since which it is away (seconds since 1970), and why; None while it answers."""
         self._patience = patience
         self._next = FIRST_WAIT
         self._began = 0.0
         self._ends = threading.Event()
 
     def delay(self, error: StoreError) -> float:
-        """The seconds until it is time for another attempt. Raises StoreAwayError where patience is over."""
+        """The seconds until the next attempt. Raises StoreAwayError when patience is exhausted."""
         now = time.monotonic()
         if self.away is None:
             self._began, self._next = now, FIRST_WAIT
@@ -36,14 +38,14 @@ class Outage:
         return seconds
 
     def wait(self, error: StoreError) -> None:
-        """Wait until it is time for another attempt. Raises StoreAwayError where none is wanted any more."""
+        """Wait until the next attempt. Raises StoreAwayError if no more attempts are wanted."""
         if self._ends.wait(self.delay(error)):
             raise StoreAwayError(f"{error}; the store is closed") from error
 
     def over(self) -> None:
-        """Note that it answers."""
+        """Record that it answers."""
         self.away = None
 
     def end(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits."""
         self._ends.set()

@@ -1,7 +1,7 @@
 """The leases of a daemon on PostgreSQL: who holds which agent, under which epoch (G46 to G50).
 
-The owner of an agent is a number of `daemons`; if that row is gone, nobody holds it. So a daemon whose time
-is over loses all it has by one row, and others take what it had portion by portion.
+The owner of an agent is a number of `daemons`; if that row is gone, no daemon holds the agent. So an expired
+daemon loses everything with one row, and others take what it had portion by portion.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from narval.store.postgresql.troubles import is_away
 from narval.store.releases import NEEDS, is_older, refuse_newer, refuse_older
 
 MOST_COUNTED = 16 * PORTION
-"""The most agents that nobody holds which are counted, or looked for at once."""
+"""The most free agents that are counted, or searched for at once."""
 
 CANDIDATES_KEPT = 2.0
-"""Seconds for which agents that were looked for are taken one portion after another."""
+"""Seconds for which the result of a search is used, one portion after another."""
 
 
 class ServerLeases(Leases):
-    """The leases of one daemon, asked for on a connection of its own; `be` is told its own agent's number."""
+    """The leases of one daemon, on a connection of its own; `be` is told its own agent's number."""
 
     def __init__(self, server: Server, be: Callable[[int], None]) -> None:
         self.daemon, self.url = 0, server.url
@@ -52,7 +52,7 @@ class ServerLeases(Leases):
         """True if it may hold others without knowing it: an answer was lost, or a commit refused."""
         self._home = ""
         self._candidates: deque[int] = deque()
-        """Agents that nobody held when they were looked for, those with work first."""
+        """Agents that no daemon held when they were searched for, those with work first."""
         self._candidates_until = 0.0
         self._pinned: set[int] = set()
         self._server, self._be = server, be
@@ -66,14 +66,14 @@ class ServerLeases(Leases):
         self.marks.update((agent, TurnMark(1, 0)) for agent in agents if agent not in self.marks)
 
     def count(self, commit: Commit) -> None:
-        """A commit was recorded."""
+        """Record that a commit was made."""
         for agent, mark in commit.after.items():
             if self.marks.get(agent) == commit.before[agent]:  # unless it was given away meanwhile
                 self.marks[agent] = mark
         self.forget(commit.removed)
 
     def forget(self, agents: Iterable[int]) -> None:
-        """Hold agents no more, as far as is known."""
+        """Drop agents from those that it knows it holds."""
         for agent in agents:
             self._is_unsure = True
             self._drop([agent])
@@ -93,7 +93,7 @@ class ServerLeases(Leases):
 
     @contextmanager
     def _connected(self) -> Iterator[Connection[Rows]]:
-        """The connection, made anew where it broke; each statement commits by itself."""
+        """The connection, made again if it broke; each statement commits by itself."""
         with self._lock:
             try:
                 if self._connection is None or self._connection.closed:
@@ -106,7 +106,7 @@ class ServerLeases(Leases):
                 raise self._server.trouble(error) from error
 
     def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
-        """Be a daemon of this store."""
+        """Join the store as a daemon."""
         with self._asking() as connection:
             connection.execute(statements.ONE_JOINS.encode())
             refuse_newer(self._server.name, _needs(connection), version)
@@ -129,7 +129,7 @@ class ServerLeases(Leases):
             connection.execute(statements.ONE_JOINS.encode())
             if not is_older(_needs(connection), release):
                 return
-            # also those whose time is over: until somebody takes what they have they may go on
+            # also those whose time has ended: until their agents are taken they may continue
             refuse_older(what, release, connection.execute("SELECT home, version FROM daemons ORDER BY home"))
             put = self._server.statements["put meta"].encode()
             connection.execute(put, (STORE, NEEDS, release))
@@ -154,8 +154,8 @@ class ServerLeases(Leases):
         return self.latest
 
     def _unknown(self, connection: Connection[Rows]) -> int:
-        """The number of agents that it holds without knowing it: others gave them, or, while it is not sure
-        that it knows all of its own, these are counted.
+        """The number of agents that it holds without knowing it: those that others gave it, or, while it is
+        unsure that it knows all of its own, the difference from a count of these.
         """
         unknown: int
         [(unknown,)] = connection.execute(statements.COUNT_GIVEN.encode(), (self.daemon,))
@@ -169,7 +169,7 @@ class ServerLeases(Leases):
         return unknown
 
     def take(self, most: int = PORTION, *, of_others: bool = True) -> list[Taken]:
-        """Take agents that nobody holds."""
+        """Take agents that no daemon holds."""
         return self._take(most, of_others)
 
     def claim(self, name: str) -> Taken | None:
@@ -203,10 +203,10 @@ class ServerLeases(Leases):
     def _to_take(
         self, connection: Connection[Rows], most: int, given: Iterable[int], name: str | None
     ) -> Iterator[list[int]]:
-        """The agents that may be taken, portion by portion: its own that it does not know of first.
+        """The agents that may be taken, portion by portion: first its own that it does not know of.
 
-        Those that nobody holds are looked for at most once, and not while some are left that were looked for
-        a moment ago: so a portion costs what it takes, however many there are.
+        Free agents are searched for at most once, and not while some of a recent search are left, so that the
+        cost of a portion does not grow with their number.
         """
         if name is not None:
             named = connection.execute("SELECT agent FROM agents WHERE name = %s", (name,))
@@ -241,7 +241,7 @@ class ServerLeases(Leases):
         return Taken(row, 1)
 
     def pin(self, agent: int, home: str) -> None:
-        """Have an agent be taken by daemons of that home alone."""
+        """Let only daemons of a home take an agent."""
         with self._asking() as connection:
             pinned = "UPDATE leases SET home = %s WHERE agent = %s AND owner = %s"
             if not connection.execute(pinned, (home, agent, self.daemon)).rowcount:
@@ -252,7 +252,7 @@ class ServerLeases(Leases):
             self._pinned.discard(agent)
 
     def give(self, agents: Iterable[int]) -> None:
-        """Let go of agents."""
+        """Release agents."""
         given = list(agents)
         self._drop(given)
         with self._asking() as connection:
@@ -260,7 +260,7 @@ class ServerLeases(Leases):
             connection.execute(gone, (given, self.daemon))
 
     def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
-        """Let a daemon hold agents from now on."""
+        """Transfer agents to another daemon."""
         numbers = list(agents)
         self._drop(numbers)
         with self._connected() as connection:
@@ -291,7 +291,7 @@ class ServerLeases(Leases):
         return frozenset(list(self.marks))
 
     def leave(self) -> None:
-        """Give back all it holds, and be a daemon of this store no more."""
+        """Give back all it holds, and leave the store."""
         self.marks = {}
         with self._asking() as connection:
             connection.execute("UPDATE leases SET owner = NULL WHERE owner = %s", (self.daemon,))
@@ -311,13 +311,13 @@ def owners_of(connection: Connection[Rows]) -> list[Ownership]:
 
 
 def daemons_of(connection: Connection[Rows]) -> tuple[DaemonRow, ...]:
-    """The daemons of a store whose time is not over."""
+    """The daemons of a store whose leases have not expired."""
     found = connection.execute(statements.DAEMONS.format("d.until > clock_timestamp()").encode())
     return tuple(map(DaemonRow._make, found.fetchall()))
 
 
 def _needs(connection: Connection[Rows]) -> str:
-    """The release that the store needs; "" where every release can read it."""
+    """The release that the store needs; "" if every release can read it."""
     asked = "SELECT value FROM meta WHERE agent = %s AND key = %s"
     found = connection.execute(asked, (STORE, NEEDS)).fetchone()
     return "" if found is None else str(found[0])
@@ -335,13 +335,13 @@ def turns_recorded(
 
 
 def held_of(connection: Connection[Rows], daemon: int, agents: Iterable[int]) -> set[int]:
-    """Agents of these that a daemon holds."""
+    """The given agents that a daemon holds."""
     asked = "SELECT agent FROM leases WHERE agent = ANY(%s) AND owner = %s"
     return {agent for (agent,) in connection.execute(asked, (list(agents), daemon))}
 
 
 def _own(connection: Connection[Rows], home: str) -> AgentRow:
-    """The own agent of a home: by its name and pin, or the one that a new store has, or a new one."""
+    """The own agent of a home: the one with its name and pin, or the one of a new store, or a new one."""
     named = connection.execute(statements.PINNED.format("a.name = %s").encode(), (home,)).fetchone()
     if named is not None and named[-1] == home:
         return AgentRow(*named[:-1])
@@ -362,12 +362,12 @@ def _own(connection: Connection[Rows], home: str) -> AgentRow:
 
 
 def add_alone(connection: Connection[Rows]) -> None:
-    """Have nobody else add an agent, or join, before the end of the transaction."""
+    """Keep other daemons from adding an agent, or joining, until the end of the transaction."""
     connection.execute(statements.ONE_JOINS.encode())
 
 
 def _made(connection: Connection[Rows], name: str, state: str) -> AgentRow | None:
-    """A new agent that nobody holds; None where there is one of that name."""
+    """A new agent that no daemon holds; None if there is one of that name."""
     [(number,)] = connection.execute(statements.NEXT_NUMBER.encode())
     made = new_agent(number, name)._replace(state=state)
     added = "INSERT INTO agents VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO NOTHING"

@@ -1,4 +1,4 @@
-"""The connections to a server of PostgreSQL, by psycopg 3 (G44), and what is there of narval's."""
+"""The connections to a PostgreSQL server, by psycopg 3 (G44), and narval's tables and functions there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOTICING: dict[str, Any] = {
     "keepalives_count": 2,
     "tcp_user_timeout": 5000,  # milliseconds
 }
-"""The settings of a connection, unless the URL says otherwise: a network that was cut is noticed in 5 s."""
+"""The settings of a connection, unless the URL says otherwise: a broken network is noticed in 5 s."""
 
 
 class BinaryCursor(Cursor[Rows]):
@@ -61,7 +61,7 @@ class Server:
         self.url, self.name = url, shown(url)
         try:
             self._asked: dict[str, Any] = {**_NOTICING, **conninfo_to_dict(of_libpq(url))}
-        except ProgrammingError:  # what it says may have a part of the password
+        except ProgrammingError:  # its text may have a part of the password
             raise StoreError(
                 f"expected a URL such as postgresql://me@host/narval, found one that libpq does not read: "
                 f"{self.name.partition('://')[0]}://…; quote odd characters by %"
@@ -72,12 +72,12 @@ class Server:
         self._closed = False
 
     def connect(self) -> Connection[Rows]:
-        """A connection of one's own."""
+        """A new connection."""
         return Connection.connect(autocommit=True, cursor_factory=BinaryCursor, **self._asked)
 
     @contextmanager
     def reading(self) -> Iterator[Connection[Rows]]:
-        """A connection for as long as one reads, kept for the next who does unless it broke."""
+        """A connection for the duration of a read, kept for the next reader unless it broke."""
         with self._places:
             connection = self._idle.pop() if self._idle else self.connect()
             try:
@@ -100,7 +100,7 @@ class Server:
         return {name for (name,) in found}
 
     def drop_idle(self) -> None:
-        """End the connections that nobody reads on: after an outage they are none."""
+        """Close the idle connections of readers, which are dead after an outage."""
         while self._idle:
             self._idle.pop().close()
 
@@ -113,13 +113,15 @@ class Server:
 # --- opening --------------------------------------------------------------------------------------------
 
 _LOCK = "hashtext('narval'), hashtext(current_schema())"
-"""The key of the lock of a schema: shared by commits that bring texts, held alone to make or drop."""
+"""The key of the lock of a schema: commits that bring texts share it; making or dropping takes it
+exclusively.
+"""
 
 
 def ensure(server: Server) -> None:
-    """Make the tables and functions where they are missing, or bring them up to date.
+    """Make missing tables and functions, or bring them up to date.
 
-    One daemon at a time does. Raises StoreError for the tables of a newer version, or of something else.
+    One daemon at a time does so. Raises StoreError for tables of a newer version, or of another program.
     """
     with closing(server.connect()) as connection:
         if _is_ready(server, connection):
@@ -154,7 +156,7 @@ def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
 
 
 def _refuse_at_work(server: Server, connection: Connection[Rows], version: int) -> None:
-    """Raise StoreError while daemons are at work whose tables are to be altered."""
+    """Raise StoreError if daemons are at work on tables that are to be altered."""
     if "daemons" not in server.tables(connection):
         return
     found = connection.execute(
@@ -189,13 +191,13 @@ def _execute(connection: Connection[Rows], text: str) -> None:
 
 
 def keep_texts(connection: Connection[Rows]) -> None:
-    """Have nobody drop texts before the end of the transaction, which brings what names them."""
+    """Keep texts from being dropped until the end of the transaction, which brings rows that name them."""
     connection.execute(f"SELECT pg_advisory_xact_lock_shared({_LOCK})")
 
 
 def drop_unused(server: Server) -> None:
-    """Drop versions of definitions that no run of an agent needs whom nobody holds, and texts that nothing
-    names; no commit brings any meanwhile.
+    """Drop versions of definitions that no run needs, of agents that no daemon holds, and texts that nothing
+    names. No commit brings texts meanwhile.
     """
     with closing(server.connect()) as connection, connection.transaction():
         connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")

@@ -1,4 +1,4 @@
-"""Published collections, as a store has them for all the daemons that share it (G58)."""
+"""Published collections, which a store has for all the daemons that share it (G58)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 
 
 class PublishedRow(NamedTuple):
-    """A collection as it was published last: its files have so many bytes, packed, and this SHA-256.
+    """A collection as it was last published: the size of its packed files in bytes, and their SHA-256.
 
-    `at` is by the clock of the store, in seconds since 1970; `by` is the login of who published it.
+    `at` is by the clock of the store, in seconds since 1970; `by` is the login of the publisher.
     """
 
     name: str
@@ -20,21 +20,19 @@ class PublishedRow(NamedTuple):
 
 class Published(Protocol):
     """The collections of a store, by name. Its methods block for as long as the store takes; any thread may
-    call them. All raise StoreError, StoreAwayError where the server does not answer.
+    call them. All raise StoreError, and StoreAwayError if the server does not answer.
     """
 
     def all(self) -> list[PublishedRow]:
-        """All there are, by name."""
+        """All collections, by name."""
 
     def get(self, name: str) -> tuple[str, bytes] | None:
-        """The digest and the packed files of a collection; None where there is none of that name."""
+        """The digest and the packed files of a collection; None if there is none of that name."""
 
     def put(self, name: str, digest: str, files: bytes, by: str) -> None:
-        """Let a collection have these packed files from now on. Raises OperatorError where that is not
-        allowed to who asks.
-        """
+        """Publish these packed files as a collection. Raises OperatorError if the asker is not allowed to."""
 
     def withdraw(self, name: str) -> bool:
-        """Let a collection be no more; False where there was none. Raises OperatorError where that is not
-        allowed to who asks.
+        """Remove a collection; False if there was none. Raises OperatorError if the asker is not
+        allowed to.
         """

@@ -20,19 +20,19 @@ class PublishedTable(Published):
         self._server = server
 
     def all(self) -> list[PublishedRow]:
-        """All there are, by name."""
+        """All collections, by name."""
         return [PublishedRow(*row) for row in self._rows(_LIST)]
 
     def get(self, name: str) -> tuple[str, bytes] | None:
-        """The digest and the packed files of a collection; None where there is none of that name."""
+        """The digest and the packed files of a collection; None if there is none of that name."""
         return next(((digest, bytes(files)) for digest, files in self._rows(_GET, name)), None)
 
     def put(self, name: str, digest: str, files: bytes, by: str) -> None:
-        """Let a collection have these packed files from now on."""
+        """Publish these packed files as a collection."""
         self._rows(_PUT, name, digest, files, by)
 
     def withdraw(self, name: str) -> bool:
-        """Let a collection be no more; False where there was none."""
+        """Remove a collection; False if there was none."""
         return bool(self._rows(_WITHDRAW, name))
 
     def _rows(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
@@ -48,7 +48,7 @@ class PublishedTable(Published):
 
 @contextmanager
 def published_at(url: str) -> Iterator[Published]:
-    """The collections of the store at a URL, for who is no daemon of it. Raises StoreError."""
+    """The collections of the store at a URL, for a program that is no daemon of it. Raises StoreError."""
     server = Server(url)
     try:
         yield PublishedTable(server)

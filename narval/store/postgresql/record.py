@@ -24,19 +24,19 @@ from narval.store.slots import WRITTEN, Insert, Rows, by_field, filled
 from narval.store.store import Durability
 
 MOST_ROWS = 5_000
-"""So many rows are told in one call at most, unless one agent has more (G45)."""
+"""The most rows of one call, unless one agent has more (G45)."""
 
 
 class TurnMark(NamedTuple):
-    """A place in the history of an agent: the number of its ownership, and of the next commit."""
+    """A place in the history of an agent: its epoch, and the number of the next commit."""
 
     epoch: int
     turn: int
 
 
 def fenced(agents: Iterable[int]) -> FencedError:
-    """The error that agents are another daemon's now; without any, that all are. Who has their names tells
-    them: here they are numbers.
+    """The error that agents are another daemon's now; without any, that all are. It has numbers; callers that
+    know the names add them.
     """
     lost = frozenset(agents)
     what = f"{len(lost)} agent{'s are' if len(lost) > 1 else ' is'}"
@@ -60,7 +60,7 @@ _FENCE, _TEXTS = _PLACES["fence"], _PLACES["texts"]
 
 
 def told(batches: Iterable[Batch]) -> Told:
-    """The rows of batches of agents, one of each."""
+    """The rows of batches, one batch for each agent."""
     slots: list[list[Any]] = [[] for _ in TOLD]
     for batch in batches:
         for name in filled((batch,)):
@@ -69,13 +69,13 @@ def told(batches: Iterable[Batch]) -> Told:
     for place, key in _KEYS:
         if len(slots[place]) > 1:  # the last row of a key counts
             slots[place] = list({key(row): row for row in slots[place]}.values())
-    if len(slots[_TEXTS]) > 1:  # in one order, so that no two commits wait for one another
+    if len(slots[_TEXTS]) > 1:  # in a fixed order, so that no two commits wait for one another
         slots[_TEXTS] = sorted(dict(slots[_TEXTS]).items())
     return [rows or None for rows in slots]
 
 
 def divided(batches: Sequence[Batch]) -> list[list[Batch]]:
-    """Batches for one call each: an agent is there once, and there are not too many rows."""
+    """Groups of batches for one call each: an agent is in each once, and its rows are not too many."""
     parts: list[list[Batch]] = [[]]
     agents, rows = set[int](), 0
     for batch in batches:
@@ -90,7 +90,8 @@ def divided(batches: Sequence[Batch]) -> list[list[Batch]]:
 
 
 class Commit:
-    """The batches of a commit for each of its calls, what fences them: nothing before a daemon has joined.
+    """The batches of a commit for each of its calls, and the marks that fence them: none before the daemon
+    has joined.
 
     Raises FencedError for an agent that is not `held`.
     """
@@ -141,7 +142,7 @@ class Writer:
     def packed(self, daemon: int, marks: dict[int, TurnMark] | None, rows: Told) -> list[bytes | None]:
         """The arguments of a call; without `marks` it is not fenced.
 
-        Raises ValueError, TypeError or struct.error for rows that have something that is no value.
+        Raises ValueError, TypeError or struct.error for rows with an invalid value.
         """
         if marks is not None:
             rows[_FENCE] = [(agent, *mark) for agent, mark in sorted(marks.items())]
@@ -149,7 +150,7 @@ class Writer:
         return [_DAEMON(daemon), *made]
 
     def record(self, calls: Sequence[list[bytes | None]]) -> set[int]:
-        """Record what calls are given, all or nothing; the agents that were made."""
+        """Make the calls, all or nothing, and return the agents that were made."""
         if len(calls) == 1:
             return self._call(calls[0])
         self._checked(self._pg.exec_(b"BEGIN"))
@@ -176,16 +177,16 @@ class Writer:
 
     @property
     def is_broken(self) -> bool:
-        """True if the connection is one no more."""
+        """True if the connection is broken."""
         return self._pg.status != ConnStatus.OK
 
     def cut(self) -> None:
-        """End what is asked of the server at this moment, from another thread."""
+        """Abort the present request to the server, from another thread."""
         with suppress(OSError), socket.socket(fileno=dup(self._pg.socket)) as asked:
             asked.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self.connection.close()
 
 
@@ -200,6 +201,6 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off
 """
-"""All that this connection does is to look up rows by their keys; a plan that is made while a table is small
-must do when it is large.
+"""This connection only looks rows up by their keys; a plan that is made while a table is small must serve
+when it is large.
 """

@@ -1,4 +1,4 @@
-"""The meaning of PostgreSQL's errors: away, refused, fenced, or something for the operator to set right."""
+"""The meaning of PostgreSQL's errors: away, refused, fenced, or something for the operator to fix."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from narval.core.errors import StoreAwayError, StoreError
 from narval.store.postgresql.functions import FENCED
 
 _AWAY = ("08", "53", "57P", "58", "25006")
-"""The beginnings of codes that say: not now. A disk that is full is one of them."""
+"""The prefixes of codes for a server that is temporarily unable, such as one with a full disk."""
 
 _OF_ROWS = ("22", "23", "54")
-"""Beginnings of codes about values: a data exception, a constraint, what is beyond a limit of the program."""
+"""The prefixes of codes about values: data exceptions, constraints, limits of the program."""
 
 _AGAIN = ("40001", "40P01", "55P03")
-"""Codes for two who got in each other's way: nothing was done, and another attempt may do."""
+"""Codes for conflicts: nothing was done, and another attempt may succeed."""
 
 _REMEDIES = (
     ("28", "the server refuses this user", "look at the URL, the pass file of libpq and pg_hba.conf"),
@@ -29,31 +29,31 @@ _REMEDIES = (
 
 
 def is_away(error: BaseException) -> bool:
-    """True if the server does not answer, or not now; what it was asked may have been done."""
+    """True if the server does not answer at present; the request may have been carried out."""
     if isinstance(error, Error) and not error.sqlstate:  # it is the client's own: the connection broke
         return not isinstance(error, (DataError, ProgrammingError, NotSupportedError))
     return _begins(error, _AWAY)
 
 
 def refuses_rows(error: BaseException) -> bool:
-    """True if an error is about the values that were to be recorded."""
+    """True if an error is about the values to be recorded."""
     return _begins(error, _OF_ROWS)
 
 
 def is_in_the_way(error: BaseException) -> bool:
-    """True if another program was in the way: nothing was done, and may be tried again."""
+    """True if another program was in the way: nothing was done, and it can be tried again."""
     return _begins(error, _AGAIN)
 
 
 def fenced_agents(error: BaseException) -> frozenset[int] | None:
-    """The agents that are another daemon's now; None where an error does not say so."""
+    """The agents that are another daemon's now; None if the error is not about that."""
     if not isinstance(error, Error) or error.sqlstate != FENCED:
         return None
     return frozenset(map(int, (error.diag.message_detail or "").split(",")))
 
 
 def said(error: BaseException) -> str:
-    """The words of an error, without the place in our function where it was raised."""
+    """The text of an error, without the place in our function where it was raised."""
     diag = error.diag if isinstance(error, Error) else None
     words = " ".join(filter(None, (diag.message_primary, diag.message_detail))) if diag else ""
     return " ".join((words or str(error) or type(error).__name__).split())
@@ -67,7 +67,7 @@ _REFUSED = (
         "look at the URL, the pass file of libpq (~/.pgpass) and pg_hba.conf",
     ),
 )
-"""The words of a server that refuses a connection, which has no code: meaning, and remedy."""
+"""The messages of a server that refuses a connection, which have no code, each with meaning and remedy."""
 
 _CONNECTING = (
     *_REFUSED,
@@ -76,7 +76,7 @@ _CONNECTING = (
 
 
 def is_refused(error: BaseException) -> bool:
-    """True if the server answers, but takes no connection as it is asked for."""
+    """True if the server answers, but refuses the connection as requested."""
     return any(re.search(pattern, str(error)) for pattern, _, _ in _REFUSED)
 
 

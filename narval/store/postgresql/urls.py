@@ -13,12 +13,12 @@ _HIDDEN = re.compile(r"(://[^:/@?#]*):[^/?#]*@|([?&](?:ssl)?password=)[^&#]*")
 
 
 def is_of_server(url: str) -> bool:
-    """True for the URL of a server, whatever driver it names."""
+    """True for the URL of a server, with any driver."""
     return _OF_SERVERS.match(url) is not None
 
 
 def of_libpq(url: str) -> str:
-    """The URL of a server as the library of PostgreSQL reads it: without a driver."""
+    """The URL of a server as libpq reads it: without a driver."""
     return _OF_SERVERS.sub("postgresql://", url, count=1)
 
 

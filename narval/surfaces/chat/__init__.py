@@ -1,1 +1,1 @@
-"""Chat: people write to the home and are asked by it, from the chat program of their telephone."""
+"""Chat: people write to the home, and the home asks them, in a chat program."""

@@ -1,8 +1,8 @@
 """Answers at a chat to what was asked: by a button, a number, a word, or `answer N …`.
 
-What a person answers is always a text that they were shown: that of the message that they reply to or whose
-button they press, or of the one message that waits for an answer. Its digest goes along with the answer, so
-that nothing else is approved. Nothing is decided here: the operations on work say who may, and what is wrong.
+A person always answers a text that they were shown: that of the message that they reply to or whose button
+they press, or of the one message that waits for an answer. Its digest goes along with the answer, so that
+nothing else is approved. Nothing is decided here: the operations on work say who may, and what is wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from narval.surfaces.chat.forms import (
 from narval.surfaces.chat.line import Dealt, Line
 
 FORM_SECONDS = 3600.0
-"""Seconds for which a question about a field waits: after that a line is no value of it any more."""
+"""Seconds for which a question about a field waits: later lines are not taken as its value."""
 
 _ANSWER = re.compile(
     r"(answer|claim|release|refuse|move)\s+([0-9]{1,18})\b[ \t]*(.*)", re.IGNORECASE | re.DOTALL
@@ -50,7 +50,7 @@ ALTERING = frozenset({"answer", *ACTS, "move"})
 
 
 class Ask(Protocol):
-    """Asks an operation in the name of the person who wrote, of an agent; "" is the home's own."""
+    """Asks an operation of an agent ("" is the home's own) in the name of the person who wrote."""
 
     def __call__(self, method: str, /, *, agent: str = "", **params: Any) -> Awaitable[Any]: ...
 
@@ -58,8 +58,8 @@ class Ask(Protocol):
 class Said(NamedTuple):
     """A message of a person: its text, the button that it pressed, the item of the message that it answers.
 
-    `asked` are the items that wait at this chat for an answer of theirs, `form` the answer that they have
-    begun, `at` the moment.
+    `asked` are the items that wait at this chat for their answer, `form` the answer that they have begun,
+    `at` the moment.
     """
 
     text: str
@@ -71,7 +71,7 @@ class Said(NamedTuple):
 
 
 class AboutLine(msgspec.Struct, frozen=True):
-    """The items that a message may be about, as the operation `chat_asked` tells them."""
+    """The items that a message may be about, from the operation `chat_asked`."""
 
     about: Asked | None
     asked: list[Asked]
@@ -79,10 +79,10 @@ class AboutLine(msgspec.Struct, frozen=True):
 
 
 class Answered(NamedTuple):
-    """The answer to a message, and what follows from it.
+    """The answer to a message, and its effects.
 
-    `form` is the answer that is being given, None if there is none any more; `done` the item that the person
-    has dealt with, so that the message that asked need not wait any more.
+    `form` is the answer that is being given, or None; `done` is the item that the person has dealt with, so
+    that its message no longer waits for an answer.
     """
 
     text: str
@@ -93,29 +93,29 @@ class Answered(NamedTuple):
 
 
 async def handle(line: Line) -> Dealt | None:
-    """Deal with a line that answers what was asked; None of one that does not."""
+    """Handle a line that answers a question; None for any other line."""
     said = await _said(line)
     result = await answered(partial(_ask, line), said) if said is not None else None
     return _dealt(line, said, result)
 
 
 async def handle_rest(line: Line) -> Dealt | None:
-    """Deal with a reply to a message about an item that is nothing at all; None of any other line."""
+    """Handle an unintelligible reply to a message about an item; None for any other line."""
     said = await _said(line)
     result = await not_understood(partial(_ask, line), said) if said is not None else None
     return _dealt(line, said, result)
 
 
 async def _ask(line: Line, method: str, /, *, agent: str = "", **params: Any) -> Any:
-    """Ask in the person's name; what alters an item of the home's own agent, once for this line."""
+    """Ask in the person's name; an operation that alters an item of the home's own agent is done once."""
     if agent:
         return await line.ask(method, agent=agent, **params)
     return await (line.once if method in ALTERING else line.ask)(method, **params)
 
 
 async def _said(line: Line) -> Said | None:
-    """The questions that a line may answer; in a room none, but by the number of an item, and so of a command
-    that was confirmed: it is no value of a form.
+    """The message of a line with the questions it may answer. In a room, and for a confirmed command, only an
+    answer with the number of an item counts, never a value of a form.
     """
     if line.is_in_room or line.is_confirmed:
         return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
@@ -124,7 +124,7 @@ async def _said(line: Line) -> Said | None:
 
 
 def _own_words(text: str) -> str:
-    """A text without what it quotes above: the words of others answer nothing."""
+    """A text without the quotation above it: the words of others answer nothing."""
     lines = text.splitlines()
     own = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(">")), len(lines))
     return "\n".join(lines[own:])
@@ -149,7 +149,7 @@ def _dealt(line: Line, said: Said | None, result: Answered | None) -> Dealt | No
 
 
 async def answered(ask: Ask, line: Said) -> Answered | None:
-    """Do what a message says that answers what was asked; None of one that does not."""
+    """Carry out a message that answers a question; None for any other message."""
     form = line.form if line.form is not None and line.at - line.form.at <= FORM_SECONDS else None
     if line.button:
         return await _pressed(ask, line, form)
@@ -164,12 +164,12 @@ async def answered(ask: Ask, line: Said) -> Answered | None:
 
 
 def _is_same(one: Asked, other: Asked) -> bool:
-    """True of one item: agents count their own."""
+    """True for the same item: agents number their items separately."""
     return (one.item, one.agent) == (other.item, other.agent)
 
 
 async def not_understood(ask: Ask, line: Said) -> Answered | None:
-    """The answer to a reply that is nothing at all; None for a message that replies to no item."""
+    """The answer to an unintelligible reply; None for a message that does not reply to an item."""
     if line.about is None:
         return None
     try:
@@ -206,7 +206,7 @@ async def _pressed(ask: Ask, line: Said, form: OpenForm | None) -> Answered:
 
 
 async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
-    """Do what `answer N …`, or another act with the number of an item, says."""
+    """Carry out `answer N …`, or another act with the number of an item."""
     act, number, rest = match[1].lower(), int(match[2]), match[3].strip()
     there = [asked for asked in (*([line.about] if line.about else ()), *line.asked) if asked.item == number]
     if any(not _is_same(there[0], another) for another in there):
@@ -237,8 +237,8 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
 
 
 async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool = False) -> Answered | None:
-    """Do what a text says about an item; None if it says nothing of the kind. A reply that may be an outcome
-    is told why the item cannot be seen; any other word is none of an item that cannot.
+    """Carry out what a text says about an item; None if it says nothing of the kind. If the item cannot be
+    seen, a reply that may be an outcome is told why; any other word is not about it.
     """
     if (reason := _ONE_LINE_REASON.fullmatch(text)) is not None:
         return await _act(ask, asked, reason[1].lower(), reason[2])
@@ -260,7 +260,7 @@ async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool
 
 
 async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
-    """Take a number or a word as the answer to the one item that waits for one; ask which, if several do."""
+    """Take a number or a word as the answer to the one waiting item; ask which one, if several wait."""
     word = text.partition("\n")[0].strip().lower()
     if not line.asked:
         return None if not _NUMBER.fullmatch(word) else Answered("Nothing waits for your answer here")
@@ -274,7 +274,7 @@ async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
 
 
 async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:
-    """The words by which one of several items is answered."""
+    """The hint how to answer one of several items."""
     words = set(ACTS)
     for asked in several:
         item = await _item(ask, asked)
@@ -287,7 +287,7 @@ async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:
 
 
 async def _item(ask: Ask, asked: Asked) -> Mapping[str, Any] | Answered:
-    """The item, or the answer where it cannot be seen (any more). Raises DaemonGoneError."""
+    """The item, or the reply if it cannot be seen (any more). Raises DaemonGoneError."""
     try:
         item: Mapping[str, Any] = await ask("work_item", item=asked.item, agent=asked.agent)
     except DaemonGoneError:
@@ -300,7 +300,7 @@ async def _item(ask: Ask, asked: Asked) -> Mapping[str, Any] | Answered:
 async def _choose(
     ask: Ask, asked: Asked, item: Mapping[str, Any], outcome: str, fields: Mapping[str, list[str]], at: float
 ) -> Answered:
-    """Answer with an outcome; of an item that has fields and was given none, ask for the first of them."""
+    """Answer with an outcome; if the item has fields and none was given, ask for the first one."""
     values = {row["name"]: list[str]() for row in item["fields"]} | dict(fields) if fields else {}
     form = OpenForm(asked=asked, outcome=outcome, values=values, at=at)
     row = next_field(item["fields"], form)
@@ -316,7 +316,7 @@ def _asking(asked: Asked, item: Mapping[str, Any], form: OpenForm, name: str, tr
 
 
 async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float) -> Answered:
-    """Take what a person wrote as the value of the field that is asked."""
+    """Take what a person wrote as the value of the current field."""
     asked = form.asked
     if text.strip().lower() == STOP:
         return Answered(f"Nothing was answered; {asked.item} still waits", item=asked)
@@ -339,7 +339,7 @@ async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float) -> Answered
 
 
 async def _finish(ask: Ask, asked: Asked, item: Mapping[str, Any], form: OpenForm) -> Answered:
-    """Give an answer; what the engine finds wrong with its fields is asked again."""
+    """Give an answer; ask again for fields that the engine refuses."""
     values: dict[str, Any] = {"fields": given(form)} if given(form) else {}
     if asked.shown:
         values["shown"] = asked.shown
@@ -360,7 +360,7 @@ async def _finish(ask: Ask, asked: Asked, item: Mapping[str, Any], form: OpenFor
 
 
 async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:
-    """Do another act than an answer: claim, release, refuse, move."""
+    """Do an act other than an answer: claim, release, refuse, move."""
     params: dict[str, Any] = {"item": asked.item}
     if act in ("claim", "move") and asked.shown:
         params["shown"] = asked.shown
@@ -385,7 +385,7 @@ async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:
 
 
 def _outcome(word: str, outcomes: Sequence[str]) -> str:
-    """The outcome that a word or a number stands for; the word itself where that is none."""
+    """The outcome that a word or a number stands for; the word itself if there is none."""
     word = word.strip().lower()
     is_number = _NUMBER.fullmatch(word) and word not in outcomes and 1 <= int(word) <= len(outcomes)
     return outcomes[int(word) - 1] if is_number else word

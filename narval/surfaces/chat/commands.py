@@ -1,8 +1,8 @@
 """Commands of a chat, and reminders: operations, in short forms for a telephone.
 
-A line is a command if it begins with its word and goes on as its row says; any other is about something else.
-What a person may not do is refused by the operation, in its words. `start` and `cancel` of what acts outside
-ask back once. Answers to work stand in the table for `help`; `answers.py` deals with them.
+A line is a command if it begins with the word of a row and continues as the row says. What a person may not
+do is refused by the operation, in its words. `start` and `cancel` of what acts outside ask for confirmation
+once. Answers to work are in the table for `help`; `answers.py` handles them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from narval.system.zone import machine_zone
 READERS, WORKERS = frozenset({"reader", "operator"}), frozenset({"person", "operator"})
 OPERATORS = READERS & WORKERS
 EVERYBODY = READERS | WORKERS
-"""The rights on pages of those who may give a command."""
+"""The rights on pages that allow a command."""
 
 NUMBER = r"(?P<number>[0-9]{1,18})"
 NAME = r"(?P<name>[\w.:-]+)"
 
 
 class Question(NamedTuple):
-    """A question that a command asks back, before it is done."""
+    """A confirmation that a command asks for before it is done."""
 
     text: str
 
@@ -41,17 +41,17 @@ class ChatCommand(NamedTuple):
     word: str
     """The word by which it begins."""
     form: str
-    """The rest of it, as people are told."""
+    """The rest of it, as help shows it."""
     does: str
-    """Its effect, in a line."""
+    """Its effect, in one line."""
     roles: frozenset[str]
-    """The rights on pages of those who may give it."""
+    """The rights on pages that allow it."""
     rest: str = ""
     """The pattern of its rest."""
     act: Callable[[Line, re.Match[str]], Awaitable[str | Question]] | None = None
-    """Its effect; None of what others deal with."""
+    """The function that does it; None if another module handles it."""
     is_private: bool = True
-    """True if its answer is not told in a room."""
+    """True if its answer is not shown in a room."""
 
     @property
     def usage(self) -> str:
@@ -176,7 +176,7 @@ TABLE = (
     ChatCommand("propose", "TEXT", "have a model draft a definition", OPERATORS, r"(?P<text>.+)", _propose),
     ChatCommand("help", "", "what you can write", EVERYBODY, act=_help, is_private=False),
 )
-"""The commands, in the order in which they are told."""
+"""The commands, in the order of the help."""
 
 GROUPS = (
     ("What you are asked", ("work", "show", "answer", "claim", "release")),
@@ -185,14 +185,14 @@ GROUPS = (
     ("What is to be done", ("start", "cancel", "add", "propose")),
     ("This list", ("help",)),
 )
-"""The commands by what they are for, as the help tells them."""
+"""The commands by purpose, as the help groups them."""
 
 _BY_WORD = {command.word: command for command in TABLE if command.act is not None}
 _LINE = re.compile(r"(?P<word>[A-Za-z]+)[^\S\n]*(?P<rest>.*)", re.DOTALL)
 
 
 async def handle(line: Line) -> Dealt | None:
-    """Do what a command says; None of a line that is none. Raises NarvalError."""
+    """Carry out a command; None for a line that is not one. Raises NarvalError."""
     read = _LINE.fullmatch(line.text.strip())
     row = _BY_WORD.get(read["word"].lower()) if read is not None else None
     if read is None or row is None or row.act is None:
@@ -211,7 +211,7 @@ async def handle(line: Line) -> Dealt | None:
 
 
 async def remind(line: Line) -> Dealt | None:
-    """Set the reminder that a line asks for, told where it was written; None of a line about something else.
+    """Set the reminder that a line asks for, to be told in the same place; None for any other line.
 
     Raises NarvalError.
     """
@@ -225,12 +225,12 @@ async def remind(line: Line) -> Dealt | None:
 
 
 def may(line: Line, roles: frozenset[str]) -> bool:
-    """True if who wrote a line has one of these rights on pages; the operations decide."""
+    """True if the sender of a line has one of these rights on pages; the operations decide."""
     return line.person["web"] in roles
 
 
 def _clock(line: Line) -> Clock:
-    """The clock of who wrote a line."""
+    """The clock of the sender of a line."""
     return Clock(time.time(), line.person["zone"] or machine_zone())
 
 
@@ -239,7 +239,7 @@ async def _acts_outside(line: Line, name: str) -> bool:
     try:
         rows = (await line.ask("grants", name=name))["definitions"]
     except DaemonGoneError:
-        raise  # of one that is away nobody knows
+        raise  # unknown for one that is away
     except NarvalError:
-        return False  # there is none: starting it says so
+        return False  # there is none: starting it will say so
     return any(need["outside"] for row in rows for need in row["needs"])

@@ -1,7 +1,7 @@
-"""Asking back: what is done once who asked for it says yes.
+"""Confirmation: commands that are done once their sender says yes.
 
-The last question to each person is recorded with the message that asks it, so a yes counts however often the
-program was started again meanwhile. Whatever else they write takes it back.
+The last question to each person is recorded with the message that asks it, so a yes counts even if the
+program was restarted meanwhile. Anything else they write cancels it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ YES, NO = "yes", "no"
 
 
 def ask_back(line: Line, text: str, command: str, *, private_to: str = "") -> Dealt:
-    """Ask who wrote a line whether a command is to be done."""
+    """Ask the sender of a line whether to do a command."""
     number = line.taken.number
     buttons = tuple((f"{_token(number)}.{word}", word) for word in (YES, NO))
     reply = Reply(text=f"{text} ({YES} or {NO})", to=private_to, buttons=buttons)
@@ -27,10 +27,10 @@ def ask_back(line: Line, text: str, command: str, *, private_to: str = "") -> De
 
 
 def doing(handlers: Sequence[Handler]) -> Handler:
-    """The handler of a yes or a no to what was asked back, which has these do the command."""
+    """The handler of a yes or a no to a confirmation, which passes the command to `handlers`."""
 
     async def handle(line: Line) -> Dealt | None:
-        """Do what was asked back about, if a line says yes; None of a line about something else."""
+        """Do the command in question if a line says yes; None for a line about something else."""
         asked = await line.asked()
         if (question := asked["question"]) is None or time.time() - question["at"] > SECONDS:
             return None
@@ -53,5 +53,5 @@ def doing(handlers: Sequence[Handler]) -> Handler:
 
 
 def _token(number: int) -> str:
-    """The beginning of the data of buttons below a question."""
+    """The prefix of the data of buttons below a question."""
     return f"q{number}"

@@ -1,4 +1,4 @@
-"""The connection of one chat: messages are taken, dealt with and sent, and it is made anew when it breaks."""
+"""The connection of one chat: it takes, handles and sends messages, and reconnects when it breaks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from narval.surfaces.chat.sending import FIRST, LONGEST_PAUSE, NETWORK, ChatReco
 log = logging.getLogger("narval.chat")
 
 LINES, MINUTE = 30, 60.0
-"""The lines of a person that are dealt with within so many seconds; the rest waits."""
+"""The most lines of a person that are handled, and within how many seconds; the rest waits."""
 
 CALM = 30.0
-"""Seconds after which a connection that breaks is made again as if it had never broken."""
+"""Seconds after which a connection counts as stable: if it then breaks, the pause is short again."""
 
 
 class PersonsLines:
-    """The messages of one person that wait here, and the moments at which the last ones were dealt with."""
+    """The messages of one person that wait here, and the moments when the last ones were handled."""
 
     def __init__(self) -> None:
         self.waiting: deque[Taken] = deque()
@@ -38,7 +38,7 @@ class PersonsLines:
         self.task: asyncio.Task[None] | None = None
 
     def pause(self, now: float) -> float:
-        """The seconds until the next may be dealt with."""
+        """The seconds until the next may be handled."""
         while self.dealt and now - self.dealt[0] >= MINUTE:
             self.dealt.popleft()
         return MINUTE - (now - self.dealt[0]) if len(self.dealt) >= LINES else 0.0
@@ -50,7 +50,7 @@ class ChatConnection:
     def __init__(
         self, chat: ChatSettings, opened: Callable[[], Kind], asks: Asks, home: Path, own: str
     ) -> None:
-        """Open it by `opened`, and again where it is refused for good: its secret may be another by then.
+        """Open it by `opened`, and again if it is refused for good, as its secret may have changed by then.
 
         Raises OperatorError.
         """
@@ -61,7 +61,7 @@ class ChatConnection:
         self._people: dict[str, PersonsLines] = {}
 
     async def run(self) -> None:
-        """Take, deal with and send messages; it never returns."""
+        """Take, handle and send messages; it never returns."""
         try:
             while True:
                 try:
@@ -75,7 +75,7 @@ class ChatConnection:
             await self.kind.close()
 
     async def _work(self) -> None:
-        """Take, deal with and send messages until something unexpected is raised."""
+        """Take, handle and send messages until an unexpected error is raised."""
         self._people.clear()
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -97,7 +97,7 @@ class ChatConnection:
             except ChatError as error:
                 why, is_final = error.message, error.final
                 pause = LONGEST_PAUSE if is_final else pause
-            except (NarvalError, *NETWORK) as error:  # what the daemon refuses ends no chat
+            except (NarvalError, *NETWORK) as error:  # a refusal by the daemon ends no chat
                 why = str(error) or type(error).__name__
             await self._records.broken(why)
             pause = FIRST if time.monotonic() - began > CALM else pause
@@ -129,7 +129,7 @@ class ChatConnection:
             except DaemonGoneError:
                 was_away = True
                 await asyncio.sleep(FIRST)
-        if was_away:  # it may have taken them before its answer was lost
+        if was_away:  # they may be taken although the answer was lost
             taken = await self._records.ask("chat_inbox", chat=name)
         queued = {one.number for person in self._people.values() for one in person.waiting}
         for row in taken:
@@ -143,7 +143,7 @@ class ChatConnection:
             person.task = self._group.create_task(self._deal(person))
 
     async def _deal(self, person: PersonsLines) -> None:
-        """Deal with what one person wrote, in order, as fast as one may write."""
+        """Handle the lines of one person, in order, within their rate limit."""
         while person.waiting:
             if (pause := person.pause(time.monotonic())) > 0:
                 await asyncio.sleep(pause)
@@ -161,6 +161,6 @@ class ChatConnection:
             person.dealt.append(time.monotonic())
 
     async def _still(self, taken: Taken) -> Taken | None:
-        """A message as the daemon has it now; None where it is dealt with."""
+        """A message as the daemon has it now; None if it was dealt with."""
         rows = await self._records.ask("chat_inbox", chat=self.chat.name)
         return next((msgspec.convert(row, Taken) for row in rows if row["number"] == taken.number), None)

@@ -1,9 +1,9 @@
 """The contract of a kind of chat: how messages come, how they are sent, and what goes wrong meanwhile.
 
 A kind is one module with `open_chat(settings, home, secret) -> Kind` and a row in the table of kinds
-(narval/files/outside/chats.py). It speaks the protocol of its service and decides nothing: who a sender is,
-and what follows from a message, is decided by those who use it. Whatever it says of a sender is what the
-server has proved, never what a message claims.
+(narval/files/outside/chats.py). It speaks the protocol of its service and decides nothing: its users decide
+who a sender is, and what follows from a message. What it reports of a sender is what the server has proved,
+never what a message claims.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from narval.people.chat.messages import IncomingFile as IncomingFile
 from narval.system.extras import install_command
 
 CAPABILITIES = frozenset({"edit", "buttons", "ids", "rooms", "files"})
-"""The abilities that a kind may have: replace a message of ours, show buttons, recognise a message that is
-sent twice by its id, be in rooms, fetch files.
+"""The abilities that a kind may have: replace a message of ours, show buttons, recognise by its id a message
+that is sent twice, be in rooms, fetch files.
 """
 
 
@@ -32,23 +32,23 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be sent."""
 
     id: str
-    """Its id, the same whenever it is sent: the kind sends it along where its service knows ids."""
+    """Its id, the same for every try: the kind sends it along if its service knows ids."""
     place: str
     """The address or the room to which it goes."""
     text: str
-    """Its text, plain: a kind shows it without markup, mentions and hidden links."""
+    """Its plain text: a kind shows it without markup, mentions and hidden links."""
     buttons: Buttons = ()
-    """The data and the label of each button, where the kind has them."""
+    """The data and the label of each button, if the kind has buttons."""
     replies_to: str = ""
     """The kind's id of the message that it answers."""
     edits: str = ""
-    """The kind's id of a message of ours that it replaces, where the kind can."""
+    """The kind's id of a message of ours that it replaces, if the kind can."""
     is_repeated: bool = False
-    """True if the answer to an earlier try was lost: it is marked so where the kind has no ids."""
+    """True if the answer to an earlier try was lost: it is marked if the kind has no ids."""
 
 
 class ChatError(Exception):
-    """A service refuses what was asked. `final` says that it never works as it is."""
+    """A service refuses a request. `final` says that repeating it never helps."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -56,40 +56,40 @@ class ChatError(Exception):
 
 
 class AmbiguousError(ChatError):
-    """A message may have been sent, and may not: its answer was lost."""
+    """A message may or may not have been sent: the answer was lost."""
 
 
 Take = Callable[[Sequence[Incoming], str], Awaitable[None]]
-"""Takes messages, in their order, and the position after them. Once it returns, both are recorded, and these
-messages need not come again; without messages the position alone is recorded.
+"""Takes messages, in order, and the position after them. Once it returns, both are recorded, and these
+messages need not come again; without messages it records only the position.
 """
 
 
 Tell = Callable[[str], Awaitable[None]]
-"""Tells that the service has accepted the session, and what is wrong all the same, "" for nothing. It may be
-told as often as one likes.
+"""Reports that the service has accepted the session, and a remaining problem ("" for none). It may be called
+any number of times.
 """
 
 
 class Kind(Protocol):
     """A chat that is open.
 
-    `listen` and `send` raise ConnectionError, OSError or TimeoutError where it helps to try again later, and
-    ChatError where the service refuses.
+    `listen` and `send` raise ConnectionError, OSError or TimeoutError if it helps to try again later, and
+    ChatError if the service refuses.
     """
 
     can: frozenset[str]
     """Its abilities, of CAPABILITIES."""
 
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
-        """Connect, and give every message after a position in order; "" is from now on.
+        """Connect, and give every message after a position in order; with "" only new ones.
 
-        It tells when the service has accepted the session, and never returns. It raises ChatError (final)
+        It reports when the service has accepted the session, and never returns. It raises ChatError (final)
         for a wrong login, ConnectionError when the connection is lost.
         """
 
     async def send(self, message: Outgoing) -> str:
-        """Send a message; the kind's id of it. Raises AmbiguousError where it may have been sent."""
+        """Send a message; returns the kind's id of it. Raises AmbiguousError if it may have been sent."""
 
     async def fetch(self, file: IncomingFile, path: Path, most: int) -> None:
         """Fetch a file into a path; raises ChatError (final) for one of more than `most` bytes."""
@@ -99,9 +99,9 @@ class Kind(Protocol):
 
 
 def open_chat(settings: ChatSettings, home: Path) -> Kind:
-    """Make the kind of a chat ready, with its secret; it is not connected yet.
+    """Make the kind of a chat ready, with its secret, without connecting.
 
-    Raises OperatorError where its library or its secret is missing.
+    Raises OperatorError if its library or its secret is missing.
     """
     try:
         module = import_module(CHAT_KINDS[settings.kind])

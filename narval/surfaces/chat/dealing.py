@@ -1,8 +1,8 @@
-"""Dealing with messages: what a line of a person is, and what comes of it (C4).
+"""Dealing with messages: what a line of a person means, and its effect (C4).
 
-A line is tried by the handlers in their order; the first that knows it answers. What none knows becomes an
-element. A handler asks operations in the person's name; what alters something it asks `once`, so that it
-happens once however often this program is stopped.
+The handlers try a line in order; the first that knows it answers. A line that none knows becomes an element.
+A handler asks operations in the person's name, and those that alter something by `once`, so that each happens
+once however often this program is stopped.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _COMMANDS: Sequence[Handler] = (answers.handle, commands.handle, commands.remind
 HANDLERS: Sequence[Handler] = (
     confirming.doing(_COMMANDS), *_COMMANDS, answers.handle_rest, model.handle,
 )  # fmt: skip
-"""The handlers, in the order in which a line is tried: what was asked back, an answer to what was asked, a
-command, a reminder, what a model proposes for it.
+"""The handlers in order: a confirmation, an answer to a question, a command, a reminder, an unintelligible
+reply about an item, the proposal of a model.
 """
 
 NOT_UNDERSTOOD = "I do not understand that, and nothing waits for it. `help` says what you can write."
@@ -50,16 +50,16 @@ UNREADABLE = (
 
 
 class Dealing:
-    """Deals with the messages of one chat, one after the other of each person."""
+    """Deals with the messages of one chat, those of each person one after the other."""
 
     def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
         self._chat, self.kind, self._asks, self._home = chat, kind, asks, home
         self._called = chat.called or own
         self._told_unreadable: set[str] = set()
-        """The places that were told that what is encrypted cannot be read."""
+        """The places that were told that encrypted messages cannot be read."""
 
     async def deal(self, taken: Taken) -> None:
-        """Deal with a message: it leaves the inbox with what comes of it. Raises DaemonGoneError."""
+        """Deal with a message: it leaves the inbox in the turn of its effect. Raises DaemonGoneError."""
         try:
             await self._deal(taken)
         except DaemonGoneError:
@@ -110,14 +110,14 @@ class Dealing:
         await self._element(taken)
 
     async def _owed(self, taken: Taken) -> str | None:
-        """The operation that was done because of a message though its answer was an error: it was done before
-        this program began, and is not answered; "" where it is answered too, None where nothing was done.
+        """The operation that an earlier run of this program did because of a message without answering it; ""
+        if it was answered too, None if nothing was done.
         """
         waiting = await self._asks.ask("chat_inbox", chat=self._chat.name)
         return next((one["operation"] or None for one in waiting if one["number"] == taken.number), "")
 
     async def _person(self, taken: Taken) -> Mapping[str, Any] | None:
-        """The person who wrote a message, if the address is theirs still."""
+        """The person who wrote a message, if the address is still theirs."""
         address = f"{self._chat.kind}:{taken.message.sender}"
         rows = await self._asks.ask("people")
         return next((row for row in rows if row["person"] == taken.person and _has(row, address)), None)

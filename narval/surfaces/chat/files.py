@@ -1,4 +1,4 @@
-"""Files of messages: fetched into `var/chat/`, by their digest, as long as there is room for them (C8)."""
+"""Files of messages: fetched into `var/chat/`, named by their digest, while there is room (C8)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ MOST_BYTES = 10 * 1024 * 1024
 """The most bytes of one file."""
 
 QUOTA = 500 * 1024 * 1024
-"""The most bytes of all of them."""
+"""The most bytes of all files."""
 
 LONGEST_NAME = 100
-"""The most characters of the name of a file."""
+"""The most characters of a file's name."""
 
 _PARTS = ".*"
-"""The files that are being fetched, beside the folders of those that are whole."""
+"""The folder of files that are being fetched, beside the folders of complete ones."""
 
 _NOT_PLAIN = re.compile(r"[^\w.-]+")
 
 
 async def fetched(kind: Kind, message: Incoming, home: Path) -> str:
-    """Fetch the file of a message; its path within the home. Raises ChatError, with why, and OSError."""
+    """Fetch the file of a message; its path within the home. Raises ChatError with a reason, and OSError."""
     file = message.file
     if file is None:
         raise ChatError("there is no file", final=True)
@@ -62,13 +62,13 @@ async def fetched(kind: Kind, message: Incoming, home: Path) -> str:
 
 
 def remove_parts(home: Path) -> None:
-    """Remove the parts of files that a program before has left as it was killed."""
+    """Remove partial files that a killed program left."""
     for part in (home / CHAT_FILES).glob(_PARTS):
         with suppress(OSError):
             part.unlink()
 
 
 def plain_name(name: str) -> str:
-    """The name of a file without anything that has a meaning in a path."""
+    """The name of a file without characters that have a meaning in a path."""
     plain = _NOT_PLAIN.sub("_", name.rpartition("/")[2].rpartition("\\")[2]).strip("._")
     return plain[-LONGEST_NAME:].lstrip("._-") or "file"

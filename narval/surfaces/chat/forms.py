@@ -1,7 +1,7 @@
 """Forms at a chat: the fields of an answer to work, asked one after another, each value checked at once.
 
-What is typed is checked here as the engine will check it, so that what is wrong is said as soon as it was
-typed. The engine checks all of it again; persons and elements it alone can look up.
+Input is checked here as the engine will check it, so that a mistake is reported at once. The engine checks
+all of it again; only it can look up persons and elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from narval.kinds.work.language.fields import FormField
 from narval.people.chat.messages import OpenForm
 
 LEAVE, STOP = "-", "cancel"
-"""The words that leave a field as it is, and that end the form with nothing answered."""
+"""The words that leave a field unchanged, and that end the form without an answer."""
 
 _HINTS = {
     "integer": "a whole number",
@@ -31,23 +31,23 @@ Row = Mapping[str, Any]
 
 
 _BUTTON = re.compile(r"f([0-9]{1,18})\.([0-9]{1,3})\.([0-9]{1,3})(?:@(.+))?")
-"""The data of a button: item, field and choice, and the agent of the item if that is another."""
+"""The pattern of the data of a button: item, field and choice, and the agent if it is another one."""
 
 
 class Question(NamedTuple):
-    """A question as it is sent: its text, and the data and the label of each button."""
+    """A question to be sent: its text, and the data and the label of each button."""
 
     text: str
     buttons: tuple[tuple[str, str], ...] = ()
 
 
 def next_field(fields: Sequence[Row], form: OpenForm) -> Row | None:
-    """The first field that was not asked yet; None if all were."""
+    """The first field that was not asked yet; None if there is none."""
     return next((row for row in fields if row["name"] not in form.values), None)
 
 
 def question(fields: Sequence[Row], row: Row, form: OpenForm, trouble: str = "") -> Question:
-    """The question of a form for the value of a field; `trouble` is what was wrong with the last one."""
+    """The question for the value of a field; `trouble` is what was wrong with the last value."""
     label = row["label"]
     lines = [*([trouble] if trouble else ()), label if label.endswith("?") else f"{label}?"]
     choices = _choices(row)
@@ -69,7 +69,7 @@ def question(fields: Sequence[Row], row: Row, form: OpenForm, trouble: str = "")
 
 
 def value_of_button(fields: Sequence[Row], form: OpenForm, data: str) -> str | None:
-    """The value that a button of a question stands for; None for one of another question, or item."""
+    """The value that a button of a question stands for; None for a button of another question or item."""
     match = _BUTTON.fullmatch(data)
     if match is None or (int(match[1]), match[4] or "") != (form.asked.item, form.asked.agent):
         return None
@@ -81,7 +81,7 @@ def value_of_button(fields: Sequence[Row], form: OpenForm, data: str) -> str | N
 
 
 def values_of(row: Row, outcome: str, text: str) -> list[str]:
-    """The values that a person wrote for a field. Raises ValueError with a sentence on what is wrong."""
+    """The values that a person wrote for a field. Raises ValueError, which says what is wrong."""
     if text.strip() == LEAVE:
         if outcome in row["required"] and not row["default"]:
             raise ValueError(f"{row['label']}: expected a value, for {outcome} requires it")
@@ -104,12 +104,12 @@ def values_of(row: Row, outcome: str, text: str) -> list[str]:
 
 
 def given(form: OpenForm) -> dict[str, list[str]]:
-    """The values of a form as an answer gives them: a field that was left as it is has its default."""
+    """The values of a form for an answer: a field that was left unchanged has its default."""
     return {name: values for name, values in form.values.items() if values}
 
 
 def _choices(row: Row) -> list[str]:
-    """The words among which a field lets one choose by number."""
+    """The words of a field that can be chosen by number."""
     return ["yes", "no"] if row["type"] == "boolean" else list(row["options"])
 
 

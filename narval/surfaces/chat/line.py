@@ -1,4 +1,4 @@
-"""Lines: what a person wrote in a chat, the way to ask in their name, and what comes of it."""
+"""Lines: what a person wrote in a chat, asking operations in their name, and the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.surfaces.asks import Asks
 
 
 class Line:
-    """A line that a person wrote, and the way to ask operations in their name."""
+    """A line that a person wrote, with the operations asked in their name."""
 
     def __init__(
         self,
@@ -28,29 +28,29 @@ class Line:
         home: Path,
         confirms: Line | None = None,
     ) -> None:
-        """Read a text that a message says, or that `confirms` with its yes."""
+        """Make a line of a text: of a message, or of a command to which the line `confirms` said yes."""
         self.chat, self.taken, self.person, self.text = chat, taken, person, text
         self._asks, self.home = asks, home
         self.is_confirmed = confirms is not None
-        """True of a command that its person has said yes to."""
+        """True for a command that the person has confirmed."""
         self._done_once: set[str] = set() if confirms is None else confirms._done_once
-        """The operations that were asked to be done once for this message."""
+        """The operations that are to be done once for this message."""
         self._asked: Mapping[str, Any] | None = None
 
     @property
     def asked_once(self) -> bool:
-        """True once an operation was asked that is done once for this message."""
+        """True once an operation was asked by `once` for this message."""
         return bool(self._done_once)
 
     def confirmed(self, command: str) -> Line:
-        """The command to which this line says yes, as if that had been written by itself."""
+        """The command that this line confirms, as a line of its own."""
         message = replace(self.message, text=command, button="", replies_to="")
         taken = replace(self.taken, message=message)
         return Line(self.chat, taken, self.person, command, self._asks, self.home, confirms=self)
 
     @property
     def message(self) -> Incoming:
-        """The message as it came."""
+        """The original message."""
         return self.taken.message
 
     @property
@@ -60,7 +60,7 @@ class Line:
 
     @property
     def is_in_room(self) -> bool:
-        """True of what was written where others read the answer."""
+        """True if others can read the answer."""
         return bool(self.message.room)
 
     async def ask(self, method: str, /, **params: Any) -> Any:
@@ -76,7 +76,7 @@ class Line:
         )
 
     async def asked(self) -> Mapping[str, Any]:
-        """The questions that this line may answer, as the operation `chat_asked` tells them."""
+        """The questions that this line may answer, from the operation `chat_asked`."""
         if self._asked is None:
             self._asked = await self._asks.ask("chat_asked", chat=self.chat.name, message=self.taken.number)
         return self._asked
@@ -87,8 +87,8 @@ class Line:
 
 
 class Dealt(msgspec.Struct, frozen=True):
-    """The outcome of a line: replies, the answer to work that its person is giving, and what they are asked
-    back.
+    """The outcome of a line: replies, the answer to work that its person is giving, and the command to
+    confirm.
     """
 
     replies: tuple[Reply, ...] = ()
@@ -97,9 +97,9 @@ class Dealt(msgspec.Struct, frozen=True):
 
     @classmethod
     def saying(cls, text: str, *, private_to: str = "") -> Dealt:
-        """A text as the only reply; `private_to` a person, who gets it between two wherever they wrote."""
+        """A text as the only reply; with `private_to` a person, it goes to them alone wherever they wrote."""
         return cls((Reply(text=text, to=private_to),))
 
 
 Handler = Callable[[Line], Awaitable[Dealt | None]]
-"""Deals with a line; None where it is nothing that this one knows. Raises NarvalError."""
+"""Handles a line; None for a line that it does not know. Raises NarvalError."""

@@ -1,4 +1,4 @@
-"""The program `narval chat`: all chats of a home at work, as its settings say now."""
+"""The program `narval chat`: runs all chats of a home according to its current settings."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from narval.surfaces.chat.files import remove_parts
 log = logging.getLogger("narval.chat")
 
 LOCK = "var/chat.lock"
-"""The file that the program holds, so that one alone is at work."""
+"""The file that the program locks, so that only one runs."""
 
 STEP = 600.0
-"""Seconds that the daemon is asked to wait for other files at a time."""
+"""Seconds that one request waits for changed files."""
 
 SOON = 30.0
-"""Seconds until a chat that could not be opened, or that ended, is tried again."""
+"""Seconds until a chat that failed to open, or ended, is tried again."""
 
 PAUSE = 2.0
 """Seconds until a daemon that has gone is asked again."""
@@ -39,7 +39,7 @@ PAUSE = 2.0
 
 @contextmanager
 def alone(home: Path, *, waits: bool = False) -> Iterator[None]:
-    """Hold the chats of a home meanwhile. Where another program does it waits for its end, or raises
+    """Hold the chats of a home inside the context. If another program holds them, wait for its end, or raise
     OperatorError.
     """
     path = home / LOCK
@@ -60,10 +60,10 @@ def alone(home: Path, *, waits: bool = False) -> Iterator[None]:
 
 
 async def serve(home: Path, asks: Asks, ready: Callable[[list[str]], object] = lambda _: None) -> None:
-    """Have the chats of a home at work until this is cancelled or the settings name none, each as they say
-    now.
+    """Run the chats of a home until this is cancelled or the settings name none, each with its current
+    settings.
 
-    `ready` is told their names. Raises OperatorError where the settings name none at the start.
+    `ready` is called with their names. Raises OperatorError if the settings name none at the start.
     """
     working: dict[str, tuple[ChatSettings, asyncio.Task[None]]] = {}
     settings, faults = read_settings(home)
@@ -96,7 +96,7 @@ async def _follow(
     home: Path,
     own: str,
 ) -> None:
-    """End the chats whose settings are others now, and begin those that are new."""
+    """End the chats whose settings changed, and begin new ones."""
     now = {chat.name: chat for chat in chats}
     for name, (chat, task) in list(working.items()):
         if now.get(name) != chat or task.done():
@@ -115,7 +115,7 @@ async def _follow(
 
 
 def _begin(chat: ChatSettings, asks: Asks, home: Path, own: str) -> asyncio.Task[None]:
-    """Begin to have a chat at work. Raises OperatorError."""
+    """Start a chat. Raises OperatorError."""
     opened = partial(open_chat, msgspec.structs.replace(chat, called=chat.called or own), home)
     connection = ChatConnection(chat, opened, asks, home, own)
     task = asyncio.get_running_loop().create_task(connection.run(), name=f"chat {chat.name}")
@@ -129,7 +129,7 @@ def _ended(chat: ChatSettings, task: asyncio.Task[None]) -> None:
 
 
 async def _other_files(asks: Asks, turn: int, wait: float) -> int:
-    """Wait until other files count, so many seconds at most; the turn of that."""
+    """Wait until other files count, at most `wait` seconds; the turn of that."""
     try:
         changes: dict[str, Any] = await asks.ask("changed", after=turn, wait=wait, files=True)
     except NarvalError:

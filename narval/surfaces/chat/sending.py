@@ -1,4 +1,4 @@
-"""Sending of what the outbox of a chat has; what becomes of it is recorded by the daemon."""
+"""Sending the outbox of a chat; the daemon records the result."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from narval.surfaces.chat.contract import ChatError, Kind, Outgoing
 log = logging.getLogger("narval.chat")
 
 LONGEST = 4_000
-"""The most characters of one message that is sent; a longer text goes in several."""
+"""The most characters of one message; a longer text is sent in several."""
 
 FIRST, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds until something that failed is tried again: twice as many each time, and at most so many."""
+"""Seconds until a failed message is tried again: at first, doubling each time, and at most."""
 
 STEP = 300.0
-"""Seconds that the daemon is asked to wait for something to be sent at a time."""
+"""Seconds that one request waits for something to be sent."""
 
 NETWORK = (OSError, TimeoutError, EOFError)
-"""The errors of a connection that is lost, or cannot be made."""
+"""The errors of a connection that is lost or cannot be made."""
 
 
 class ChatRecords:
-    """The records that the daemon has of one chat, asked for however long it is away."""
+    """The records of one chat at the daemon; a request waits until the daemon is there."""
 
     def __init__(self, chat: ChatSettings, asks: Asks) -> None:
         self.chat, self._asks = chat, asks
         self._fault: str | None = None
-        """The fault that keeps it from being connected, "" for none; None before anything is known."""
+        """The fault that prevents the connection, "" for none; None while unknown."""
         self._warning = self._unsent = ""
-        """The warning of the kind, and the reason why the last message that was tried has not gone out."""
+        """The warning of the kind, and the reason why the last message was not sent."""
         self._told: tuple[str, str] | None = None
-        """The fault and the warning that the daemon was told; None while it knows nothing."""
+        """The fault and the warning last reported to the daemon; None if there is no report."""
 
     async def broken(self, why: str) -> None:
-        """Note that the chat is not connected."""
+        """Record that the chat is not connected."""
         if why != self._fault:
             log.warning("%s: %s", self.chat, why)
         self._fault = why
         await self.tell()
 
     async def connected(self, warning: str = "") -> None:
-        """Note that the service has accepted the session, and what is wrong all the same."""
+        """Record that the service has accepted the session, and a remaining problem."""
         if self._fault:
             log.info("%s is connected again", self.chat)
         if self._fault != "":
-            self._unsent = ""  # it may not have gone out for want of a connection
+            self._unsent = ""  # the cause may have been the missing connection
         if warning and warning != self._warning:
             log.warning("%s: %s", self.chat, warning)
         self._fault, self._warning = "", warning
         await self.tell()
 
     async def sent(self, why_not: str = "") -> None:
-        """Note that a message has gone out, or why it has not, and is tried again."""
+        """Record that a message was sent, or why not; it is then tried again."""
         if why_not and why_not != self._unsent:
             log.warning("%s: a message could not be sent: %s", self.chat, why_not)
         self._unsent = why_not
         await self.tell()
 
     async def tell(self) -> None:
-        """Have the daemon know how the chat is, unless it does."""
+        """Report the state of the chat to the daemon, if it changed."""
         unsent = f"a message could not be sent: {self._unsent}" if self._unsent else ""
         state = self._fault or "", "; ".join(filter(None, (self._warning, unsent)))
         if self._fault is not None and state != self._told:
@@ -75,16 +75,16 @@ class ChatRecords:
             try:
                 await self.ask("chat_state", chat=self.chat.name, fault=state[0], warning=state[1])
             except BaseException:
-                self._told = None  # it may not know
+                self._told = None  # the report may be lost
                 raise
 
     async def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation, however long no daemon answers. Raises NarvalError."""
+        """The answer to an operation, tried until a daemon answers. Raises NarvalError."""
         while True:
             try:
                 return await self._asks.ask(method, **params)
             except DaemonGoneError:
-                self._told = None  # the next one knows nothing of it
+                self._told = None  # the next daemon has no report
                 await asyncio.sleep(FIRST)
             except NarvalError as error:
                 if method not in ("chat_sent", "chat_unsent", "chat_begun"):
@@ -94,13 +94,13 @@ class ChatRecords:
 
 
 class Sending:
-    """Sends the messages of one chat by its kind, which may be opened anew meanwhile."""
+    """Sends the messages of one chat by its kind, which may be reopened meanwhile."""
 
     def __init__(self, records: ChatRecords, kind: Callable[[], Kind]) -> None:
         self._records, self._name, self._kind = records, records.chat.name, kind
 
     async def run(self) -> None:
-        """Send what there is, and what comes; it never returns."""
+        """Send waiting messages, and new ones; it never returns."""
         pause = FIRST
         while True:
             rows = await self._records.ask("chat_outgoing", chat=self._name, wait=STEP)
@@ -116,7 +116,7 @@ class Sending:
                     break
 
     async def _send_one(self, row: Mapping[str, Any]) -> None:
-        """Send a message; its outcome is recorded. Raises OSError where it helps to try again."""
+        """Send a message and record the outcome. Raises OSError if it helps to try again."""
         takes_buttons_away = row.get("edits") and self._kind().can >= {"edit", "buttons"}
         if row.get("purpose") == CLOSED and not takes_buttons_away:
             await self._records.ask("chat_sent", chat=self._name, id=row["id"], message_ids=[])
@@ -134,13 +134,13 @@ class Sending:
                 ids.append(await self._kind().send(message))
         except ChatError as error:
             await self._unsent(row, error.message, final=error.final)
-            if error.final:  # it is tried no more
+            if error.final:  # it is not tried again
                 await self._records.sent()
         except NETWORK:
-            if not (knows_ids or ids):  # nothing has gone out
+            if not (knows_ids or ids):  # nothing was sent
                 await self._records.ask("chat_begun", chat=self._name, id=row["id"], back=True)
             raise
-        except Exception as error:  # no message keeps others from being sent
+        except Exception as error:  # no message stops others from being sent
             log.exception("%s: a message could not be sent", self._records.chat)
             await self._unsent(row, f"{type(error).__name__}: {error}", final=False)
         else:
@@ -148,7 +148,7 @@ class Sending:
             await self._records.sent()
 
     def _messages(self, row: Mapping[str, Any], *, is_repeated: bool) -> list[Outgoing]:
-        """The messages of the kind that one of ours is: the buttons are below the last."""
+        """The messages of the kind for one of ours: the last has the buttons."""
         texts = pieces(str(row["text"]))
         buttons = tuple((data, label) for data, label in row.get("buttons", ()))
         return [
@@ -169,7 +169,7 @@ class Sending:
 
 
 def pieces(text: str, most: int = LONGEST) -> list[str]:
-    """A text in pieces of at most so many characters, divided at ends of lines or of words if it can."""
+    """A text in pieces of at most `most` characters, split at ends of lines or words if possible."""
     rest, parts = text, list[str]()
     while len(rest) > most:
         at = max(rest.rfind("\n", most // 2, most), rest.rfind(" ", most // 2, most))

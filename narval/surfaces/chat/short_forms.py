@@ -13,7 +13,7 @@ MOST_LINES = 10
 MOST_CHARACTERS = 140
 """The most characters of a line."""
 _TEXT_LINES = 5
-"""The most lines of the text of an item: the message that asks has all of it."""
+"""The most lines of the text of an item; the message that asks has the whole text."""
 
 
 def short(text: object) -> str:
@@ -22,7 +22,7 @@ def short(text: object) -> str:
 
 
 def _lines(head: str, rows: Iterable[str], more: str = "") -> str:
-    """A head and as many rows as there is room for, with what tells of others."""
+    """A head and as many rows as there is room for, with a note on the rest."""
     rows = list(rows)
     room = MOST_LINES - 1 - bool(more)
     if len(rows) > room:
@@ -31,18 +31,18 @@ def _lines(head: str, rows: Iterable[str], more: str = "") -> str:
 
 
 def when(moment: str | None, now: float, zone: str) -> str:
-    """A moment of an answer as a telephone shows it; "" of none."""
+    """A moment of an answer in short form; "" for None."""
     return shown_moment(datetime.fromisoformat(moment).timestamp(), now, zone) if moment else ""
 
 
 class Clock:
-    """The moment and the zone in which moments are told."""
+    """The current moment, and the zone in which moments are shown."""
 
     def __init__(self, now: float, zone: str) -> None:
         self._now, self._zone = now, zone
 
     def __call__(self, moment: str | None) -> str:
-        """A moment of an answer, as this person reads it; "" of none."""
+        """A moment of an answer, in this person's zone; "" for None."""
         return when(moment, self._now, self._zone)
 
 
@@ -60,7 +60,7 @@ def status(answer: Row, clock: Clock) -> str:
 
 
 def work(rows: Sequence[Row], clock: Clock) -> str:
-    """The items that a person is asked, the most pressing first."""
+    """The items for a person, the most urgent first."""
     if not rows:
         return "nothing is asked of you"
     more = f"`show {rows[0]['item']}` tells more, `answer {rows[0]['item']} OUTCOME` answers"
@@ -101,7 +101,7 @@ def runs(rows: Sequence[Row], clock: Clock) -> str:
 
 
 def run(row: Row, clock: Clock) -> str:
-    """A run: its state, and the parts that are at work or failed."""
+    """A run: its state, and its parts that are at work or failed."""
     head = f"{row['eid']} {row['name']} is {row['state']}"
     ended = f", ended {clock(row['ended'])}" if row["ended"] else f", since {clock(row['started'])}"
     lines = []
@@ -118,8 +118,8 @@ def run(row: Row, clock: Clock) -> str:
 
 
 def why(answer: Row) -> str:
-    """The reason for which a run stands where it does."""
-    from narval.surfaces.cli.render import answers  # here: it brings what a terminal needs
+    """The reason why a run does not continue."""
+    from narval.surfaces.cli.render import answers  # here: it imports what a terminal needs
 
     lines = [line.strip().replace("`narval ", "`") for line in answers.why(answer)]
     head, *rows = filter(None, lines)

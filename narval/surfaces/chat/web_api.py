@@ -1,4 +1,4 @@
-"""A service of chat that is asked over HTTP in JSON, by the guarded client; no error shows its secret."""
+"""The HTTP client for a chat service with a JSON API, by the guarded client; no error shows its secret."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from narval.surfaces.chat.contract import AmbiguousError, ChatError
 from narval.system.fetch import Fetched, FetchError, fetched
 
 SECONDS = 30.0
-"""The seconds that a request may take, beyond those for which the service is asked to hold it."""
+"""The longest time of a request in seconds, beyond that for which the service is asked to hold it."""
 MOST_BYTES = 50_000_000
 """The most bytes of an answer in JSON."""
 LONGEST_WAIT = 300.0
-"""The most seconds of a wait that a service asks for and that is waited here."""
+"""The longest wait in seconds that a service may ask for and get."""
 
 
 class ApiAnswer(NamedTuple):
-    """The answer of a service: its status, its JSON object ({} for what is none) and its headers."""
+    """The answer of a service: its status, its JSON object ({} for anything else) and its headers."""
 
     status: int
     data: dict[str, Any]
@@ -30,7 +30,7 @@ class ApiAnswer(NamedTuple):
 
 
 class WebApi:
-    """Asks one service of the settings; no error shows its secret, nor what is concealed besides."""
+    """Asks one service of the settings; no error shows its secret, nor other concealed ones."""
 
     def __init__(self, settings: ChatSettings, home: Path, secret: str, usual_server: str = "") -> None:
         server = settings.server or usual_server
@@ -48,10 +48,10 @@ class WebApi:
         held: float = 0.0,
         once: bool = False,
     ) -> ApiAnswer:
-        """Ask for a path; `held` are the seconds for which the service may hold the request.
+        """Request a path; `held` is the number of seconds for which the service may hold the request.
 
-        Raises ConnectionError where there is no answer, AmbiguousError instead for a request that is made
-        `once` and may have been done, ChatError (final) for a server that is not allowed.
+        Raises ConnectionError if there is no answer, AmbiguousError instead for a request that is made `once`
+        and may have been done, ChatError (final) for a server that is not allowed.
         """
         sent = {"Accept": "application/json", **(headers or {})}
         data = None
@@ -74,9 +74,9 @@ class WebApi:
     async def download(
         self, path: str, target: Path, most: int, headers: Mapping[str, str] | None = None
     ) -> int:
-        """Write what is behind a path into a file, and give the status; only one of 200 is written.
+        """Download a path into a file, and return the status; only an answer with 200 is written.
 
-        Raises ChatError (final) where it has more than `most` bytes, ConnectionError where nothing comes.
+        Raises ChatError (final) for more than `most` bytes, ConnectionError if there is no answer.
         """
         answer = await self._fetched(f"{self.url}/{path}", "GET", headers or {}, None, most, 0.0)
         if answer.status == 200:
@@ -84,11 +84,11 @@ class WebApi:
         return answer.status
 
     def conceal(self, secret: str) -> None:
-        """Show another secret in no error."""
+        """Conceal another secret in errors."""
         self._secrets.add(secret)
 
     def without_secrets(self, text: str) -> str:
-        """A text as it may be shown: in one line, without what lets in."""
+        """A text that is safe to show: on one line, without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return " ".join(text.split())[:300]
@@ -131,14 +131,14 @@ class WebApi:
 
 
 def not_allowed(settings: ChatSettings, url: str) -> ChatError:
-    """The error of a place within this machine or its networks that the settings of a chat do not name."""
+    """The error for an address in this machine or its networks that the settings of a chat do not name."""
     place = urlsplit(url).netloc
     why = f"{place} is of this machine or its networks; to allow it, write"
     return ChatError(f'{settings}: {why} allow = ["{place}"] there', final=True)
 
 
 async def wait_as_asked(seconds: float, settings: ChatSettings) -> None:
-    """Wait for as long as a service asks to be left alone; ConnectionError for a wait that is too long."""
+    """Wait for as long as a service asks; ConnectionError for a wait that is too long."""
     if seconds > LONGEST_WAIT:
         raise ConnectionError(f"{settings}: the server wants no request for {seconds:.0f} s")
     await asyncio.sleep(max(seconds, 0.1))

@@ -129,7 +129,7 @@ def _command(name: str) -> Command | CommandGroup:
 
 
 COMMANDS = LazyTable(sorted(_MODULE_OF, key=[*_FIRST_SENTENCES].index), _command)
-"""Each command by its name, imported when it is given: most need little."""
+"""Each command by its name, imported on use, as most runs need few."""
 
 SUMMARIES = {name: _FIRST_SENTENCES[name] for name in COMMANDS}
 """The summary of each command in the list of commands."""
@@ -144,7 +144,7 @@ daemon runs or not.
 main = click.version_option(__version__, "--version", prog_name="narval", message="%(prog)s %(version)s")(
     Commands(
         name="narval",
-        # a group asks for what it is given, and adds nothing
+        # a group without a command asks for one, and adds nothing
         commands=cast(MutableMapping[str, click.Command], COMMANDS),
         params=common_options(),
         summaries=SUMMARIES,

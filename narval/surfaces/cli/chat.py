@@ -1,4 +1,4 @@
-"""The commands chat and chats: the program that holds the chats, who has which account, and how it goes."""
+"""The commands chat and chats: the program that runs the chats, the accounts of people, and the state."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NO_DAEMON = "no daemon is at work on this home, and the code is sent to one: nar
 def chat(session: Session, ends_with_input: bool) -> None:
     """Have the chats of etc/narval.toml at work, in the foreground.
 
-    `narval run` keeps this program at work while [chats] names one, so it need not be started. It may be, as
-    a unit of its own for example, and there is one of a home at a time. It may be ended at any moment: what
-    came and what is to be sent is kept by the daemon. `link` finds out the account of a person, and `unlink`
-    takes one away.
+    `narval run` keeps this program at work while [chats] names one, so you need not start it. You may, for
+    example as a unit of its own; only one of a home runs at a time. You may end it at any moment: the daemon
+    keeps what came and what is to be sent. `link` finds out the account of a person, and `unlink` removes
+    one.
     """
     import asyncio
 
@@ -48,7 +48,7 @@ def chat(session: Session, ends_with_input: bool) -> None:
 
 
 async def _serve(home: Path, session: Session, *, ends_with_input: bool) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; with `ends_with_input` also until the end of the input."""
     import asyncio
     import logging
     import signal
@@ -126,8 +126,8 @@ def _linked(reply: Row) -> None:
 def unlink(session: Session, person: str, address: str | None) -> None:
     """Take the addresses of a person at chats out of etc/people.toml, or one of them.
 
-    Do it when a telephone is lost: what was linked speaks for nobody from then on, and what it has written
-    and is not dealt with yet is not done.
+    Do it when a telephone is lost: from then on the account speaks for nobody, and its messages that are not
+    dealt with yet have no effect.
     """
     from narval.files.chat_addresses import read_people_text, without_addresses, write_people_text
 
@@ -164,7 +164,6 @@ _CHATS = (
 def chats(rows: list[Row]) -> None:
     """List the chats of etc/narval.toml.
 
-    Of each: whether it is connected, how many messages came that are not dealt with, and how many are to be
-    sent.
+    For each: whether it is connected, how many messages wait to be dealt with, and how many to be sent.
     """
     listing(_CHATS, rows, "no chats: the tables [chats.NAME] of etc/narval.toml name them")

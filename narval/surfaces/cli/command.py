@@ -1,7 +1,7 @@
 """The frame of all commands: common options, an example in each help, messages of errors, exit status.
 
-Exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it is
-held by a daemon that does not answer. click sees to 2 for arguments; `EXIT` says it for errors.
+The exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it
+is held by a daemon that does not answer. click gives 2 for arguments; `EXIT` has those of errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
 EXIT: Mapping[type[NarvalError], int] = {
     PatternError: WRONG_USAGE, NoHomeError: NO_HOME, HomeHeldError: NO_HOME, DaemonGoneError: NO_HOME,
 }  # fmt: skip
-"""The exit status of an error; of any other, 1."""
+"""The exit status by error class; 1 for any other."""
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
 
@@ -49,13 +49,13 @@ class Folder(click.Path):
         """The path. Fails for an empty one."""
         if value == "":
             self.fail("expected the path of a folder, got an empty one", param, ctx)
-        from pathlib import Path  # here: help needs none
+        from pathlib import Path  # here: help does not need it
 
         return Path(super().convert(value, param, ctx))  # type: ignore[arg-type]
 
 
 _FINDS = {"run": "`narval runs --name NAME`", "element": "`narval memory NAME`"}
-"""The commands that find the number of what has a name."""
+"""The commands that find the number for a name."""
 
 
 class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
@@ -77,11 +77,11 @@ class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argu
 
 
 Pairs = tuple[tuple[str, str], ...]
-"""The values of an option that is a `Pair` and may be repeated."""
+"""The values of a repeatable option of type `Pair`."""
 
 
 class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """A kind of runs; the table of kinds is imported when one is given, or when help is asked for."""
+    """A kind of runs; the table of kinds is imported only when one is given, or for help."""
 
     def __init__(self) -> None:
         self.case_sensitive = True
@@ -111,9 +111,9 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 class _Explained(click.Command):
     """A command whose help ends with an example, with the common options before or after its name.
 
-    One that `alters` something has --as too; any other refuses it. One that is `local` asks no daemon, and
-    refuses --peer. An option of its own stands for a common one. One that gives the answer to one `operation`
-    has an option or argument for each parameter it takes.
+    A command that `alters` something also has --as; any other refuses it. A `local` one asks no daemon, and
+    refuses --peer. An option of its own replaces a common one. A command for one `operation` has an option or
+    argument for each of its parameters.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class _Explained(click.Command):
         self.params += [each for each in common_options(acting=alters) if own.isdisjoint(each.opts)]
 
     def refuse_common(self, context: click.Context) -> None:
-        """Raise UsageError for --as where nothing is altered, so that no name is lost, and for --peer where
+        """Raise UsageError for --as if nothing is altered, so that no name is ignored, and for --peer if
         nothing is asked.
         """
         session = context.ensure_object(Session)
@@ -159,20 +159,20 @@ class Command(_Explained):
 
 
 class CommandGroup(_Explained, click.Group):
-    """A command with others below it, in the order in which they are given; alone it does something too.
+    """A command with subcommands, in the order in which they were added; it also does something alone.
 
-    An option may stand before the name of the one below that has it.
+    An option of a subcommand may come before its name.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, invoke_without_command=True, **settings)
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """In the order in which they are given."""
+        """The names in the order in which they were added."""
         return list(self.commands)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; what stands before the name of a command below is put behind it."""
+        """Read the arguments; move those before the name of a subcommand behind it."""
         parameters = [each for command in (self, *self.commands.values()) for each in command.params]
         valued = {name for each in parameters if not getattr(each, "is_flag", True) for name in each.opts}
         at = 0
@@ -184,9 +184,9 @@ class CommandGroup(_Explained, click.Group):
 
 
 class Commands(click.Group):
-    """All commands; one of narval's errors ends them with its message and its exit status.
+    """The group of all commands; an error of narval ends one with its message and exit status.
 
-    Their `summaries` are what help and completion say of them, so that neither imports any command.
+    Help and completion show their `summaries`, so that neither imports any command.
     """
 
     def __init__(self, *arguments: Any, summaries: Mapping[str, str], **settings: Any) -> None:
@@ -194,7 +194,7 @@ class Commands(click.Group):
         self.summaries = summaries
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """In the order in which they are given."""
+        """The names in the order in which they were added."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -203,7 +203,7 @@ class Commands(click.Group):
             formatter.write_dl([*self.summaries.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands and options that begin as what was typed."""
+        """The commands and options that begin with what was typed."""
         from click.shell_completion import CompletionItem
 
         commands = [
@@ -214,14 +214,14 @@ class Commands(click.Group):
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
-        """Read the arguments; help is written here."""
+        """Read the arguments; write help."""
         with _writing():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command; write the message of an error, and exit with its status."""
         try:
-            with _writing():  # in a context of its own, as the zone of moments is that of one command's home
+            with _writing():  # in its own context, as the zone of moments depends on the command's home
                 return copy_context().run(super().invoke, context)
         except NarvalError as error:
             report(error)
@@ -232,15 +232,15 @@ class Commands(click.Group):
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """End quietly when the reader goes away; report in a sentence what the system refused; repeat arguments
-    without control characters.
+    """End quietly if the reader of the output goes away; report refusals of the system in a sentence; show
+    arguments without control characters.
     """
     try:
         yield
     except click.UsageError as error:
         from narval.ask.text import clean
 
-        vars(error)["message"] = clean(error.message)  # it repeats what was given
+        vars(error)["message"] = clean(error.message)  # the message repeats arguments
         raise
     except BrokenPipeError:
         _write_no_more()
@@ -253,7 +253,7 @@ def _writing() -> Iterator[None]:
 
 
 def _write_no_more() -> None:
-    """Discard the buffers, so that the end of the program does not write them again."""
+    """Discard the buffers, so that the program does not write them again at its end."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -265,8 +265,8 @@ def command(
 ) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help.
 
-    It `alters` something if what it does is recorded: then it may be done in another's name. It is `local` if
-    it asks no daemon.
+    It `alters` something if what it does is recorded: then it may be done in another person's name. It is
+    `local` if it asks no daemon.
     """
     declare = click.command(
         name, cls=Command, example=example, alters=alters, operation=operation, local=local
@@ -283,10 +283,10 @@ def asking(
     well: Callable[[Any], object] = lambda answer: True,
     ask: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[[Any], object]], Command]:
-    """Make a command that asks an operation of a function that writes its answer for people.
+    """Make a command that asks an operation; the function writes the answer for people.
 
-    The docstring of the function is the help. The options and arguments are named as the parameters of the
-    operation. Unless all is `well` by the answer, the exit status is 1. `ask` asks it in another way.
+    The docstring of the function is the help. The options and arguments have the names of the operation's
+    parameters. The exit status is 1 unless the answer is `well`. `ask` replaces the way of asking.
     """
 
     def command_of(people: Callable[[Any], object]) -> Command:
@@ -306,8 +306,8 @@ def asking(
 def command_group(
     name: str, *, example: str, alters: bool = False
 ) -> Callable[[Callable[..., Any]], CommandGroup]:
-    """Make a function a command that has others below it. It is given the session only where none of the
-    others is named; by itself it alters nothing, unless it is said to.
+    """Make a function a command with subcommands. It is called with the session only if no subcommand is
+    named; by default it alters nothing itself.
     """
 
     def alone(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -327,8 +327,8 @@ def command_group(
 
 
 def common_options(*, acting: bool = True) -> list[click.Parameter]:
-    """--home, --json, --agent and --peer, which may stand before the command's name or after it; --as if one
-    is `acting`.
+    """--home, --json, --agent and --peer, which may come before the command's name or after it; --as if it is
+    `acting`.
     """
     options: list[click.Parameter] = [
         click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),

@@ -1,7 +1,7 @@
-"""Completion in the shell of what only the home knows: runs, definitions, parts of a run.
+"""Shell completion of what only the home knows: runs, definitions, parts of a run.
 
-Each source asks operations, as commands do. It is given up where the daemon is silent, where a look takes too
-long, and at any error: then there is nothing to choose from, and no word about it.
+Each source asks operations, as commands do. It gives up if the daemon is silent, if a look takes too long,
+and at any error: then there is nothing to choose from, and no message.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 ANSWERED_WITHIN = 0.5
-"""Seconds that a daemon has to greet, and as many to answer."""
+"""Seconds for a daemon to greet, and again to answer."""
 
 LOOKED_WITHIN = 3.0
-"""Seconds for all of it, where no daemon runs and the home has to be opened."""
+"""Seconds for the whole completion, when no daemon runs and the home must be opened."""
 
 NEWEST, MANY = 50, 1000
-"""The rows that are asked for before anything was typed, and after."""
+"""The rows that are requested before anything was typed, and after."""
 
 PARTS = ("steps", "transitions", "states", "nodes", "objects", "trail", "queue", "instances", "events")
 """The keys of an answer to `show` whose rows are parts of a run, with an id and a state."""
 
 Choices = Iterator[tuple[str, object]]
-"""Values, and what is said about each."""
+"""The values, each with its description."""
 
 Completing = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 
 class _TooLongError(BaseException):
-    """The time is up; nothing that is being done may take it for an error of its own."""
+    """The time is up; a BaseException, so that no code handles it as its own error."""
 
 
 def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings: Any) -> Completing:
-    """A `shell_complete` of click: those of the choices that begin as what was typed, or else files."""
+    """A `shell_complete` of click: the choices that begin with what was typed, or else files."""
 
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -98,7 +98,7 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 
 def of_runs(context: click.Context, incomplete: str, **query: Any) -> Choices:
-    """The newest runs, or many more where a number was begun."""
+    """The newest runs, or many more once digits were typed."""
     for run in asked(context, "runs", limit=MANY if incomplete else NEWEST, **query):
         yield str(run["eid"]), f"{run['name']} {run['state']}"
 
@@ -126,7 +126,7 @@ def _to_simulate(context: click.Context, incomplete: str) -> Choices:
 
 
 def named_run(context: click.Context) -> int:
-    """The run that stands before; no argument yet for click where an option still lacks its value."""
+    """The run named before; click has no argument yet if an option still lacks its value."""
     run: int | None = context.params.get("run")
     return run if run is not None else int(context.args[0])
 
@@ -184,18 +184,18 @@ def of_people(context: click.Context, _: str) -> Choices:
 
 
 def _elements(context: click.Context, incomplete: str) -> Choices:
-    """The newest elements, or many more where a number was begun."""
+    """The newest elements, or many more once digits were typed."""
     for row in asked(context, "memory", limit=MANY if incomplete else NEWEST):
         yield str(row["eid"]), row["name"]
 
 
 def _trusted(context: click.Context, incomplete: str) -> Choices:
-    """The definitions, or elements where a number was begun."""
+    """The definitions, or elements once digits were typed."""
     yield from (_elements if incomplete.isdecimal() else _definitions)(context, incomplete)
 
 
 def _labels(context: click.Context, _: str) -> Choices:
-    """The labels that what comes in can have, and those of secrets; the files of the home say so."""
+    """The labels of what comes in, and those of secrets, from the files of the home."""
     from narval.core.trust.telling import who
     from narval.files.reach import read_sources
 

@@ -55,10 +55,10 @@ def definitions(
 ) -> None:
     """List what is loaded, from which file, and what did not load.
 
-    A file with faults does not alter what is loaded from its last good version; its faults are listed. Of
+    A file with faults does not change what is loaded from its last good version; its faults are listed. For
     each definition it says how many runs are under way, and how the last 20 ended. With NAME, one of them:
-    its text, its file, whom it calls and who calls it, its runs, and what they wait for in time. OLD and NEW
-    are digests, as --versions lists them; their first six characters will do.
+    its text, its file, whom it calls and who calls it, its runs, and the moments they wait for. OLD and NEW
+    are digests, as --versions lists them; their first six characters are enough.
     """
     if name is None:
         if all_versions or old or new or kind:
@@ -91,12 +91,12 @@ def _definitions(answer: dict[str, Any]) -> None:
 def actions(rows: list[Row]) -> None:
     """List the actions there are, with their inputs and outputs.
 
-    An input in [brackets] is optional; one with … takes a list. "outside" says that what it does can be seen
+    An input in [brackets] is optional; one with … takes a list. "outside" says that its effect is visible
     outside the home: after a language model's answer it asks first. "where" has the parts of its inputs that
-    say where it goes, as its author declares them; "any part" if nobody has. "asks first" is the work by
+    say where it goes, as its author declares them; "any part" if undeclared. "asks first" is the work by
     which the home has somebody agree before a call (etc/people.toml). A module that ships is loaded when
     something in the home names it; --shipped lists the actions of all of them, and the module of the home
-    that has taken the place of theirs, if one has.
+    that replaces theirs, if any.
     """
     listing(ACTIONS, rows, "no actions are loaded; narval actions --shipped lists those that ship")
 
@@ -130,14 +130,13 @@ def diff(context: click.Context, /, session: Session, name: str | None) -> None:
     """Show how the files of the home differ from what ships.
 
     NAME is a file, a folder, a module, or an example; without it, all settings, schemas, recipes, scenarios
-    and modules are listed, each as same, altered, own or not there, and then the alterations follow as a
-    unified diff, from what ships to what is yours. The exit status is 1 when there are any.
+    and modules are listed, each as same, altered, own or not there, and then the differences follow as a
+    unified diff, from what ships to what is yours. The exit status is 1 if there are any.
 
-    A module of the home takes the place of the one that ships, whole; one that is not there counts as it
-    ships. To alter one, copy it (narval take mail) and edit modules/mail; to have what ships again, remove
-    it. To take your alterations over to a new version of narval, keep them before (narval diff mail >
-    mine.diff), then take what ships anew (narval take mail --force), and apply them in the home (patch -p0 <
-    mine.diff).
+    A module of the home replaces the whole one that ships; without one, the shipped one counts. To alter one,
+    copy it (narval take mail) and edit modules/mail; to have what ships again, remove it. To carry your
+    changes over to a new version of narval, save them first (narval diff mail > mine.diff), then take what
+    ships again (narval take mail --force), and apply them in the home (patch -p0 < mine.diff).
     """
     from msgspec import to_builtins
 
@@ -178,10 +177,10 @@ def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
 def take(session: Session, name: str | None, group: str | None, about: str | None, force: bool) -> None:
     """Copy something that ships into the home, to be altered.
 
-    NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
-    examples/invoice: its recipe, and its scenario. From then on the copy counts. With --as an example becomes
-    a recipe of your own: its files lie in recipes/GROUP and scenarios/GROUP, its definitions are called
-    GROUP.NAME. Without a NAME the examples are listed, by subject; --about lists a part of them.
+    NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as examples/invoice:
+    its recipe, and its scenario. From then on the copy counts. With --as an example becomes a recipe of your
+    own: its files are in recipes/GROUP and scenarios/GROUP, its definitions are called GROUP.NAME. Without a
+    NAME the examples are listed, by subject; --about lists some of them.
     """
     from msgspec import to_builtins
 

@@ -1,4 +1,4 @@
-"""`make demo`: the assistant at work in a scratch home, reported for people."""
+"""`make demo`: the assistant at work in a scratch home, with reports for people."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCRATCH = Path(".demo")
 NOTHING_MORE = 3600.0
 
 PACE = 0.4
-"""Seconds between two mails of the demo, for whoever watches."""
+"""Seconds between two mails of the demo, slow enough to watch."""
 
 
 @click.command()
@@ -47,8 +47,8 @@ PACE = 0.4
 def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
     """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours.
 
-    Unless it is to end when nothing is left to do, its pages are served to a browser, and the demo mail comes
-    in at a pace at which one can watch.
+    Unless it ends when nothing is left to do (--once), it serves its pages to a browser, and the demo mail
+    comes in slowly enough to watch.
     """
     try:
         home = _scratch_home(scratch, _choices(maildir) if maildir else None)
@@ -60,7 +60,7 @@ def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
 
 
 def _choices(maildir: str) -> HomeChoices:
-    """Answers to what is in the user's Maildir. Raises RequestError when it is none."""
+    """The choices for a home that reads the user's Maildir. Raises RequestError if it is not one."""
     if not is_maildir(Path(maildir).expanduser()):
         raise RequestError(f"expected a Maildir, a folder with new/ or cur/ in it, got {maildir}")
     return HomeChoices(mailbox=read_mail(maildir))
@@ -108,7 +108,7 @@ async def _demo(home: Home, *, once: bool, pace: float) -> None:
 
 
 def _held_back(home: Home) -> list[Path]:
-    """The mails of the demo, taken out of its mailbox for a while, the oldest first."""
+    """The mails of the demo, moved out of its mailbox for a while, the oldest first."""
     box = home.path / "data" / "demo" / "Maildir"
     mails = sorted((box / "new").iterdir())
     return [mail.rename(box / "tmp" / mail.name) for mail in mails]
@@ -116,7 +116,7 @@ def _held_back(home: Home) -> list[Path]:
 
 @asynccontextmanager
 async def _pages(console: Console, home: Home, *, wanted: bool) -> AsyncIterator[None]:
-    """Serve the pages of the home meanwhile, and say how to look at them."""
+    """Serve the pages of the home inside the context, and say how to open them."""
     if not wanted:
         yield
         return
@@ -182,12 +182,12 @@ def _were(count: int, what: str) -> str:
 
 
 def _command(home: Home) -> str:
-    """The command that asks this home from a shell, whatever is on its PATH."""
+    """The command that asks this home from a shell, independent of its PATH."""
     return shlex.join([_near(Path(sys.executable).parent / "narval"), "--home", _near(home.path)])
 
 
 def _near(path: Path) -> str:
-    """The path from here, unless it is elsewhere."""
+    """The path relative to the current folder, if it is in it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
@@ -206,7 +206,7 @@ def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
 
 
 def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]], *, ends: bool) -> None:
-    """The questions that stay open, and where the daemon `ends` how their answers take effect (P80)."""
+    """The questions that stay open, and, if the daemon `ends`, how their answers take effect (P80)."""
     for row in asked:
         console.print(f"[bold]You are asked[/]  {escape(row['title'])}", soft_wrap=True)
         console.print(f"  {_command(home)} work answer {row['item']} approve", soft_wrap=True)
@@ -220,7 +220,7 @@ def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]], *
 
 
 async def _ask(console: Console, home: Home, daemon: Daemon, owner: Asker) -> None:
-    """Ask the owner each question, to be answered by a word."""
+    """Ask the owner each question, which takes a word as answer."""
     items: list[int] = []
     while True:
         rows = await worklist(daemon, known=items, wait=NOTHING_MORE, asker=owner)
@@ -231,7 +231,7 @@ async def _ask(console: Console, home: Home, daemon: Daemon, owner: Asker) -> No
 
 
 async def _ask_one(console: Console, home: Home, daemon: Daemon, owner: Asker, row: dict[str, Any]) -> None:
-    """Ask one question until it has an answer, or is put off by an empty line."""
+    """Ask one question until it has an answer, or an empty line puts it off."""
     item = await work_item(daemon, row["item"], asker=owner)
     words = [outcome["name"] for outcome in item["outcomes"]]
     choices = " or ".join(words)
@@ -257,7 +257,7 @@ async def _ask_one(console: Console, home: Home, daemon: Daemon, owner: Asker, r
 
 
 async def _line_typed() -> str:
-    """The next line typed at the terminal; "" at its end. The daemon goes on meanwhile."""
+    """The next line typed at the terminal; "" at its end. The daemon works meanwhile."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Documents given to a command: read with a line of progress, and named where one is refused."""
+"""Documents given to a command: read with a line of progress, and named if one is refused."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from narval.ask.text import clean
 from narval.core.errors import ElementError
 
 ROOM = 24 * 1024 * 1024
-"""Bytes of documents that go into one request, of which all are added or none."""
+"""The most bytes of documents in one request, which adds all or none."""
 
 MOST = 2_000
-"""Documents that go into one request: so many may begin a run each."""
+"""The most documents in one request, each of which may begin a run."""
 
 CHUNK = 1024 * 1024
 
@@ -26,7 +26,7 @@ PATIENCE = 1.0
 
 
 class DocumentFile(click.File):
-    """A file of XML, or - for standard input; who writes the XML in its place is told how to give it."""
+    """A file of XML, or - for standard input; literal XML is refused with advice how to give it."""
 
     def __init__(self) -> None:
         super().__init__("rb")
@@ -53,7 +53,7 @@ class Progress:
         self.clear()
 
     def show(self, work: str) -> None:
-        """Show the work that is going on, once `PATIENCE` has passed."""
+        """Show the current work, once `PATIENCE` has passed."""
         if time.monotonic() - self._since > PATIENCE and sys.stderr is not None and sys.stderr.isatty():
             self.clear()
             self._shown = f"{clean(work)} …"
@@ -67,7 +67,7 @@ class Progress:
 
 
 def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) -> list[bytes]:
-    """The contents of the files. Raises ElementError for one that is too large, before all is read."""
+    """The contents of the files. Raises ElementError for one that is too large, before reading it all."""
     documents: list[bytes] = []
     for file in files:
         documents.append(_read(file, progress))
@@ -80,7 +80,7 @@ def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) ->
 
 
 def _read(file: BinaryIO, progress: Progress | None) -> bytes:
-    """A file, or more of it than there is room for."""
+    """The content of a file, or of one that is too large, more than there is room for."""
     read = bytearray()
     while len(read) <= ROOM and (more := file.read(min(CHUNK, ROOM + 1 - len(read)))):
         read += more
@@ -90,7 +90,7 @@ def _read(file: BinaryIO, progress: Progress | None) -> bytes:
 
 
 def batches(documents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """The documents in as few requests as they fit in."""
+    """The documents, grouped into as few requests as possible."""
     batch: list[bytes] = []
     size = 0
     for document in documents:
@@ -127,6 +127,6 @@ def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
 
 
 def _name(file: BinaryIO) -> str:
-    """The name of a file; input that was handed over has none, or a number for one."""
+    """The name of a file; an inherited input has none, or a number."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) else "<stdin>"

@@ -1,4 +1,4 @@
-"""The command that alters the file of a definition, checked first, and takes that back."""
+"""The command that alters the file of a definition, after a check, and takes that back."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def edit(
 ) -> None:
     """Alter the file of a definition, and take that back.
 
-    FILE has the new text of the whole file in which NAME stands; - is standard input. A text with faults is
-    refused. It is written whole or not at all, and what its definitions need outside is granted, exactly
-    that. Without FILE the versions from before each edit are listed: --take-back gives the file the text of
-    one again. --check says faults, what it does otherwise and the difference. Only files in recipes/ are
-    edited so. The last twenty versions of a file are kept.
+    FILE has the new text of the whole file in which NAME is; - is standard input. A text with faults is
+    refused. It is written whole or not at all, and exactly what its definitions need outside is granted.
+    Without FILE the versions from before each edit are listed: --take-back gives the file the text of one
+    again. --check tells faults, what would change and the difference. Only files in recipes/ are edited so.
+    The last twenty versions of a file are kept.
     """
     if version is not None:
         if file is not None or check:

@@ -16,7 +16,7 @@ from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Connection, Session
 
 NO_LINES = "no lines there"
 TOGETHER = 500
-"""So many entries are told in one answer, where all are wanted."""
+"""The entries in one request when all are wanted."""
 
 _EXAMPLE = """\
 narval history 12
@@ -38,9 +38,9 @@ narval history 12 --at 87"""
 def history(session: Session, run: int, as_story: bool, journal: bool, **options: Any) -> None:
     """Show what happened in a run, in order, in sentences.
 
-    Each part of the run (step, node, state) has its sentences together, each time it has its turn. --journal
-    has the lines from which they are made: events, what changed by each, and commands; those of a page newest
-    first. --json gives these lines, and with --story the sentences.
+    The sentences are grouped by part of the run (step, node, state), each time one is entered. --journal has
+    the lines from which they are made: events, the changes of each, and commands; on a page newest first.
+    --json gives these lines, and with --story the sentences.
     """
     follow, at, limit, before = (options[name] for name in ("follow", "at", "limit", "before"))
     if as_story and journal:
@@ -87,7 +87,7 @@ def _journal(session: Session, run: int, follow: bool, page: dict[str, Any] | No
 
 
 def _story(session: Session, run: int, follow: bool) -> None:
-    """Write the sentences of a run, so many entries at once."""
+    """Write the sentences of a run, for a number of entries at once."""
     with session.connect("look") as connection:
         after, last_part = 0, ""
         is_empty = True
@@ -109,7 +109,7 @@ def _story(session: Session, run: int, follow: bool) -> None:
 
 
 def _look_on(connection: Connection, run: int, follow: bool, look: Callable[[], None]) -> None:
-    """Look at a run once, or each time something has changed, until it is over."""
+    """Look at a run once, or each time something has changed, until it has ended."""
 
     def is_active() -> bool:
         return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
@@ -126,7 +126,7 @@ def _look_on(connection: Connection, run: int, follow: bool, look: Callable[[], 
 
 
 def _whole(session: Session, run: int) -> Row:
-    """The whole story of a run in one answer, asked for in several."""
+    """The whole story of a run in one answer, from several requests."""
     with session.connect("look") as connection:
         answer: Row = connection.ask("story", run=run, after=0, limit=TOGETHER)
         groups = list(answer["groups"])
@@ -145,7 +145,7 @@ def _tell(answer: Row) -> None:
 
 
 def _lines(groups: list[Row], last_part: str) -> Iterator[str]:
-    """The groups as lines: a heading for each part, but for the one that was the last before."""
+    """The groups as lines: a heading for each part, except one that continues the last group."""
     for number, group in enumerate(groups):
         if number or not last_part or group["part"] != last_part:
             yield clean(f"{group['word']} {group['part']}")
@@ -154,7 +154,7 @@ def _lines(groups: list[Row], last_part: str) -> Iterator[str]:
 
 
 def sentence(said: list[Any]) -> str:
-    """A sentence on one line: elements with their names and numbers, moments as people read them."""
+    """A sentence on one line: elements with their names and numbers, moments in the form for people."""
     return clean("".join(map(_piece, said)))
 
 

@@ -36,14 +36,14 @@ _OPTIONS = (
 
 
 def limit_options(command: Command) -> Command:
-    """Give a command the options of limits; they come as `ttl`, `restarts`, `frames` and `spill`."""
+    """Give a command the options of limits, which become `ttl`, `restarts`, `frames` and `spill`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def asked_limits(given: Mapping[str, Any]) -> dict[str, str]:
-    """The limits that are asked for, as the texts that a run is started with: `:restarts` and so on."""
+    """The limits from the options, as the texts that a run is started with: `:restarts` and so on."""
     asked = {f":{name}": value for name, value in given.items() if value is not None}
     texts = {True: "yes", False: "no"}
     return {name: texts[value] if isinstance(value, bool) else str(value) for name, value in asked.items()}

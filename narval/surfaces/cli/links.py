@@ -1,4 +1,4 @@
-"""The commands link and links: homes become peers, and how each link stands."""
+"""The commands link and links: homes become peers, and the state of each link."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ NOT_AT_WORK = "narval web is not at work here, which has the connections: start 
 def link(session: Session) -> None:
     """List the links with other homes, or make and end one.
 
-    The home that can reach the other adds the link and prints a code; the other accepts that. Then the agents
-    of both write to one another, as far as each side allows.
+    The home that can reach the other adds the link and prints a code; the other accepts it. Then the agents
+    of both can write to one another, as far as each side allows.
     """
     _list(session)
 
@@ -59,7 +59,7 @@ def link(session: Session) -> None:
 def links(session: Session) -> None:
     """List the links with other homes, and why nothing comes.
 
-    Of each: where it is asked, what waits for it here, and how many messages were sent and taken.
+    For each: its address, what waits for it here, and how many messages were sent and taken.
     """
     _list(session)
 
@@ -72,8 +72,8 @@ def links(session: Session) -> None:
 def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str, ...]) -> None:
     """Make the home at URL a peer under NAME, and print a code for it.
 
-    The code holds for ten minutes, and once: `narval link accept CODE` at the other home. It has the digest
-    of a token, and lets nobody in who reads it.
+    The code is valid for ten minutes, and once: `narval link accept CODE` at the other home. It has only the
+    digest of a token, so reading it gives no access.
     """
     from narval.files.outside.pairing import NewPeer, add_link
 
@@ -114,9 +114,9 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
 @command("remove", example="narval link remove office", local=True)
 @click.argument("name", shell_complete=completion.all_peers)
 def remove(session: Session, name: str) -> None:
-    """Let a home be a peer no more: from now on it is refused.
+    """Remove a peer: from now on it is refused.
 
-    What waits for it comes back to its senders: `narval letters --dead` lists it.
+    Messages that wait for it go back to their senders: `narval letters --dead` lists them.
     """
     from narval.files.outside.pairing import remove_link
 

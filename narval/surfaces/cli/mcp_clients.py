@@ -50,7 +50,7 @@ _CLIENTS = (
 def client(session: Session, act: str | None, name: str | None) -> None:
     """List the clients of MCP, and what each may do.
 
-    `client add NAME` makes the file of one that may do nothing yet, and prints its token, once: for clients
+    `client add NAME` makes the file of one that may do nothing yet, and prints its token once, for clients
     that come over HTTP.
     """
     if act is None:

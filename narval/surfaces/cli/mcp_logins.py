@@ -1,4 +1,4 @@
-"""The commands `mcp login` and `mcp logout`: the owner of the home logs in at a server, and out."""
+"""The commands `mcp login` and `mcp logout`: the owner of the home logs in at a server, or out."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ SERVER_NAME = click.argument("name", metavar="NAME", shell_complete=completion.s
 def login(session: Session, name: str, no_browser: bool, port: int | None) -> None:
     """Log in at an MCP server of the settings (OAuth).
 
-    You agree in a browser, which comes back to this command. The tokens are kept in var/mcp/NAME.login, which
-    you alone may read, and are renewed until you log out or the server withdraws them. Over ssh, take a port
-    of your own and forward it: ssh -L 8400:127.0.0.1:8400.
+    You agree in a browser, which returns to this command. The tokens are kept in var/mcp/NAME.login, which
+    only you may read, and are renewed until you log out or the server withdraws them. Over ssh, choose a port
+    and forward it: ssh -L 8400:127.0.0.1:8400.
     """
     needs_extra()
     from narval.calls.mcp.logging_in import log_in
@@ -94,7 +94,7 @@ def login(session: Session, name: str, no_browser: bool, port: int | None) -> No
 def logout(session: Session, name: str) -> None:
     """Log out at an MCP server.
 
-    Its login is deleted, and the server that gave the tokens is asked to forget them, if it takes that.
+    Its login is deleted, and the server that gave the tokens is asked to revoke them, if it supports that.
     """
     needs_extra()
     from narval.calls.mcp.logging_in import log_out

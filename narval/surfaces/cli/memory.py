@@ -1,4 +1,4 @@
-"""Commands that put elements in, send them and look at them: start, add, send, memory."""
+"""Commands that add, send and show elements: start, add, send, memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from narval.surfaces.cli.render.tables import DEAD_LETTERS, FACETS, LETTERS, ele
 from narval.surfaces.cli.session import Connection, Purpose, Session
 
 SLICE = 20.0
-"""Seconds that a daemon is asked to wait for the end of a run at a time."""
+"""Seconds that one request waits for the end of a run."""
 
 _START = """\
 narval start mail.triage
@@ -65,8 +65,8 @@ def start(
     """Start a run of the definition NAME and print its eid.
 
     NAME is that of a group and a definition in it, such as mail.triage. The elements in FILEs (- is standard
-    input) become its first context. When no daemon runs, the next one takes the run up; with --wait this
-    command performs it.
+    input) become its first context. If no daemon runs, the next one performs the run; with --wait this
+    command does.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
@@ -97,7 +97,7 @@ def start(
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-    """The run once it has ended, or as it is when the time has passed."""
+    """The run once it has ended, or as it is when the time is up."""
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     while run["phase"] == "active" and (left := deadline - time.monotonic()) >= 0:
         run = connection.ask("wait", run=run["eid"], timeout=min(SLICE, left))
@@ -130,9 +130,9 @@ echo '<rule name="quiet" when="email"/>' | narval add - --replace 12"""
 def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> None:
     """Add elements to memory, and print their eids.
 
-    Each FILE (- is standard input) is one document: its root is added, or each child of a root `memory`. When
-    one element is refused, none is added. Only more than 2,000 files, or files that have more than 24 MB
-    together, are added some at a time. With --replace the element EID is outdated by the new one.
+    Each FILE (- is standard input) is one document: its root is added, or each child of a root `memory`. If
+    one element is refused, none is added. Only more than 2,000 files, or more than 24 MB together, are added
+    in several parts. With --replace the new element outdates the element EID.
     """
     eids: list[int] = []
     doubts: dict[str, None] = {}
@@ -177,8 +177,8 @@ def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | N
     """Send elements to AGENT; print the ids of the messages.
 
     AGENT is another one of the home. Each FILE (- is standard input) is one document: its root is sent, or
-    each child of a root `memory`. The home's own agent sends them, or the one that --agent names. Each is in
-    the memory of AGENT once, in the order in which they were sent; what it does not take comes back as an
+    each child of a root `memory`. The home's own agent sends them, or the one that --agent names. Each
+    arrives in the memory of AGENT once, in the order of sending; what it does not take comes back as an
     `error` element.
     """
     documents = documents_of(files)
@@ -201,8 +201,8 @@ narval letters drop 3"""
 def letters(session: Session, dead: bool, most: int | None, before: str | None) -> None:
     """List messages, sent or received, that are not taken yet.
 
-    With --dead, those it has sent that could not be taken: they are kept 30 days. `resend` sends such a
-    LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.
+    With --dead, those it has sent that could not be taken: they are kept for 30 days. `resend` sends such a
+    LETTER again, to the agent that now has the name of its receiver; `drop` deletes it.
     """
     limit = most + 1 if most is not None else None
     rows = session.ask("letters", dead=dead, limit=limit, before=before)
@@ -221,14 +221,14 @@ letter_argument = click.argument("letter", type=int, shell_complete=completion.d
 @asking("resend", "resend", example="narval letters resend 3", alters=True)
 @letter_argument
 def resend(answer: Row) -> None:
-    """Send a letter again that could not be taken, to whoever has the name of its receiver now."""
+    """Send a letter that could not be taken again, to the agent that now has the name of its receiver."""
     click.echo(f"letter {answer['letter']} is sent again")
 
 
 @asking("drop", "drop_letter", example="narval letters drop 3", alters=True)
 @letter_argument
 def drop(answer: Row) -> None:
-    """Keep a letter no more that could not be taken."""
+    """Delete a letter that could not be taken."""
     click.echo(f"letter {answer['letter']} is dropped")
 
 
@@ -244,8 +244,8 @@ letters.add_command(drop)
 def outdate(answer: Row) -> None:
     """Let elements count no more.
 
-    No step or condition gets them from then on, and narval memory --current leaves them out. A call that
-    was given one goes on, but for a source, which ends. Those that counted until then are printed.
+    No step or condition gets them from then on, and narval memory --current leaves them out. A call that was
+    given one continues, except a source, which ends. Those that counted until then are printed.
     """
     click.echo("".join(f"{eid}\n" for eid in answer["eids"]), nl=False)
 
@@ -299,12 +299,12 @@ def memory(
     """List the elements that match XPATH; without it, all.
 
     The newest come first. XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each
-    element by itself. The exit status is 1 when a pattern is given and nothing matched. With --xml all are
-    written unless --limit is given, oldest first, as `narval add` takes them.
+    element by itself. The exit status is 1 if a pattern is given and nothing matched. With --xml all are
+    written unless --limit is given, oldest first, in the form that `narval add` takes.
 
-    A pattern that fits few elements may have all of its name tried, and an index of an attribute made. With
-    --look the answer comes soon, however much there is: it says how many were tried, and how to look
-    further. MOMENT is such as 2026-01-31 or 2026-01-31T18:30.
+    A pattern that fits few elements may try all of its name, and make an index of an attribute. With --look
+    the answer comes soon, however large memory is: it says how many were tried, and how to look further.
+    MOMENT is like 2026-01-31 or 2026-01-31T18:30.
     """
     if facets:
         if as_xml or count or look is not None or page.before is not None or any(query.values()):
@@ -331,7 +331,7 @@ def memory(
     if as_xml and not page.limit_given:
         page = altered(page, limit=None)
     found = page.ask(session, "memory", **query)
-    if as_xml:  # a document that `narval add` accepts again
+    if as_xml:  # a document that `narval add` accepts
         found = found[: page.limit][::-1]
         for line in ("<memory>", *(xml_text(element["xml"]) for element in found), "</memory>"):
             click.echo(line.encode("utf-8"))

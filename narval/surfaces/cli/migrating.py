@@ -1,4 +1,4 @@
-"""The command migrate: runs under way go on with another version of their definition."""
+"""The command migrate: runs under way continue with another version of their definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CURRENT = "current"
 """The word for the version that is loaded."""
 
 MOST_LISTED = 20
-"""So many runs are told of one by one; of more, only those that were refused."""
+"""The most runs that are told one by one; of more, only those that were refused."""
 
 _EXAMPLE = """\
 narval migrate 12 --dry-run
@@ -79,16 +79,16 @@ def migrate(
 ) -> None:
     """Let runs go on with another version of their file.
 
-    They go on from where they are. RUN is the number of a run, or a pattern of the names of definitions
-    ('shop.*'), of which all active runs are meant. What a run has done stays done, and is not done again.
-    What has not changed waits on as it does; what has changed is decided anew. A run stays as it is where
-    its state has no place in the version: the place is told, and the exit status is 1.
+    They continue from where they are. RUN is the number of a run, or a pattern of the names of definitions
+    ('shop.*'), which stands for all their active runs. What a run has done is not done again. What has not
+    changed keeps waiting; what has changed is decided again. A run is left unchanged if its state has no
+    place in the version: the place is told, and the exit status is 1.
 
     --names says that a part has another name now. With --undo a run goes back to the version and the state
-    that it had, as long as nothing came to it since.
+    that it had, as long as nothing happened to it since.
 
-    With --simulate the home goes on twice from the state of now, on copies, with a clock of their own: once
-    with the runs as they are and once with them migrated. What happens in one of the two alone is told:
+    With --simulate the home continues twice from its present state, on copies, with a clock of their own:
+    once with the runs as they are and once with them migrated. It tells what happens in only one of the two:
     calls, questions, moments, ends, and what is waited for at the end.
     """
     if simulates and undo:
@@ -124,7 +124,7 @@ def _file(to: str) -> dict[str, str]:
 
 
 def _lines(answer: Row, *, undo: bool) -> Iterator[str]:
-    """The lines that tell of runs, and in which sentences the versions differ."""
+    """The lines about runs, and the sentences in which the versions differ."""
     rows = answer["runs"]
     few = len(rows) <= MOST_LISTED
     for row in rows:
@@ -148,11 +148,11 @@ _SAYS = {
 }
 
 _AMISS = {"refused": "stays as it is", "failed": "has failed"}
-"""The outcomes of runs that did not go on, with words for them."""
+"""The outcomes of runs that were not migrated, with words for them."""
 
 
 def _of_run(row: Row, *, undo: bool) -> Iterator[str]:
-    """The lines that tell of one run."""
+    """The lines about one run."""
     named = f"run {row['run']} of {clean(row['name'])}"
     if row["outcome"] in _AMISS:
         yield f"{named} {_AMISS[row['outcome']]}:"
@@ -168,7 +168,7 @@ def _of_run(row: Row, *, undo: bool) -> Iterator[str]:
 
 
 def _reason(place: Row) -> str:
-    """The reason why a run stays as it is, with the place if there is one."""
+    """The reason why a run is left unchanged, with the place if there is one."""
     where = f"{place['file']}:{place['line']}:{place['column']}: " if "file" in place else ""
     return clean(f"{where}{place['why']}")
 

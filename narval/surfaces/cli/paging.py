@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from narval.surfaces.cli.session import Session
 
 PAGE = 50
-"""The number of rows that are shown unless --limit says another."""
+"""The number of rows shown by default."""
 
 ALL = "all"
 
@@ -39,24 +39,24 @@ class Limit(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argum
 
 @dataclass(frozen=True)
 class Page:
-    """The part of a listing that is asked for: so many rows (None: all), of eids below `before`."""
+    """The requested part of a listing: at most `limit` rows (None for all), of eids below `before`."""
 
     limit: int | None
     before: int | None
     limit_given: bool
 
     def ask(self, session: Session, operation: str, **query: Any) -> list[dict[str, Any]]:
-        """The rows of the page, newest first, and one more where there is one. Raises NarvalError."""
+        """The rows of the page, newest first, and one more if there is one. Raises NarvalError."""
         most = self.limit + 1 if self.limit is not None else None
         rows: list[dict[str, Any]] = session.ask(operation, **query, limit=most, before=self.before)
         return rows if most is not None else rows[::-1]
 
     def going_on(self, session: Session, before: int) -> str:
-        """The command being run, to go on before an eid."""
+        """The running command, with the options to continue before an eid."""
         return _command(session, before)
 
     def give(self, session: Session, rows: list[dict[str, Any]], people: Callable[[Any], object]) -> None:
-        """Write what `ask` gave; tell people where there is more, with the command that shows it."""
+        """Write what `ask` gave; if there is more, show people the command for it."""
         visible = rows[: self.limit]
         session.give(visible, people)
         if len(visible) < len(rows) and not session.as_json:
@@ -66,7 +66,7 @@ class Page:
 
 
 def limit_option(which: str) -> Callable[..., Any]:
-    """The option --limit of a listing that is not of eids: the parameter `most`, None for all."""
+    """The option --limit of a listing without eids: the parameter `most`, None for all."""
     help = f"Only the {which} N, or all, rather than {PAGE}."
     return click.option(
         "--limit", "most", type=Limit(), callback=lambda *values: _most(values[-1]), help=help
@@ -74,7 +74,7 @@ def limit_option(which: str) -> Callable[..., Any]:
 
 
 def _most(limit: int | str | None) -> int | None:
-    """The number of rows that --limit asks for; None for all."""
+    """The number of rows by --limit; None for all."""
     return None if limit == ALL else PAGE if limit is None else int(limit)
 
 
@@ -91,7 +91,7 @@ def paged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _command(session: Session, before: int) -> str:
-    """The command being run, to go on before an eid."""
+    """The running command, with the options to continue before an eid."""
     context = click.get_current_context()
     words = ["narval"]
     if session.directory is not None:
@@ -114,5 +114,5 @@ def _command(session: Session, before: int) -> str:
 
 
 def _names(context: click.Context) -> list[str]:
-    """The name of a command after those of the groups in which it is, without that of the program."""
+    """The name of a command after those of its groups, without that of the program."""
     return [*_names(context.parent), str(context.info_name)] if context.parent is not None else []

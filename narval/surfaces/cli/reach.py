@@ -1,4 +1,4 @@
-"""The lines of `check --trust`: which labels can come to what goes outside, and what one can make it do."""
+"""The lines of `check --trust`: which labels can reach calls outside, and what a label can cause."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ There is no etc/trust.toml, so no rules: what a language model had a say in asks
 
 
 class ReachedCalls(NamedTuple):
-    """The calls that definitions can make outside, in the form of answers, and how they are told."""
+    """The calls that definitions can make outside, in the form of answers, with their display options."""
 
     rows: list[Row]
     """The calls."""
     label: str | None
-    """The label that is asked about; None: all."""
+    """The label in question; None for all."""
     in_full: bool
-    """True if how labels come there is told too."""
+    """True if the ways of labels are shown too."""
     has_rules: bool
-    """True if the home has rules of what may go where."""
+    """True if the home has rules about what may go where."""
 
     def lines(self) -> Iterator[str]:
         """The lines for people."""
@@ -59,8 +59,7 @@ class ReachedCalls(NamedTuple):
 
 
 def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
-    """The calls of definitions by their names, files or folders, and of those that they call; of all without
-    any.
+    """The calls of definitions, by names, files or folders, and of those that they call; by default of all.
 
     Files beside the home, or without one, are read as if it had them. Raises RequestError for a name that no
     definition has.
@@ -109,7 +108,7 @@ def _definition(row: Row) -> tuple[str, str, str]:
 
 
 def _ways(row: Row) -> Iterator[str]:
-    """The ways of labels to a call because of which it is not simply allowed."""
+    """The ways of labels to a call that keep it from being simply allowed."""
     for part in row["parts"]:
         for one in part["labels"]:
             if one["prospect"] != "allowed" and one.get("way"):
@@ -122,7 +121,7 @@ _VERBS = {"allowed": "allowed", "depends": "depending", "asks": "asking", "refus
 
 
 def _summary(rows: list[Row]) -> str:
-    """The numbers of calls, by what the rules make of them."""
+    """The numbers of calls, by the decision of the rules."""
     numbers = {word: sum(row["prospect"] == word for row in rows) for word in _VERBS}
     counts = ", ".join(f"{number} {_VERBS[word]}" for word, number in numbers.items() if number)
     return f"{counted(len(rows), 'call')} can go outside: {counts}"

@@ -1,4 +1,4 @@
-"""The commands remind and reminders: to be told something at a time, what is to come, and what not."""
+"""The commands remind and reminders: set, list, forget and put off reminders."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ narval remind on 2026-12-24: gifts"""
 def remind(session: Session, words: tuple[str, ...]) -> None:
     """Be reminded of something at a time.
 
-    TIME is a clock (at 17:30), a length (in 2h), a day (tomorrow 9:00, monday 8:00, on 2026-12-24), or comes
-    again (every day 8:00, every monday 8:00, every 2h). A day without a clock means 9:00. You are told by the
-    ways that data/memory.xml names with `notify` elements.
+    TIME is a clock time (at 17:30), a length (in 2h), a day (tomorrow 9:00, monday 8:00, on 2026-12-24), or
+    comes again (every day 8:00, every monday 8:00, every 2h). A day without a time means 9:00. You are told
+    by the ways that data/memory.xml names with `notify` elements.
     """
     answer = session.ask("remind", text=" ".join(words))
     session.give(answer, _told)
@@ -56,7 +56,7 @@ narval reminders snooze 12 1h"""
 def reminders(session: Session, of_all: bool) -> None:
     """List your reminders to come, the next one first.
 
-    `forget` takes one back, and `snooze` puts one off, also one that was told.
+    `forget` removes one, and `snooze` puts one off, also one that was told.
     """
     rows = session.ask("reminders", of_all=of_all)
     session.give(rows, lambda listed: listing(_COLUMNS, listed, "no reminders to come"))
@@ -68,7 +68,7 @@ _reminder_argument = click.argument("reminder", type=int, shell_complete=complet
 @asking("forget", "forget_reminder", example="narval reminders forget 12", alters=True)
 @_reminder_argument
 def forget(answer: Row) -> None:
-    """Take a reminder back; one that comes again comes no more."""
+    """Remove a reminder; a recurring one does not come again."""
     click.echo(clean(f"reminder {answer['reminder']} is forgotten: {answer['text']}"))
 
 
@@ -78,7 +78,7 @@ def forget(answer: Row) -> None:
 def snooze(answer: Row) -> None:
     """Put a reminder off by a length of time, such as 1h.
 
-    One that was told comes again so long from now; one to come is told so much later.
+    One that was told comes again after that time; one to come is told that much later.
     """
     _told(answer)
 

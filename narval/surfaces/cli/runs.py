@@ -16,14 +16,14 @@ from narval.surfaces.cli.render.tables import RUNS, listing
 from narval.surfaces.cli.session import Session
 
 MOST_LISTED = 20
-"""So many runs are listed before it is asked whether all are to be cancelled."""
+"""The most runs that are listed before asking whether to cancel all."""
 
 STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "failed-end")
-"""Phases, then the states of plans that are no phase."""
+"""The phases, then the states of plans that are not phases."""
 
 
 SORTS = ("person", "act", "nothing", "element", "moment", "call")
-"""The things that a run under way waits for; nothing, while it works."""
+"""The things that a run under way waits for; `nothing` while it works."""
 
 run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.runs)
 active_run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.active_runs)
@@ -144,9 +144,9 @@ def why(
 ) -> None:
     """Tell what a run waits for, or what became of an element.
 
-    ID is a part that did not go on: a step, transition, node or state. For each condition this names the
+    ID is a part that did not continue: a step, transition, node or state. For each condition this names the
     nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
-    what it was made from, who used it and holds it, what was made of it, what outdated it, who wants such.
+    what it was made from, what used it and holds it, what was made of it, what outdated it, what wants such.
     With --origin the whole way back to what came from outside, with --uses the whole way forward.
     """
     if not (origin or uses):
@@ -194,12 +194,12 @@ narval cancel --all --name mail.triage --yes"""
 def cancel(session: Session, run: int | None, name: str | None, every: bool, yes: bool, reason: str) -> None:
     """End a run: its calls are given up.
 
-    It is named by its number, or with --name by its definition; where several runs of that are active, none
-    is ended, and they are listed.
+    It is named by its number, or with --name by its definition; if several runs of that are active, none is
+    ended, and they are listed.
 
-    With --all all runs end, or with --name too all of that definition. It lists them and asks first; with
-    --yes, which a script needs, it does not. Items of work stay, and so do runs that stand as long as their
-    definition is loaded. A recipe with `restart` does not begin again then; it says how to start it.
+    With --all all runs end, or, with --name too, all of that definition. It lists them and asks first, except
+    with --yes, which scripts need. Items of work stay, and so do service runs, which last as long as their
+    definition is loaded. A recipe with `restart` does not begin again then; the command says how to start it.
     """
     if every:
         if run is not None:
@@ -215,7 +215,7 @@ def cancel(session: Session, run: int | None, name: str | None, every: bool, yes
 
 
 def _cancel_all(session: Session, name: str | None, reason: str, *, yes: bool) -> None:
-    """End all runs, or those of a definition, once somebody has agreed."""
+    """End all runs, or those of a definition, after confirmation."""
     if session.as_json and not yes:
         raise click.UsageError("--all with --json asks nobody; give --yes to agree")
     rows: list[Row] = [] if yes else session.ask("cancel_all", name=name, dry=True)
@@ -242,7 +242,7 @@ def _print_cancelled(rows: list[Row]) -> None:
 
 
 def _tell_of_restarts(rows: list[Row], end: str) -> None:
-    """Tell which definitions, whose runs otherwise follow one another, have none from now on."""
+    """Tell which definitions with `restart` have no run from now on."""
     names = sorted({row["name"] for row in rows if row["restarts"]})
     if names:
         click.echo(f"These restart by themselves, and {end} for good; each is started again by:")
@@ -270,7 +270,7 @@ def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: 
     """Tell a run something, under a name.
 
     The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is
-    addressed to it alone: a condition waits for it with a pattern such as signal[@name='approve'].
+    addressed to it alone: a condition waits for it with a pattern like signal[@name='approve'].
     """
     arguments = dict(pairs)
     if len(arguments) < len(pairs):
@@ -303,7 +303,7 @@ def renew(answer: Row) -> None:
     """End a run, and start it anew by its file as it is now.
 
     The new run is given what the old one was given at its beginning. What the old one has used stays used. An
-    item of work is withdrawn, and offered anew.
+    item of work is withdrawn, and offered again.
     """
     click.echo(answer["run"])
 
@@ -321,8 +321,8 @@ def renew(answer: Row) -> None:
 def retry(session: Session, run: int, step: str | None, dry: bool) -> None:
     """Begin a run again from one of its steps.
 
-    The eid of the new run is printed. It follows the definition as it is now. What was done before that step
-    is kept, with its results; what the step and those after it had used may be used again.
+    The eid of the new run is printed. It follows the current definition. What was done before that step is
+    kept, with its results; what the step and those after it had used may be used again.
     """
     if dry:
         session.give(session.ask("retry_plan", run=run, step=step), answers.retry_plan)

@@ -1,7 +1,7 @@
-"""The session of one command: its home, its way of writing, and its connection to what answers.
+"""The session of one command: its home, its output, and its connection to what answers.
 
-This module is light, for help needs no more of it than its class: what reads a home, asks a daemon or writes
-an answer is imported there.
+This module is light, as help needs only its class: what reads a home, asks a daemon or writes an answer is
+imported when used.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE = 3600.0
-"""Seconds that a daemon is asked to wait for something new at a time: nothing is polled."""
+"""Seconds that one request waits for something new: nothing is polled."""
 
 NOTHING_MORE = "no daemon runs: nothing more will come"
 
 
 class Connection(Protocol):
-    """The way to operations: to a daemon through its socket, or to the home opened by this command."""
+    """The interface to operations: of a daemon through its socket, or of the home opened by this command."""
 
     @property
     def record_only(self) -> bool:
@@ -51,7 +51,7 @@ class Connection(Protocol):
 
 @dataclass
 class Session:
-    """The options that all commands share, and what follows from them."""
+    """The common options of commands, and what follows from them."""
 
     directory: Path | None = None
     as_json: bool = False
@@ -60,7 +60,7 @@ class Session:
     peer: str = ""
 
     def note(self, name: str, value: Any) -> None:
-        """Note an option by its name."""
+        """Set an option by its name."""
         setattr(self, name, value)
 
     @property
@@ -72,7 +72,7 @@ class Session:
 
     @cached_property
     def own_home(self) -> Home:
-        """The home, in whose zone moments are shown from then on. Raises NoHomeError."""
+        """The home; its zone is used to show moments from then on. Raises NoHomeError."""
         from narval.ask.text import show_moments_in
         from narval.files.home import Home
 
@@ -82,7 +82,7 @@ class Session:
 
     @property
     def is_homeless(self) -> bool:
-        """True if nothing names a home, and the usual one is not there."""
+        """True if nothing names a home, and the usual one does not exist."""
         from narval.files.home import Home
 
         return not (
@@ -104,15 +104,15 @@ class Session:
 
     @contextmanager
     def connect(self, purpose: Purpose) -> Iterator[Connection]:
-        """A connection to the home, or to what this command opens for a purpose where no daemon runs.
+        """A connection to the home's daemon, or to what this command opens for a purpose if none runs.
 
-        Raises DaemonGoneError when its daemon does not answer, and HomeHeldError unless it is for a look.
+        Raises DaemonGoneError if its daemon does not answer, and HomeHeldError unless the purpose is a look.
         """
         with closing(self._reach(lambda: purpose)) as connection:
             yield connection
 
     def reload(self) -> None:
-        """Have files of the home that were written count at once, if a daemon is at work on it."""
+        """Have the daemon of the home, if one runs, read written files at once."""
         with self.connect("look") as connection:
             if not connection.record_only:
                 connection.ask("reload")
@@ -124,7 +124,7 @@ class Session:
         return reach(home, lambda: _opened(home, purpose(), acting_as, agent), acting_as, agent)
 
     def reach_peer(self, **limits: float) -> PeerClient:
-        """The way to the operations of the peer. Raises OperatorError where it is none that can be asked."""
+        """The interface to the operations of the peer. Raises OperatorError if it cannot be asked."""
         from narval.core.definitions.suggestions import closest
         from narval.files.outside.peers import PEERS_FILE, load_peers
         from narval.surfaces.link.client import PeerClient
@@ -141,8 +141,8 @@ class Session:
     def lines(self, people: Callable[[Any], str], none: str = "") -> Iterator[Callable[[list[Any]], int]]:
         """Write items as they come, one a line; as JSON they are one array, whole even if it is cut short.
 
-        Where none came, people are told so in the words for `none`, as an aside.
-        Each time the number (`seq`, from 1) of the last item so far is given back.
+        If none came, people are told in the words of `none`, on standard error.
+        Each call returns the number (`seq`, from 1) of the last item so far.
         """
         from narval.ask.text import json_bytes
 
@@ -169,9 +169,9 @@ class Session:
                 click.echo("]" if last else "[]")
 
     def follow(self, people: Callable[[Any], str], news: Callable[[Connection, float], list[Row]]) -> None:
-        """Write what is new, a line each, until interrupted; once where no daemon runs.
+        """Write what is new, a line each, until interrupted; only once if no daemon runs.
 
-        `news` asks for it, and has the daemon wait for something at most so many seconds.
+        `news` asks for it, and takes the seconds for which the daemon may wait.
         """
         number, wait = 0, 0.0
         with self.connect("look") as connection, self.lines(people) as write:
@@ -193,19 +193,19 @@ class Session:
 
 
 def _command_name() -> str:
-    """The name of the command that is being run, as it is written."""
+    """The name of the running command, as it is typed."""
     context = click.get_current_context(silent=True)
     return f"`{context.command_path}`" if context is not None else "this"
 
 
 Purpose = Literal["look", "record", "work"]
-"""The intent of a command on a home without a daemon: only queries; or what the next daemon acts upon; or
-what this command performs itself.
+"""The purpose of a command on a home without a daemon: only queries; changes that the next daemon acts upon;
+or work that this command performs itself.
 """
 
 
 def _purpose_of(method: str) -> Purpose:
-    """The intent of a command that asks one operation."""
+    """The purpose of a command that asks one operation."""
     with suspended():
         from narval.ask.operations import OPERATIONS
 
@@ -222,10 +222,10 @@ def _opened(home: Home, purpose: Purpose, acting_as: str, agent: str) -> Without
 
 
 def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: str = "") -> Client | T:
-    """A connection to the home's daemon, or what `otherwise` makes of the home when none runs.
+    """A connection to the home's daemon, or the result of `otherwise` if none runs.
 
     A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
-    so what needs it free is tried again until patience with its holder ends.
+    so opening it is tried again until PATIENCE ends.
     """
     from narval.surfaces.control import client
 

@@ -1,4 +1,4 @@
-"""The command completion: the script by which a shell completes what is typed after narval."""
+"""The command completion: the script by which a shell completes the arguments of narval."""
 
 from __future__ import annotations
 

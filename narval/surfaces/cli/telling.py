@@ -28,12 +28,12 @@ narval tell notes.xml --json"""
 def tell(context: click.Context, /, session: Session, name: str, kind: str | None) -> None:
     """Tell in plain sentences what a definition does.
 
-    When it begins, what it waits for, what it does and in which order, what it takes and gives, whom it asks,
-    what becomes of errors and of what takes too long, and what it does outside the home. The sentences are
-    made of the definition alone, and of the descriptions of what it calls.
+    When it begins, what it waits for, what it does and in which order, its inputs and outputs, whom it asks,
+    what happens on errors and timeouts, and what it does outside the home. The sentences are made only from
+    the definition and the descriptions of what it calls.
 
-    NAME is a definition that is loaded; FILE is a file or a folder, whose definitions are told as if the home
-    had them, also without a home. A word with a / or the ending of a file is a FILE.
+    NAME is a loaded definition; FILE is a file or a folder, whose definitions are told as if the home had
+    them, also without a home. A word with a / or the suffix of a file is a FILE.
     """
     path = Path(name)
     if not path.exists() and ("/" in name or path.suffix in (".xml", ".plan", ".py", ".toml")):
@@ -71,7 +71,7 @@ def changed_lines(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def told_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """The lines that tell of definitions, each under its name."""
+    """The lines about definitions, each under its name."""
     for number, (title, of_one) in enumerate(groupby(rows, _title)):
         if number:
             yield ""

@@ -1,4 +1,4 @@
-"""The command trust: the rules of the home, labels, and the owner's word that an element needs none."""
+"""The command trust: the rules of the home, labels, and the owner's endorsement of an element."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ narval trust 12 --endorse --why 'I have read it, it is the invoice of the plumbe
 def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
     """Show the rules about what may go where.
 
-    These are those of etc/trust.toml, with how often each counted since the agent became active. With the
-    NAME of an action or a definition, those that may be about its calls.
+    These are those of etc/trust.toml, with how often each applied since the agent became active. With the
+    NAME of an action or a definition, those that may apply to its calls.
 
-    With the number of an element or a run, by which ways came what is in it.
+    With the number of an element or a run, the ways by which its content came.
 
     With --endorse the owner of the home vouches for what an element says: the same element takes its place,
     without labels.

@@ -1,4 +1,4 @@
-"""The commands withdraw and confirm: what should never have counted, and what counts after all."""
+"""The commands withdraw, undo and confirm: what should never have counted, and what counts after all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run
 
     No step or condition gets it from then on. What was made from it alone is doubtful, and matched only by
     patterns that ask for doubtful elements, until narval confirm says that it counts. What was right until
-    now, and counts no more, is outdated (narval outdate).
+    now should be outdated instead (narval outdate).
     """
     if dry_run == (why is not None):
         raise click.UsageError("expected one of --why TEXT and --dry-run")
@@ -61,7 +61,7 @@ def _would(be: str, dry_run: bool) -> str:
 
 
 def _summary(answer: Row, dry_run: bool) -> str:
-    """The line before all others: what is withdrawn, doubtful and undone, and what was done outside."""
+    """The first line: what is withdrawn, doubtful and undone, and what was done outside."""
     counts = [
         (len(answer["withdrawn"]), "element", "withdrawn"),
         (len(answer["doubtful"]), "element", "doubtful"),
@@ -85,11 +85,11 @@ _THEN = {
     "ignore": ("is not told", "would not be told"),
     None: ("stays as it is", "would stay as it is"),
 }
-"""The fate of a run that relied on what is withdrawn, as it is told when it is, and when it would be."""
+"""The fate of a run that relied on what is withdrawn, in words for a withdrawal and for a preview."""
 
 
 def _relied(run: Row, dry_run: bool) -> Iterator[str]:
-    """A run that relied on it, what becomes of it, and what it has done outside."""
+    """A run that relied on it, its fate, and what it has done outside."""
     then = _THEN[run["how"]][dry_run]
     yield clean(f"run {run['run']} of {run['run_of']} ({run['state']}) relied on it, and {then}")
     yield from (f"  {line}" for line in _calls(run["undo"]))
@@ -115,7 +115,7 @@ def undo(answer: Row) -> None:
     """Undo what a run has done.
 
     A run that is under way is cancelled. Then what undoes each of its calls is called, the last first, in a
-    run of its own. A run is undone once.
+    separate run. A run is undone once.
     """
     click.echo("\n".join(_calls(answer["undo"])) or "there is nothing to undo")
     if answer["undoing"]:

@@ -1,4 +1,4 @@
-"""A home opened by a command itself where no daemon runs; imported only then, with all of the runtime."""
+"""A home opened by a command itself when no daemon runs; imported only then, with the whole runtime."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from narval.system.startup_gc import suspended
 log = logging.getLogger("narval.daemon")
 
 ATTEMPTS = 5
-"""The number of times a look begins anew because a daemon has written what it read."""
+"""The most times that a query is repeated because a daemon wrote what it read."""
 
 
 class HomeView:
-    """A home as it is, opened for queries: no lock is taken, nothing is altered, no one is waited for."""
+    """A home opened for queries: it takes no lock, alters nothing and waits for nothing."""
 
     record_only = True
 
@@ -43,7 +43,7 @@ class HomeView:
         self._store: Store | None = None
         self._daemon: Daemon | None = None
         self._page: RunsPage | None = None
-        """The part of the runs that is looked at; None: all that is remembered."""
+        """The page of runs that is read; None for all that is remembered."""
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation of the scope `read`. Raises NarvalError."""
@@ -60,7 +60,7 @@ class HomeView:
             else:
                 if self._store is None or self._store.is_still():
                     return answer
-            self._end()  # a daemon that was started meanwhile has written what was read
+            self._end()  # a daemon started meanwhile has written what was read
         raise StoreError(f"the store is being written all the time: {self._home.store}; try again")
 
     async def _answer(self, method: str, params: dict[str, Any]) -> Any:
@@ -87,7 +87,7 @@ class HomeView:
 
 
 class RecordOnlyHome:
-    """A home opened to be asked something, which is recorded and left to the next daemon to act upon."""
+    """A home opened for requests that are recorded, for the next daemon to act upon."""
 
     record_only = True
 
@@ -112,7 +112,7 @@ class RecordOnlyHome:
 
 
 class WorkingHome:
-    """A home at work for as long as this command asks it: a daemon whose end comes with the command's."""
+    """A home at work as long as this command asks it: a daemon that ends with the command."""
 
     record_only = False
 
@@ -160,10 +160,10 @@ def _asker(home: Home, acting_as: str, agent: str) -> Asker:
 
 @asynccontextmanager
 async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False) -> AsyncIterator[Daemon]:
-    """A daemon on a home, which listens at its control socket. Raises HomeHeldError.
+    """A daemon of a home, which listens at its control socket. Raises HomeHeldError.
 
-    With `as_daemon` it stays until it is stopped, and is refused for another such daemon alone; a `standby`
-    waits for the end of one that is at work at a copy of the home.
+    With `as_daemon` it stays until it is stopped, and only another such daemon makes it fail; a `standby`
+    waits for the end of one that works on a copy of the home.
     """
     daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
     try:
@@ -178,7 +178,7 @@ async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False)
 
 
 async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:
-    """The daemon, once programs that are none have let the home go, however long their work takes."""
+    """The daemon, once programs other than daemons have released the home, however long they work."""
     waited_for = None
     while True:
         try:
@@ -194,7 +194,7 @@ async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:
 
 
 async def _opened(home: Home, *, as_daemon: bool = False, standby: bool = False) -> Daemon:
-    """The daemon, once a command that holds the home for a moment has let it go."""
+    """The daemon, once a command that holds the home for a moment has released it."""
     deadline = time.monotonic() + client.PATIENCE
     while True:
         try:

@@ -1,6 +1,6 @@
 """The asynchronous client of the control socket: many requests at once over one lasting connection.
 
-For programs that ask on behalf of many, as `narval web` does; `client` is for a command that asks once.
+For programs that ask on behalf of many, like `narval web`; `client` is for a command that asks once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ AT_ONCE = 12
 
 
 class AsyncClient:
-    """A connection to the daemon whose socket `find` names, made when something is first asked.
+    """A connection to the daemon whose socket `find` names, made with the first request.
 
-    With a `scope` it is limited to that before anything else is asked (M7, M70). One that broke is made anew
-    by the next request; those under way raise DaemonGoneError.
+    With a `scope` it is limited to that before anything else is asked (M7, M70). The next request renews a
+    broken connection; requests under way raise DaemonGoneError.
     """
 
     def __init__(self, find: Callable[[], Path | None], scope: Scope | None = None) -> None:
@@ -53,8 +53,8 @@ class AsyncClient:
         once: str = "",
         **params: Any,
     ) -> Any:
-        """The answer to an operation, asked of an agent, in a person's name, in a session, because of a
-        message for which it is done `once`; "" for none.
+        """The answer to an operation, asked of an agent, in a person's name, in a session, and `once` for a
+        chat message; "" for none.
 
         Raises the error it raised, or DaemonGoneError.
         """
@@ -63,13 +63,13 @@ class AsyncClient:
             for name, value in (("agent", agent), ("as", acting_as), ("session", session), ("once", once))
             if value
         }
-        if params.get("wait"):  # it takes no one's place: the daemon counts it apart, too
+        if params.get("wait"):  # it takes no place: the daemon counts it apart, too
             return await self._asked(method, params, asking)
         async with self._free:
             return await self._asked(method, params, asking)
 
     async def close(self) -> None:
-        """Hang up; what is under way raises DaemonGoneError."""
+        """Hang up; requests under way raise DaemonGoneError."""
         self._hang_up("the connection was closed")
         if self._reading is not None:
             self._reading.cancel()
@@ -92,7 +92,7 @@ class AsyncClient:
         self._waiting[number] = answer, []
         try:
             writer.write(wire.frame(wire.REQUEST, number, method, params, *asking))
-            with contextlib.suppress(OSError):  # it hung up; the reader says so
+            with contextlib.suppress(OSError):  # it hung up; the reader reports that
                 await writer.drain()
             return await answer
         finally:

@@ -1,6 +1,6 @@
 """The client of the control socket: asks a daemon, and waits for its answer.
 
-Synchronous and light: a socket and msgpack, so that a command which asks a daemon starts at once.
+Synchronous and light: only a socket and msgpack, so that a command which asks a daemon starts at once.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ PATIENCE = 5.0
 """Seconds within which a daemon that is alive greets a client."""
 
 ANSWER = 60.0
-"""Seconds that an answer may need, besides those that the daemon was asked to wait."""
+"""Seconds that an answer may take, in addition to those that the daemon was asked to wait."""
 
 PAUSE = 0.05
 """Seconds between two looks at a home that another command holds for a moment."""
 
 _NO_LISTENER = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError)
-"""The errors of a connection where no daemon listens, or one that is just ending."""
+"""The errors of a connection if no daemon listens, or one is just ending."""
 
 
 class _BusyError(Exception):
-    """The daemon has as many clients as it may have; it soon accepts others."""
+    """The daemon has its most clients; it soon accepts others."""
 
 
 class Client:
-    """A connection to the daemon that serves the socket at `path`, in a person's name if `acting_as` has one,
-    who has logged in to the monitor if there is a `session`.
+    """A connection to the daemon that serves the socket at `path`, in the name of `acting_as` if given, who
+    has logged in to the monitor if there is a `session`.
 
-    It asks the agent of that name, without one the home's own (G21). Raises DaemonGoneError.
+    It asks the agent of that name, by default the home's own (G21). Raises DaemonGoneError.
     """
 
     record_only = False
@@ -66,7 +66,7 @@ class Client:
         self.about: dict[str, Any] = about if isinstance(about, dict) else {}
 
     def _greeted(self, path: Path, patience: float) -> Any:
-        """Connect; the daemon's account of itself."""
+        """Connect; returns what the daemon says about itself."""
         try:
             self._socket = _connect(path, patience)
         except OSError as error:
@@ -91,7 +91,7 @@ class Client:
         acting_as: str = "",
         agent: str = "",
     ) -> Client | None:
-        """A connection, or None where no daemon listens. Raises DaemonGoneError for silence."""
+        """A connection, or None if no daemon listens. Raises DaemonGoneError for silence."""
         try:
             return cls(path, patience=patience, answer=answer, acting_as=acting_as, agent=agent)
         except DaemonGoneError as error:
@@ -117,7 +117,7 @@ class Client:
                 return items + result if items else result
 
     def closed(self, within: float) -> bool:
-        """Wait until the daemon closes the connection; False when it has not done so in that time."""
+        """Wait until the daemon closes the connection; False if it has not done so in that time."""
         self._socket.settimeout(within)
         try:
             while self._socket.recv(4096):

@@ -1,9 +1,9 @@
 """The control socket: a daemon's operations for the programs of its own user, as frames over a Unix socket.
 
 The system decides which programs may ask: the socket has mode 0600 in a folder of mode 0700, and the
-credentials of each client are checked besides. No client can take the daemon down or starve the others:
-frames are bounded before they are read, a connection has at most so many requests under way, and half a frame
-or an answer that is not read is given up after a while. `wire` has the frames.
+credentials of each client are checked too. No client can take the daemon down or starve the others: frames
+are bounded before they are read, requests under way are limited for each connection, and a partial frame or
+an unread answer is given up after some time. `wire` has the frames.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from narval.surfaces.control import wire
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
-"""Connections that are accepted before those accepted are looked at: some are hung up on at once."""
+"""The connections accepted in a row before they are examined; some are closed at once."""
 _SHORT_OF_FILES = 0.25
-"""Seconds without accepting once the system has no descriptor left; who connects waits that long."""
+"""Seconds without accepting once the system has no descriptor left; new clients wait that long."""
 _SHARE = 4
-"""The part of the daemon's descriptors that clients may take: one in so many. The rest is for its work."""
+"""The share of the daemon's descriptors that clients may take: one in four. The rest is for its work."""
 
 LIMIT = "limit"
-"""The one request that is about the connection: it lays down the scopes it does not need."""
+"""The one request that is about the connection: it gives up the scopes it does not need."""
 
 WAIT = "wait"
-"""The parameter by which an operation is asked to wait for something: an end, a line, an object."""
+"""The parameter that makes an operation wait for something: an end, a line, an object."""
 
 Invoke = Callable[[Asker, str, dict[str, Any]], Awaitable[Any]]
-"""Performs an operation for somebody, by its name and arguments. Raises NarvalError."""
+"""Performs an operation for an asker, by its name and arguments. Raises NarvalError."""
 
 
 class ControlLimits(NamedTuple):
@@ -52,9 +52,9 @@ class ControlLimits(NamedTuple):
 
     connections: int = 64
     waiting: int = 1024
-    """besides those, on which nothing is under way but requests that wait for something to happen"""
+    """further ones, on which only requests are under way that wait for something to happen"""
     requests: int = 16
-    """under way on one connection; what follows waits in the socket"""
+    """under way on one connection; further ones wait in the socket"""
     frame: float = 30.0
     """for the rest of a frame once it has begun, and for a client to accept its answer"""
     idle: float = 600.0
@@ -62,13 +62,13 @@ class ControlLimits(NamedTuple):
     mute: float = 1.0
     """without a request, until the connection may be closed to make room for another program"""
     grace: float = 5.0
-    """for requests of a client that has gone: one that arrived whole is performed"""
+    """for requests of a client that has gone: a complete one is performed"""
     closing: float = 0.25
     """for requests under way when the daemon ends"""
 
 
 class ControlServer:
-    """A server of operations at a socket, until it is closed. Made by `open`."""
+    """A server of operations at a socket, until it is closed; made by `open`."""
 
     def __init__(
         self, path: Path, invoke: Invoke, limits: ControlLimits, uid_of: Callable[[Any], int]
@@ -77,7 +77,7 @@ class ControlServer:
         self._peers: dict[_Peer, asyncio.Task[None]] = {}
         self._opened, self._closing = 0, False
         self._is_short = False
-        """True from when no connection could be accepted until the next one is."""
+        """True after a connection could not be accepted, until the next one is."""
         self._welcomes: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
 
@@ -107,7 +107,7 @@ class ControlServer:
         return len(self._peers)
 
     async def close(self) -> None:
-        """Listen no more; answer or refuse requests under way; hang up. The home's lock is still held."""
+        """Stop listening; answer or refuse requests under way; hang up. The home's lock is still held."""
         self._closing = True
         asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
@@ -122,9 +122,9 @@ class ControlServer:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        """Accept a few connections; where that takes more descriptors than there are, pause, and say so once.
+        """Accept a few connections; if descriptors run out, pause, and log it once.
 
-        asyncio's own server would try again a hundred times over, with a traceback for each.
+        asyncio's own server would try a hundred times, with a traceback for each.
         """
         loop = asyncio.get_running_loop()
         for _ in range(_AT_ONCE):
@@ -183,14 +183,14 @@ class ControlServer:
 
 
 class _FrameWriter:
-    """The way to one client: writes frames of several answers, one at a time, until the client has gone."""
+    """The output to one client: writes frames of several answers, one at a time, until the client goes."""
 
     def __init__(self, writer: asyncio.StreamWriter, limits: ControlLimits) -> None:
         self._writer, self._limits = writer, limits
         self._lock = asyncio.Lock()
 
     async def write(self, frames: Iterable[bytes]) -> None:
-        """Write frames, each once the client has taken enough of those before it; others may come between."""
+        """Write frames, each once the client has taken enough of those before; others may come between."""
         for data in frames:
             async with self._lock:
                 if self._writer.is_closing():
@@ -199,13 +199,13 @@ class _FrameWriter:
                     async with asyncio.timeout(self._limits.frame):
                         self._writer.write(data)
                         await self._writer.drain()
-                except OSError:  # gone, or not reading: TimeoutError is one too
+                except OSError:  # gone, or not reading: TimeoutError is an OSError
                     self.abort()
                     return
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Hang up, once the client has taken what is written, or after `closing` seconds."""
+        """Hang up once the client has taken what is written, or after `closing` seconds."""
         self._writer.close()
         with contextlib.suppress(OSError):
             async with asyncio.timeout(self._limits.closing):
@@ -232,7 +232,7 @@ class _Peer:
         self._invoke, self._asker, self._limits = invoke, asker, limits
         self._free = asyncio.Semaphore(limits.requests)
         self._tasks: dict[asyncio.Task[None], bool] = {}
-        """The answers under way; True of one that waits for something to happen, as it was asked to."""
+        """The answers under way; True for one that was asked to wait for something to happen."""
         self._reading: asyncio.Task[None] | None = None
         self._last_request = time.monotonic()
         self.dropped = False
@@ -243,21 +243,21 @@ class _Peer:
 
     @property
     def is_waiting(self) -> bool:
-        """True while nothing is under way but requests that wait: it takes no one's place meanwhile."""
+        """True while only waiting requests are under way: then the connection takes no place."""
         return bool(self._tasks) and all(self._tasks.values())
 
     def drop(self) -> None:
-        """Hang up without another word, to make room for another client."""
+        """Hang up without a message, to make room for another client."""
         self.dropped = True
         self._output.abort()
 
     async def refuse(self, error: NarvalError) -> None:
-        """Tell the client why it is not let in, and hang up."""
+        """Tell the client why it is refused, and hang up."""
         await self._output.write([wire.frame(wire.GREETING, None, wire.error_form(error), None)])
         await self._output.close()
 
     async def serve(self) -> None:
-        """Greet, answer until the client goes or breaks the rules, and hang up."""
+        """Greet, answer until the client goes or breaks the protocol, and hang up."""
         about = {"narval": __version__, "protocol": wire.PROTOCOL}
         try:
             await self._output.write([wire.frame(wire.GREETING, None, None, about)])
@@ -268,7 +268,7 @@ class _Peer:
             await self._output.close()
 
     async def close(self) -> None:
-        """Make `serve` end, because the daemon does."""
+        """Make `serve` end, as the daemon does."""
         if self._reading is not None:
             self._reading.cancel()
         await self._settle(self._limits.closing)
@@ -279,7 +279,7 @@ class _Peer:
         for task in late:
             task.cancel()
         if await _remaining(late, self._limits.closing):
-            self._output.abort()  # the client does not even read why
+            self._output.abort()  # the client does not even read the reason
             await _remaining(late, self._limits.frame)
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class _Peer:
                 task = asyncio.create_task(self._answer(request))
                 self._tasks[task] = bool(request.params.get(WAIT))
                 task.add_done_callback(self._answered)
-        except (EOFError, OSError):  # the client has gone, or is taken for gone
+        except (EOFError, OSError):  # the client has gone, or counts as gone
             return
         except wire.WireError as error:
             form = wire.error_form(RequestError(f"not understood: {error}"))
@@ -326,7 +326,7 @@ class _Peer:
             result = await self._perform(request)
         except NarvalError as error:
             await self._output.write([_failure(number, error)])
-        except asyncio.CancelledError:  # by `_settle` alone, which alone holds this task
+        except asyncio.CancelledError:  # only by `_settle`, which alone holds this task
             gone = DaemonGoneError("the daemon did not go on with this, as it ends or you had hung up")
             await self._output.write([_failure(number, gone)])
         except Exception as error:
@@ -357,7 +357,7 @@ class _Peer:
 
 
 def _success(number: int, result: Any) -> Iterator[bytes]:
-    """The frames of an answer, or of the error that it cannot be sent."""
+    """The frames of an answer, or of the error why it cannot be sent."""
     try:
         yield from wire.answer(number, result)
     except NarvalError as error:
@@ -381,9 +381,9 @@ _BACKLOG = 128
 
 
 def peer_uid(connection: Any) -> int:
-    """The user whose program is at the other end, by the system's account.
+    """The user whose program is at the other end, as the system reports.
 
-    Where the system has none, the mode of the folder alone keeps others out.
+    If the system does not report it, only the mode of the folder keeps others out.
     """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
@@ -394,7 +394,7 @@ def peer_uid(connection: Any) -> int:
 
 
 def listener_at(path: Path) -> socket.socket:
-    """A socket that listens at `path`, for its user alone from the first moment."""
+    """A socket that listens at `path`, open only to its user from the first moment."""
     folder = path.parent
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         folder.chmod(0o700)

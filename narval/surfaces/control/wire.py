@@ -10,9 +10,9 @@ A frame is four bytes of length (big-endian) and that many bytes of msgpack, an 
 
 `asking` is a map with `agent`, the agent that is meant (without it the home's own, G21), `as`, the person in
 whose name is asked (P39), and beside it `session`, by which that person has logged in to the monitor (M67),
-or `chat:NAME` of who writes by a chat. `once` is the message of a chat because of which it is asked, and for
-which it is done once (`CHAT/NUMBER`).
-A client of protocol 1 knows no such field.
+or `chat:NAME` for a person who writes by a chat. `once` is the chat message (`CHAT/NUMBER`) that causes the
+request, which is done once for it.
+A client of protocol 1 does not know this field.
 
 `error` is None or a map that names the class of a `NarvalError`, so that it is the same error at the other
 end. Nothing here but plain data: no pickle, no extension types. This module is light, as every command that
@@ -35,11 +35,11 @@ from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 REQUEST, REPLY, PART, GREETING = range(4)
 
 PROTOCOL = 2
-"""Part of the greeting; it changes when a client of today could not talk to a daemon of tomorrow."""
+"""The version in the greeting; it changes when older clients could not talk to newer daemons."""
 
 HEADER = 4
 MOST = 32 * 1024 * 1024
-"""The longest frame, either way: two elements of the largest size, and an answer's part is far smaller."""
+"""The longest frame, either way: two elements of the largest size; a part of an answer is far smaller."""
 
 _ASKING = {"agent": "agent", "as": "acting_as", "session": "session", "once": "once"}
 _PART = 256 * 1024
@@ -60,12 +60,13 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 class WireError(Exception):
-    """Something arrived that is no frame; the message has what was expected and what came."""
+    """Something arrived that is not a frame; the message says what was expected and what came."""
 
 
 class WireRequest(NamedTuple):
-    """A request as it came: its id, the operation and its arguments, the agent, in whose name, the number
-    of that person's session on the web, and the message of a chat because of which it is asked."""
+    """A request as it came: its id, the operation and its arguments, the agent, the person it acts for, that
+    person's session on the web, and the chat message that caused it.
+    """
 
     number: int
     method: str
@@ -80,7 +81,7 @@ class WireRequest(NamedTuple):
 
 
 def frame(*fields: Any) -> bytes:
-    """A frame with its length before it. Raises RequestError when it, or a number in it, is too long."""
+    """A frame with its length before it. Raises RequestError if it, or a number in it, is too long."""
     try:
         body: bytes = _packer.pack(fields)
     except OverflowError:
@@ -89,7 +90,7 @@ def frame(*fields: Any) -> bytes:
 
 
 def length(header: bytes) -> int:
-    """The length that a header gives. Raises WireError before anything of that length is read."""
+    """The length in a header. Raises WireError before anything of that length is read."""
     size = int.from_bytes(header, "big")
     if not 0 < size <= MOST:
         raise WireError(f"expected a frame of 1 to {MOST:,} bytes, got one of {size:,}")
@@ -137,7 +138,7 @@ def _asking(given: Any = None) -> dict[str, str]:
 
 
 def answer(number: int, result: Any) -> Iterator[bytes]:
-    """The frames of an answer: a long list goes in parts, each packed when the one before it has gone."""
+    """The frames of an answer: a long list is sent in parts, each packed when the previous one has gone."""
     if not isinstance(result, list):
         yield frame(REPLY, number, None, result)
         return
@@ -154,7 +155,7 @@ def answer(number: int, result: Any) -> Iterator[bytes]:
 
 
 def _items(kind: int, number: int, packed: Iterable[bytes]) -> bytes:
-    """A frame whose last field is a list of items that are packed already."""
+    """A frame whose last field is a list of items already packed."""
     items = list(packed)
     head = [_packer.pack_array_header(4), *map(_packer.pack, (kind, number, None))]
     return _with_length(b"".join([*head, _packer.pack_array_header(len(items)), *items]))
@@ -177,7 +178,7 @@ def _outline(value: Any) -> str:
 
 
 def error_form(error: NarvalError) -> dict[str, Any]:
-    """An error as plain data, to be made again at the other end."""
+    """An error as plain data, to be rebuilt at the other end."""
     form: dict[str, Any] = {"class": type(error).__name__, "message": str(error)}
     if isinstance(error, DefinitionError):
         form["faults"] = [[fault.path, fault.line, fault.column, fault.message] for fault in error.faults]
@@ -187,7 +188,7 @@ def error_form(error: NarvalError) -> dict[str, Any]:
 
 
 def error_of(form: Any) -> NarvalError:
-    """The error that plain data describes; for a class not known here, a plain `NarvalError`."""
+    """The error that plain data describes; for an unknown class, a plain `NarvalError`."""
     if not isinstance(form, dict):
         return NarvalError(str(form))
     name, message = str(form.get("class")), str(form.get("message"))

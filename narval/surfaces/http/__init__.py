@@ -1,1 +1,1 @@
-"""HTTP: the door of the monitor, which knows who asks and no page."""
+"""HTTP: the door of the monitor, which knows askers but no pages."""

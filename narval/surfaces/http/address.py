@@ -1,7 +1,7 @@
-"""The address at which the pages of a home are served now, for whoever makes a login link for them.
+"""The address at which the pages of a home are served now, for making login links.
 
-The program that serves them holds a lock on the file that says it: so there is one for a home, and one that
-was killed leaves nothing that could be taken for it.
+The program that serves them holds a lock on the file with the address: so there is one for a home, and a
+killed one leaves no valid address.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NAME = "address"
 
 @contextmanager
 def serving(folder: Path) -> Iterator[int]:
-    """Be the program that serves the pages of a home while inside: the file to note the address in.
+    """Be the program that serves the pages of a home inside the context: the file to write the address to.
 
-    Raises OperatorError where another one is.
+    Raises OperatorError if another one serves them.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     handle = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -41,12 +41,12 @@ def serving(folder: Path) -> Iterator[int]:
 
 
 def note(handle: int, address: str) -> None:
-    """Write down where the pages are."""
+    """Write the address of the pages."""
     os.pwrite(handle, address.encode(), 0)
 
 
 def known(folder: Path) -> str:
-    """The address at which the pages of a home are served. Raises OperatorError where no one serves them."""
+    """The address at which the pages of a home are served. Raises OperatorError if they are not served."""
     nobody = OperatorError("no pages of this home are served; do it: narval web")
     try:
         handle = os.open(folder / _NAME, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
 """The ASGI application of the monitor: each page at its path, as JSON, and followed as it changes.
 
-It is made from a table of routes. Who asks, and whether they may at all, the guard has decided before; this
-module knows what a handler is given, and how its answer is written.
+It is made from a table of routes. The guard has decided before who asks, and whether they may; this module
+knows what a handler is given, and how its answer is written.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ FRAGMENT = "x-fragment"
 """The header by which a script asks for one block of a page."""
 
 STATUS: Mapping[type[NarvalError], int] = {DaemonGoneError: 503, WorkRefusedError: 409}
-"""The status of the page of an error; of any other 400, or 404 for what is not there."""
+"""The status of the page of an error; for any other 400, or 404 for what is not there."""
 
 NOBODY = Visitor("", "", "person")
 
 
 class Follower(Protocol):
-    """An endpoint for the stream of a page that is open."""
+    """An endpoint for the stream of an open page."""
 
     async def __call__(self, request: Request, route: PageRoute, again: Again) -> Response: ...
 
 
 Again = Callable[[], Any]
-"""Makes a page anew: an awaitable of `(Shown, values)`."""
+"""Remakes a page: an awaitable of `(Shown, values)`."""
 
 
 class Site:
-    """The things that all pages share: the ways to the daemon, templates, the frame around each page.
+    """The things that all pages share: interfaces to the daemon, templates, the frame around each page.
 
-    `reading` is limited to looking. `frame` gives the values that every page shows, `layouts`
-    places graphs, and `follow` answers the streams of open pages; without it there are none.
+    `reading` can only read. `frame` gives the values that every page shows, `layouts` places graphs, and
+    `follow` answers the streams of open pages; without it there are none.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Site:
         live: bool = False,
         looks: bool = False,
     ) -> Visit:
-        """A request as a handler sees it; without `fields`, and where it `looks`, it can only look."""
+        """A request as a handler sees it; without `fields`, or if it only `looks`, it can only read."""
         path = {name: name_in(part) if isinstance(part, str) else part for name, part in path.items()}
         named = {"agent": str(path.get("agent", "")), "acting_as": visitor.person}
         if visitor.person:
@@ -118,7 +118,7 @@ class Site:
 
 
 def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
-    """The routes of Starlette for pages and acts; those with `.json` and `/live` stand before the pages."""
+    """The routes of Starlette for pages and acts; those with `.json` and `/live` come before the pages."""
 
     def found(path: str, route: PageRoute, endpoint: Endpoint, method: str = "GET") -> Mounted:
         made = Mounted(path, _permitted(route, site, endpoint), methods=[method])
@@ -135,7 +135,7 @@ def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
 
 
 def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **settings: Any) -> Starlette:
-    """The application of a table of routes; `others` are routes that are no pages, as static files."""
+    """The application of a table of routes; `others` are routes other than pages, such as static files."""
     wrong = partial(_failed, site)
     handlers: Mapping[Any, Any] = {
         NarvalError: wrong,
@@ -149,7 +149,7 @@ def application(routes: Sequence[PageRoute], site: Site, *others: Mounted, **set
 
 
 class _Number(IntegerConvertor):
-    """A number in a path; of one with thousands of digits, which Python refuses to read, the first 18."""
+    """A number in a path, by its first 18 digits: Python refuses to read thousands of them."""
 
     def convert(self, value: str) -> int:
         """The number."""
@@ -172,7 +172,7 @@ def _visit(
 
 
 def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
-    """The endpoint of a route for those alone whose role may have it."""
+    """The endpoint of a route, only for visitors whose role may use it."""
 
     async def checked(request: Request) -> Response:
         role = _visitor(request).role
@@ -250,18 +250,18 @@ async def _answer(
 
 
 def _live_address(request: Request, site: Site, page: Shown) -> str:
-    """The address of the page's stream; "" for one that does not change."""
+    """The address of the page's stream; "" for a page that does not change."""
     if site.follow is None or page.follows is None or page.over or request.method != "GET":
         return ""
     query = f"?{request.url.query}" if request.url.query else ""
     return f"{request.url.path.rstrip('/')}/live{query}"
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
-    """The page of an error of narval's own: a sentence, and what to do next."""
+    """The page of an error of narval: a sentence, and what to do next."""
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
     is_missing = isinstance(error, TaskRefusedError) and error.kind in ("no-type", "no-object")
     if is_missing or (isinstance(error, RequestError) and str(error).startswith("there is no ")):

@@ -1,7 +1,6 @@
-"""Acts on many things at once: each waits until it may begin, and can be ended before and while it goes on.
+"""Acts on many things at once: each waits for a while first, and can be ended before and while it runs.
 
-They are held by the program that serves the pages, and by nothing else: what has not begun when that ends is
-never done.
+Only the program that serves the pages holds them: what has not begun when it ends is never done.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from narval.core.errors import DaemonGoneError, NarvalError, RequestError
 log = logging.getLogger("narval.web")
 
 WAIT = 10.0
-"""Seconds before the first is done, in which the act can be taken back."""
+"""Seconds before the first is done, during which the act can be undone."""
 
 AT_A_TIME = 20
-"""So many acts may wait or go on."""
+"""The most acts that may wait or run."""
 
 REMEMBERED = 200
-"""So many acts are remembered, the newest."""
+"""The most acts that are remembered, the newest."""
 
 WAITING, GOING_ON, ENDED, UNDONE, STOPPED = "waiting", "going on", "ended", "undone", "stopped"
-"""The states of an act: it was undone before its first, stopped after some, or did what it was for."""
+"""The states of an act; `undone` before its first, `stopped` after some, `ended` after all."""
 
 
 class BulkResult(msgspec.Struct, frozen=True):
-    """The result for one of many: its number, the number that it has now, or why it was refused."""
+    """The result for one of many: its number, its new number, or why it was refused."""
 
     number: int
     became: int | None
@@ -40,9 +39,9 @@ class BulkResult(msgspec.Struct, frozen=True):
 
 
 class BulkAct:
-    """One act on many: what is done to which numbers of an agent, by whom, when it begins, and how far it is.
+    """One act on many: what is done to which numbers of an agent, by whom, when it begins, and its progress.
 
-    `begin` tells as it begins which of the numbers are still to be acted on; `do` acts on one. Both may raise
+    `begin` says at the start which numbers are still to be acted on; `do` acts on one. Both may raise
     NarvalError.
     """
 
@@ -79,7 +78,7 @@ class BulkAct:
         return [number for number in self.numbers if number not in done]
 
     def end(self) -> None:
-        """End it before its next: one that waits is undone, one that goes on is stopped."""
+        """End it before its next item: a waiting one is undone, a running one is stopped."""
         self._end.set()
 
     async def run(self) -> None:
@@ -103,7 +102,7 @@ class BulkAct:
                 await self._act_on(number)
             else:
                 after = ENDED
-        except NarvalError as error:  # what is left cannot even be looked at
+        except NarvalError as error:  # the rest cannot even be read
             self.results += [BulkResult(number, None, str(error)) for number in self.left]
         except Exception:
             log.exception("%s of %d by %s broke", self.what, len(self.numbers), self.by)
@@ -122,17 +121,17 @@ class BulkAct:
 
 
 class BulkActs:
-    """The acts on many of one program, those that are over too, as far as they are remembered."""
+    """The acts on many of one program, also ended ones, as far as they are remembered."""
 
     def __init__(self) -> None:
         self._acts: dict[str, BulkAct] = {}
         self._tasks = set[asyncio.Task[None]]()
         self._known_since = time.time()
-        """The moment after which what was to begin is known here, or was never begun."""
+        """The moment after which an act due to begin is known here, or never began."""
 
     def add(self, act: BulkAct) -> BulkAct:
-        """Have an act begin after its wait; of the same that is not over the earlier one, as a form may be
-        sent twice. Raises RequestError where too many wait or go on.
+        """Have an act begin after its wait; if the same act has not ended, return that one, as a form may be
+        sent twice. Raises RequestError if too many wait or run.
         """
         under_way = [one for one in self._acts.values() if not one.is_over]
         for one in under_way:
@@ -150,10 +149,10 @@ class BulkActs:
         return act
 
     def find(self, agent: str, name: str) -> BulkAct | None:
-        """The act of a name; None where this program has none, or remembers it no more."""
+        """The act of a name; None if this program has none, or no longer remembers it."""
         act = self._acts.get(name)
         return act if act is not None and act.agent == agent else None
 
     def was_never_begun(self, begins: float) -> bool:
-        """True of a moment if an act that was to begin then, and is not found, has done nothing."""
+        """True if an act that was due to begin at a moment, and is not found, has done nothing."""
         return begins > self._known_since

@@ -1,6 +1,6 @@
 """Calls by HTTP: a program elsewhere sends elements to /call/DEFINITION, and gets what the run gives.
 
-A run that is not over in time goes on, and is asked for again at its own address, by its caller alone.
+A run that has not ended in time continues; only its caller can ask for it again, at its own address.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from narval.surfaces.http.senders import (
 )
 
 RUNS = f"{CALLS}runs/"
-"""The start of the addresses of runs that were called."""
+"""The prefix of the addresses of called runs."""
 
 WAIT = 25.0
 """Seconds for which a request waits for the end of a run."""
@@ -42,7 +42,7 @@ Run = dict[str, Any]
 
 
 class Calls:
-    """The calls of a home, whose daemon is asked by `reading` and `writing`."""
+    """The calls to a home, whose daemon is asked by `reading` and `writing`."""
 
     def __init__(
         self, reading: Asks, writing: Asks, *, seconds: Callable[[], float] = time.monotonic
@@ -65,7 +65,7 @@ class Calls:
         )
 
     async def _respond(self, request: Request, work: Callable[[Sender, Request], Awaitable[Run]]) -> Response:
-        """The response to a request of a caller who has shown a token, within the limits of that."""
+        """The response to a request of a caller with a valid token, within its limits."""
         try:
             caller = await self._senders.with_token(token_of(request.headers))
             if caller is None:
@@ -100,7 +100,7 @@ class Calls:
         )
 
     async def _ask(self, caller: Sender, request: Request) -> Run:
-        """A run that goes on. Raises NarvalError."""
+        """A run called before. Raises NarvalError."""
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
         asked = {"caller": caller["caller"], "run": run, "wait": WAIT}
         return dict(await self._reading.ask("offered_run", agent=agent, **asked))

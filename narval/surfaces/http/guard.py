@@ -1,8 +1,8 @@
-"""The guard of the pages: all that a request must be before any page sees it, and what each answer carries.
+"""The guard of the pages: what a request must satisfy before any page sees it, and the headers of answers.
 
-In this order: size of the header, Host, method, Origin, session and role, rate, form and its token (M66, M68,
-M69, M74). Webhooks, calls, metrics and the health check are let through after the method: no cookie
-counts there. They have a token of their own, but the last, which names nothing.
+The order of checks: size of the header, Host, method, Origin, session and role, rate, form and token (M66,
+M68, M69, M74). Webhooks, calls, metrics and the health check pass after the method: no cookie counts there.
+They have tokens of their own, except the last, which reveals nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SECRET = "narval.secret"  # noqa: S105
 """The key in the scope of a request under which the secret of its session is left for the login pages."""
 
 ENDED = "narval.ended"
-"""The key in the scope of a request under which the session of a browser is left that has ended."""
+"""The key in the scope of a request under which an ended session of a browser is left."""
 
 ADMITTED = "narval.admitted"
 """A key in the scope of a request once it has shown a session, or the token of a webhook."""
@@ -60,7 +60,7 @@ SECURITY: Mapping[str, str] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""The headers of every answer, errors too; static files have their own `cache-control`."""
+"""The headers of every answer, also of errors; static files have their own `cache-control`."""
 
 
 class RequestLimits(NamedTuple):
@@ -69,7 +69,7 @@ class RequestLimits(NamedTuple):
     header: int = 16_384
     body: int = 1_000_000
     login: int = 4_096
-    """of a form by somebody who is not logged in yet"""
+    """of a form without a login"""
     fields: int = 500
     sending: float = 10.0
     """for a request to arrive"""
@@ -78,11 +78,11 @@ class RequestLimits(NamedTuple):
     rate: int = 50
     """requests of a session in a second"""
     known: float = 15.0
-    """for which that is believed while a page is followed"""
+    """for which a role is trusted while a page is followed"""
 
 
 class RefusedError(Exception):
-    """A request that no page is to see: the status, a sentence, and headers of the answer."""
+    """A request that no page may see: the status, a sentence, and headers of the answer."""
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
@@ -92,7 +92,7 @@ class RefusedError(Exception):
 class Guard:
     """The application of all pages behind the guard.
 
-    `scarce` has for the last part of some addresses how many times an hour a session may send a form there.
+    `scarce` limits, by the last part of an address, how many times an hour a session may send a form there.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Guard:
         self._application, self._place, self._sessions, self._people = application, place, sessions, people
         self._forms, self._scarce, self._limits = forms, scarce or {}, limits or RequestLimits()
         self._counts: dict[str, tuple[int, dict[int, int]]] = {}
-        """For what is counted: the second or hour that is under way, and the count of each session in it."""
+        """For each counted thing: the current second or hour, and the count of each session in it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request (ASGI)."""
@@ -175,7 +175,7 @@ class Guard:
             raise RefusedError(431, f"A request's header is at most {self._limits.header:,} bytes long.")
         names = {name for name, _ in headers}
         if "transfer-encoding" in names and ("content-length" in names or scope["http_version"] == "1.0"):
-            # a proxy may see the end of this request elsewhere than we do, and what follows as another one
+            # a proxy may see the end of this request elsewhere than we do, and the rest as another request
             raise RefusedError(
                 400,
                 "A request has Content-Length or, in HTTP/1.1, Transfer-Encoding, not both.",
@@ -192,8 +192,8 @@ class Guard:
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise RefusedError unless a form comes from one of our own pages.
 
-        A browser that sends no referrer sends `null` as Origin, of our own pages too: then its own word on
-        where a request comes from counts, which no page can make it say.
+        A browser that sends no referrer sends `null` as Origin, for our own pages too: then its own header on
+        the site of a request counts, which no page can forge.
         """
         origin = headers.get("origin", "null")
         if origin == "null":
@@ -206,16 +206,16 @@ class Guard:
     async def _keep(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, secret: str, ended: WebSession
     ) -> None:
-        """Keep a form of a session that has ended, if it comes from one of its pages. Raises RefusedError."""
+        """Keep a form of an ended session, if it comes from one of its pages. Raises RefusedError."""
         fields = await self._form(headers, receive, LONG)
         if scope["path"] != LOGOUT and _is_of(fields, form_token(secret)):
             self._forms.keep(ended, _target(scope), _without_token(fields))
 
     async def _visitor(self, cookies: str, act: str) -> tuple[str, Visitor | None, WebSession | None]:
-        """The secret of a session and the visitor, if it holds; else the session, if it has ended.
+        """The secret of a session and the visitor, if it is valid; else the session, if it has ended.
 
-        One whose role is another now has ended. `act` is where a form is sent. A session that asks too often
-        has not even the daemon asked.
+        A session whose role changed has ended. `act` is the address of a form. For a session that asks too
+        often, the daemon is not even asked.
         """
         last: tuple[str, None, WebSession | None] = "", None, None
         for cookie in cookies.split(";"):
@@ -243,14 +243,14 @@ class Guard:
         return False
 
     async def _goes_on(self, secret: str, data: bytes) -> bool:
-        """True if a stream may be sent this: its session holds. A sign of life alone asks nothing."""
+        """True if data may be sent on a stream: its session is valid. For a ping the daemon is not asked."""
         session = self._sessions.peek(secret)
         if session is None or data.startswith(b":"):
             return session is not None
         return await self._holds(session, self._limits.known)
 
     def _check_rate(self, number: int, path: str) -> None:
-        """Raise RefusedError where a session asks too often."""
+        """Raise RefusedError if a session asks too often."""
         now = time.monotonic()
         self._count(number, "", int(now), self._limits.rate, "1")
         last = path.rpartition("/")[2]
@@ -266,7 +266,7 @@ class Guard:
             raise RefusedError(429, f"Too many requests of one session: at most {rate}.", retry_after=wait)
 
     async def _form(self, headers: Mapping[str, str], receive: Receive, most: int) -> Fields:
-        """The fields of a form of so many bytes at most. Raises RefusedError."""
+        """The fields of a form of at most `most` bytes. Raises RefusedError."""
         kind, _, charset = headers.get("content-type", "").lower().replace(" ", "").partition(";")
         if kind != FORM or charset not in ("", "charset=utf-8"):
             raise RefusedError(403, f"Acts are sent as {FORM}.")
@@ -294,7 +294,7 @@ class Guard:
 
 
 class _Answer:
-    """The way of one answer to its reader: it is given the headers, and ends with the session it is for."""
+    """The output of one answer: it adds the headers, and ends with the session of its reader."""
 
     def __init__(self, send: Send, *, keeps_cache: bool) -> None:
         self._send, self._keeps_cache = send, keeps_cache
@@ -302,7 +302,7 @@ class _Answer:
         self._goes_on: Callable[[bytes], Awaitable[bool]] | None = None
 
     def follow(self, goes_on: Callable[[bytes], Awaitable[bool]]) -> None:
-        """Ask before anything is sent on a stream if it may be."""
+        """Check before each send on a stream."""
         self._goes_on = goes_on
 
     async def send(self, message: Message) -> None:
@@ -338,9 +338,9 @@ class _Answer:
 
 
 def _not_logged_in(scope: Scope, headers: Mapping[str, str], *, has_ended: bool) -> RefusedError:
-    """The refusal of a stranger: a page leads to the login, and so does a form of a session that has ended.
+    """The refusal of a stranger: a page leads to the login, and so does a form of an ended session.
 
-    Anything else says so, also to a script, which would take the login for what it asked for.
+    Anything else is refused plainly, also for a script, which would take the login for its answer.
     """
     is_form = scope["method"] == "POST"
     is_page = headers.get("sec-fetch-mode", "navigate") == "navigate" if has_ended else not is_form
@@ -358,7 +358,7 @@ def _target(scope: Scope) -> str:
 
 
 def _is_of(fields: Fields, token: str) -> bool:
-    """True of a form that has the token of a session, compared in constant time."""
+    """True for a form with the token of a session, compared in constant time."""
     return hmac.compare_digest(fields.get(TOKEN).encode(), token.encode())
 
 
@@ -367,7 +367,7 @@ def _without_token(fields: Fields) -> Fields:
 
 
 def in_time(receive: Receive, within: float) -> Receive:
-    """The same of a request that must have arrived within some seconds. It raises RefusedError."""
+    """The same `receive`, for a request that must arrive within some seconds. It raises RefusedError."""
     until, arrived = time.monotonic() + within, False
 
     async def received() -> Message:
@@ -387,7 +387,7 @@ def in_time(receive: Receive, within: float) -> Receive:
 
 
 def _nothing_more(receive: Receive) -> Receive:
-    """The rest of a request whose form was read: nothing, then the end of the connection."""
+    """The messages of a request whose form was read: nothing, then the end of the connection."""
     read = False
 
     async def after() -> Message:

@@ -1,8 +1,8 @@
-"""Bodies of webhooks made into elements: JSON, a form, or XML becomes one element.
+"""Bodies of webhooks as elements: JSON, a form, or XML becomes one element.
 
-JSON is mapped as everywhere (`memory/elements/json_mapping.py`), but without its types, as no one writes it
-back. A form is an object whose values are texts. XML stays as it is if its root has the name of the element;
-else it is put within one.
+JSON is mapped as everywhere (`memory/elements/json_mapping.py`), but without its types, as it is not written
+back. A form is an object whose values are texts. XML stays unchanged if its root has the name of the element;
+else it is wrapped in one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIELDS = 500
 
 
 class BodyError(ValueError):
-    """A body that is not what its type says, or more than is taken; the message says what was expected."""
+    """A body that does not match its type, or is too large; the message says what was expected."""
 
 
 def of_json(name: str, body: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Webhooks: what a program elsewhere sends to /hook/NAME becomes an element of memory.
 
-A hook has a token of its own, which comes as `Authorization: Bearer TOKEN`, or as `token` in the address from
-programs that can send no header.
+A hook has its own token, sent as `Authorization: Bearer TOKEN`, or as `token` in the address by programs that
+cannot send the header.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from narval.surfaces.http.senders import (
 PATH = "/hook/{name}"
 
 KEYS = ("idempotency-key", "webhook-id", "x-github-delivery")
-"""The headers by which a sender gives what it sends a key: what comes again is taken once."""
+"""The headers with a sender's key for a request: what comes again is taken once."""
 
 AT_ONCE = 8
-"""Bodies that are made into elements and recorded at a time; others wait, having arrived."""
+"""The most bodies that are processed at a time; others wait after their arrival."""
 
 TOLD = 1.0
-"""Seconds after which the daemon is told of calls that were refused."""
+"""Seconds after which the daemon is told of refused calls."""
 
 LONG = 64 * 1024
-"""Bytes from which a body is read in a thread."""
+"""The size in bytes from which a body is parsed in a thread."""
 
 
 class Hooks:
@@ -54,7 +54,7 @@ class Hooks:
         self._writing, self._senders = writing, Senders(reading, "hooks", "hook", seconds)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._refused: dict[str, Counter[str]] = {}
-        """The calls refused of which the daemon has not been told, by hook and status."""
+        """The refused calls not yet reported to the daemon, by hook and status."""
         self._telling: asyncio.Task[None] | None = None
 
     def route(self) -> Route:
@@ -62,7 +62,7 @@ class Hooks:
         return Route(PATH, self.take, methods=["POST"])
 
     async def take(self, request: Request) -> Response:
-        """Take what was sent; it is recorded when the status is 202. The daemon hears of what is refused."""
+        """Take a call; it is recorded if the status is 202. The daemon is told of refusals."""
         name = str(request.path_params["name"])
         try:
             return JSONResponse(await self._recorded(name, request), 202)
@@ -75,12 +75,12 @@ class Hooks:
         return refused(refusal)
 
     async def _tell_refused(self) -> None:
-        """Tell the daemon after a while, once for all that are refused meanwhile, however many."""
+        """Tell the daemon after a while, once for all refusals meanwhile."""
         while self._refused:
             await asyncio.sleep(TOLD)
             refused, self._refused = self._refused, {}
             for name, statuses in refused.items():
-                with suppress(NarvalError):  # what a daemon that is gone does not count is not made up for
+                with suppress(NarvalError):  # if the daemon is gone, these are never counted
                     await self._writing.ask("note_refused", name=name, statuses=dict(statuses))
 
     async def _recorded(self, name: str, request: Request) -> dict[str, object]:

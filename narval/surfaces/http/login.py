@@ -1,6 +1,6 @@
 """The pages on which people log in and out and see their sessions.
 
-A link that is looked at takes nothing: it shows a button, and only the form that this sends uses the link up.
+Opening a link has no effect: it shows a button, and only the form of that button uses the link up.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.sessions import WHOLE, LoginLink, Sessions, WebSession, own_person, session_form
 
 FAILED = 1.0
-"""Seconds after which a login that failed is answered."""
+"""Seconds after which a failed login is answered."""
 
 AT_ONCE = 8
-"""Failed logins that are answered at a time; others wait for those."""
+"""The most failed logins that are answered at a time; others wait."""
 
 WAITING = 64
-"""Failed logins that wait at most: more are refused at once. A login that succeeds waits for none."""
+"""The most failed logins that wait: more are refused at once. A successful login never waits."""
 
 
 def session_pages(sessions: Sessions, forms: SavedForms) -> tuple[PageRoute, ...]:
-    """The page of sessions and the act that ends one: of everybody their own, of operators all.
+    """The page of sessions and the act that ends one: people have their own, operators all.
 
-    And the page of the form that the visitor sent after the session before had ended.
+    Also the page of the form that the visitor sent after the previous session had ended.
     """
 
     @page("/sessions", roles=EVERYBODY, command="narval web sessions")
@@ -82,7 +82,7 @@ def _may_see(visitor: Visitor, session: WebSession) -> bool:
 
 
 class LoginPages:
-    """The answers to those who log in or out."""
+    """The handlers of logging in and out."""
 
     def __init__(
         self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site, forms: SavedForms
@@ -92,7 +92,7 @@ class LoginPages:
         self._failing, self._waiting = asyncio.Semaphore(AT_ONCE), 0
 
     def mounted(self) -> tuple[Mounted, ...]:
-        """The routes: they come before a session or end one, so that they are no pages of the site."""
+        """The routes: they come before a session or end one, so they are not pages of the site."""
         return (
             Mounted(LOGIN, self._show, methods=["GET"]),
             Mounted(LOGIN, self._log_in, methods=["POST"]),
@@ -100,7 +100,7 @@ class LoginPages:
         )
 
     async def _show(self, request: Request) -> Response:
-        """A button where the link has a token, else how one gets a link."""
+        """A button if the link has a token, else advice how to get a link."""
         query = request.query_params
         return await self._page(request, token=query.get(TOKEN, ""), wanted=query.get("next", ""))
 
@@ -135,7 +135,7 @@ class LoginPages:
         return answer
 
     def _begun(self, token: str, link: LoginLink | None, people: Sequence[Mapping[str, Any]]) -> str | None:
-        """The secret of the session that a link begins; None without a link, or a person to let in."""
+        """The secret of the session that a link begins; None without a valid link or person."""
         if link is None:
             return None
         person = link.person or own_person(people, link.login)
@@ -184,6 +184,6 @@ class LoginPages:
 
 
 def _local(target: str) -> str:
-    """The address of a page of ours that somebody wanted; the first one for anything else."""
+    """The address of a page of ours that was requested; that of the first page for anything else."""
     fits = target.startswith("/") and not target.startswith("//") and target.isprintable()
     return target if fits and "\\" not in target and target.isascii() else "/"

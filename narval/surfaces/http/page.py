@@ -1,7 +1,7 @@
 """The contract of pages: what a handler is given, what it answers, and the marks that make it a route.
 
-A page asks operations and shows their answers; it knows nothing of HTTP. `page` marks one that is looked at,
-`act` one that alters something; the table that lists them is the program's.
+A page asks operations and shows their answers; it knows nothing of HTTP. `page` marks one that is shown,
+`act` one that alters something; the program has the table that lists them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from narval.surfaces.http.bulk import BulkActs
 
 Role = Literal["reader", "person", "operator"]
-"""The right of a visitor: to look at everything, to do their own work, to do everything."""
+"""The rights of a visitor: to look at everything, to do their own work, to do everything."""
 
 READERS: tuple[Role, ...] = ("reader", "operator")
 WORKERS: tuple[Role, ...] = ("person", "operator")
@@ -62,25 +62,25 @@ class Shown(msgspec.Struct):
     template: str
     """The name of the template."""
     values: dict[str, Any]
-    """The values of the template, but for those of the frame."""
+    """The values of the template, without those of the frame."""
     answer: Any = None
-    """The answer that `.json` gives."""
+    """The answer of `.json`."""
     status: int = 200
     """The status of HTTP."""
     links: dict[str, str] = {}
     """The links in the header of `.json`, by their relation."""
     follows: Follows | None = None
-    """The news that concern it; None of one that does not change."""
+    """The news that concern it; None for a page that does not change."""
     parts: Sequence[Patch] = ()
     """The parts of its graph, which are patched one by one."""
     over: bool = False
-    """True if nothing of it will change any more, which ends its stream."""
+    """True if it cannot change any more, which ends its stream."""
     again: float | None = None
-    """The seconds after which it is made anew without any news."""
+    """The seconds after which it is remade without any news."""
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """The answer to an act: where to look next."""
+    """The answer to an act: the page to show next."""
 
     url: str
 
@@ -101,7 +101,7 @@ class Fields:
 
 
 class Ask(Protocol):
-    """The way to the daemon's operations."""
+    """The interface to the daemon's operations."""
 
     async def __call__(self, method: str, /, **params: Any) -> Any: ...
 
@@ -110,17 +110,17 @@ class Placing(Protocol):
     """The maker of layouts of graphs."""
 
     async def of(self, drawn: Mapping[str, Any], /) -> Any:
-        """The layout of a graph; None where there is none."""
+        """The layout of a graph; None if there is none."""
 
 
 class Visit:
     """A request as handlers see it.
 
-    `agent` is the agent that is meant, `path` holds the parameters of the path, `query` those of the address,
-    and `asked` has those that come several times too; `fields` are those of the form. `live` is True where a
-    page that is open is made anew: what cannot change may be left out. `ask` asks a reading operation; `act`
-    any, and only while a form is answered.
-    `layouts` places the parts of graphs, `bulk` holds the acts on many that wait or go on.
+    `agent` is the agent that is asked, `path` holds the parameters of the path, `query` those of the address,
+    and `asked` also repeated ones; `fields` are those of the form. `live` is True when an open page is
+    remade: what cannot change may be left out. `ask` asks a reading operation; `act` any, and only while
+    answering a form.
+    `layouts` places the parts of graphs, `bulk` holds the acts on many that wait or run.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Visit:
 
     @property
     def base(self) -> str:
-        """The start of the addresses of this agent's pages."""
+        """The prefix of the addresses of this agent's pages."""
         return self.address(self.agent, "")
 
     def url(self, rest: str = "/", **query: Any) -> str:
@@ -161,20 +161,20 @@ class Visit:
         return self.base + rest + with_query(query)
 
     def number(self, name: str) -> int | None:
-        """A whole number of the address; None where there is none, or it is none."""
+        """A whole number in the address; None if it is missing or invalid."""
         return whole_number(self.query.get(name, ""))
 
 
 def whole_number(text: str) -> int | None:
-    """A whole number of an address or a form, as far as a store can hold it; None for any other text."""
+    """A whole number in an address or a form, within the range of a store; None for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 
 def segment(value: object) -> str:
-    """A value as one segment of a path, whatever it is, which `name_in` reads.
+    """Any value as one segment of a path, which `name_in` reads.
 
-    A segment that would lead elsewhere, as `..`, `a/b`, and `b.json` or `live`, which are ways of looking, is
-    percent-encoded twice: servers and browsers undo the first before they look where a path leads.
+    A segment that would lead elsewhere, such as `..`, `a/b`, or `b.json` and `live`, which are views of a
+    page, is percent-encoded twice: servers and browsers undo the first encoding before they resolve a path.
     """
     text = str(value).replace("%", "%25").replace("/", "%2F").replace("\\", "%5C")
     if text in (".", "..", "live") or text.endswith(".json"):
@@ -183,7 +183,7 @@ def segment(value: object) -> str:
 
 
 def name_in(part: str) -> str:
-    """The value that a segment of a path stands for, as the server gives it."""
+    """The value of a segment of a path, as the server gives it."""
     return unquote(part) if "%" in part else part
 
 
@@ -197,9 +197,9 @@ Handler = Callable[[Visit], Awaitable["Shown | Redirect"]]
 
 
 class PageRoute(msgspec.Struct, frozen=True):
-    """A page or an act: its path, who may, and the command that says the same (M5).
+    """A page or an act: its path, the roles that may use it, and the equivalent command (M5).
 
-    An act that `looks` alters nothing, and may answer with a page: its form has more than an address holds.
+    An act that `looks` alters nothing, and may answer with a page: its form is too long for an address.
 
     `options` has the option of the command for each parameter of the address; one that is "" is an argument,
     and one that ends in "!" takes no value. `name=value` is a parameter that has this value.
@@ -219,7 +219,7 @@ class PageRoute(msgspec.Struct, frozen=True):
         return self.handler.__name__
 
     def command_of(self, path: Mapping[str, Any], query: Mapping[str, str]) -> str:
-        """The command that says the same as the page at an address, with its filters."""
+        """The command equivalent to the page at an address, with its filters."""
         words = [self.command.format(**{name: shlex.quote(str(value)) for name, value in path.items()})]
         for parameter, option in self.options.items():
             name, _, only = parameter.partition("=")
@@ -240,17 +240,17 @@ def page(
     command: str = "",
     options: Mapping[str, str] | None = None,
 ) -> Callable[[Handler], PageRoute]:
-    """Mark a function as the page at a path, `{name}` and `{name:int}` being its parameters."""
+    """Mark a function as the page at a path with parameters `{name}` and `{name:int}`."""
     return lambda handler: PageRoute(path, handler, roles, command=command, options=options or {})
 
 
 def act(
     path: str, *, roles: tuple[Role, ...] = OPERATORS, looks: bool = False
 ) -> Callable[[Handler], PageRoute]:
-    """Mark a function as what a form sent to a path does: it leads to a page, or shows what is wrong.
+    """Mark a function as the handler of a form sent to a path: it leads to a page, or shows what is wrong.
 
-    A page that says what was done is led to, never the answer itself: to look again must not act again. One
-    that only `looks` may answer with a page; it cannot do anything.
+    The result is shown by a page to which it redirects, never by the answer itself: a reload must not act
+    again. An act that only `looks` may answer with a page; it cannot alter anything.
     """
     return lambda handler: PageRoute(path, handler, roles, is_act=True, looks=looks)
 

@@ -1,4 +1,4 @@
-"""The people of a home as the pages know them: who is what on them."""
+"""The people of a home and their roles on the pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from narval.core.errors import NarvalError
 
 PATIENCE = 5.0
-"""Seconds for the daemon to tell who is what."""
+"""Seconds for the daemon to tell the roles."""
 
 
 class PeopleOfHome:
-    """The people of a home, as its daemon has them now; while none answers, as it had them last."""
+    """The people of a home, as its daemon has them; while none answers, as it last had them."""
 
     def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
         self._ask = ask
@@ -22,7 +22,7 @@ class PeopleOfHome:
         self._asked = 0.0
 
     async def people(self, not_older: float = 0.0) -> list[dict[str, Any]] | None:
-        """The people of the home, asked anew unless it was within some seconds; None before any answer."""
+        """The people of the home, asked again if older than `not_older` seconds; None before any answer."""
         if self._last is None or time.monotonic() - self._asked > not_older:
             try:
                 async with asyncio.timeout(PATIENCE):

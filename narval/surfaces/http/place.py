@@ -1,4 +1,4 @@
-"""The place where the pages of a program are reached, and so which Host and Origin are its own (M64, M69)."""
+"""The place where the pages of a program are reached, which decides its own Host and Origin (M64, M69)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PROXY = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?")
 class WebPlace(msgspec.Struct, frozen=True):
     """A place: a port of this machine, or a Unix socket (None), which a proxy may serve as `behind`.
 
-    `behind` is a name as it stands in Host, of a proxy that speaks TLS. Without it the names are those that
-    lead to this machine alone: its loopback addresses, `localhost` and what ends so. On a Unix socket, which
-    somebody leads here by a port of their own, any port is accepted.
+    `behind` is the name, as in Host, of a proxy that speaks TLS. Without it only names for this machine are
+    accepted: its loopback addresses, `localhost` and names below it. On a Unix socket, to which people
+    forward a port of their own, any port is accepted.
     """
 
     port: int | None = None
@@ -26,7 +26,7 @@ class WebPlace(msgspec.Struct, frozen=True):
 
     @classmethod
     def behind_proxy(cls, address: str) -> WebPlace:
-        """The place of an address such as https://narval.example.org. Raises OperatorError for another."""
+        """The place for an address such as https://narval.example.org. Raises OperatorError for another."""
         parts = urlsplit(address)
         name = parts.netloc.lower()
         if parts.scheme != "https" or parts.path.strip("/") or parts.query or not _PROXY.fullmatch(name):
@@ -36,7 +36,7 @@ class WebPlace(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """The address as a browser is given it, without a slash at the end; "" where no one can know."""
+        """The address for a browser, without a slash at the end; "" if it is not known."""
         if self.behind:
             return f"https://{self.behind}"
         return f"http://127.0.0.1:{self.port}" if self.port else ""
@@ -48,7 +48,7 @@ class WebPlace(msgspec.Struct, frozen=True):
 
     @property
     def cookie(self) -> str:
-        """The name of the session's cookie: of its own for each port, as cookies are not."""
+        """The name of the session's cookie: one for each port, as cookies are shared between ports."""
         return "__Host-narval" if self.behind else f"narval-{self.port}" if self.port else "narval"
 
     def login(self, token: str) -> str:
@@ -71,5 +71,5 @@ class WebPlace(msgspec.Struct, frozen=True):
 
 
 def login_address(address: str, token: str) -> str:
-    """The login link of a token for pages at an address; its path alone where that is not known."""
+    """The login link of a token for pages at an address; only its path if that is not known."""
     return f"{address}/login?token={token}"

@@ -1,7 +1,7 @@
 """Rendering: templates of Jinja2 that escape everything, and the words for moments, ages and sizes.
 
 Each value that a template writes passes `visible`: control and bidirectional characters are shown as escapes,
-and secrets are not shown (M71, M75). A page can be rendered whole, or a block of it, as live pages need.
+and secrets are hidden (M71, M75). A page can be rendered whole, or only a block of it, for live pages.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from narval.core.source.secrets import without_secrets
 from narval.surfaces.http.page import segment
 
 LIVE = "live_"
-"""The start of the names of blocks that are made anew while a page is open."""
+"""The prefix of the names of blocks that are remade while a page is open."""
 
 _HIDING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Characters that cannot be seen, that turn the order of those around them, or that are none."""
+"""Characters that are invisible, that change the order of others, or that are not characters."""
 
 _NO_FORM = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 """Characters that no form can hold."""
@@ -55,11 +55,11 @@ def environment(package: str) -> Environment:
 
 
 class Exact(str):
-    """A text of a form, which is sent as it stands there: only what no form can hold is altered."""
+    """A text of a form, which is sent back unchanged: only what no form can hold is altered."""
 
 
 def visible(value: Any) -> Any:
-    """A value as it may be written: text without secrets and characters that hide or reorder others."""
+    """A value that is safe to write: text without secrets or characters that hide or reorder others."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return "" if value is None else value
     if isinstance(value, Exact):
@@ -74,7 +74,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def rendered(template: Template, values: Mapping[str, Any]) -> str:
-    """A page as a whole."""
+    """A whole page."""
     return template.render(values)
 
 
@@ -84,16 +84,16 @@ def block(template: Template, name: str, values: Mapping[str, Any]) -> str:
 
 
 def live_blocks(template: Template, values: Mapping[str, Any]) -> dict[str, str]:
-    """The blocks of a page that are made anew while it is open, by name; those of the frame too."""
+    """The blocks of a page that are remade while it is open, by name, with those of the frame."""
     return _blocks(template, values, lambda name: name.startswith(LIVE))
 
 
 def _blocks(
     template: Template, values: Mapping[str, Any], is_wanted: Callable[[str], bool]
 ) -> dict[str, str]:
-    """Blocks by themselves, with the macros, imports and settings that stand outside of all blocks.
+    """Single blocks, with the macros, imports and settings that are outside of all blocks.
 
-    The template is rendered with empty blocks first, as that makes what stands outside.
+    The template is rendered with empty blocks first, which makes what is outside of them.
     """
     context = template.new_context(dict(values))
     own, context.blocks = context.blocks, {name: [_empty] for name in context.blocks}
@@ -126,7 +126,7 @@ def _moment(text: str) -> datetime:
 
 
 def age(text: str | None) -> str:
-    """The time since a moment, for people: `3 min ago`; of one to come `in 3 min`."""
+    """The time since a moment, for people: `3 min ago`; for one to come `in 3 min`."""
     if not text:
         return ""
     seconds = time.time() - _moment(text).timestamp()
@@ -141,7 +141,7 @@ def _about(seconds: float) -> str:
 
 
 def clock(given: str | None) -> str:
-    """A moment in the zone of the home: the time of day, with the day where that is not today."""
+    """A moment in the zone of the home: the time of day, with the day if it is not today."""
     if not given:
         return ""
     there = text.in_shown_zone(_moment(given))

@@ -1,6 +1,6 @@
-"""Senders: programs elsewhere that send with a token of their own, each within its limits.
+"""Senders: programs elsewhere that send with their own token, each within its limits.
 
-No cookie is read of them. The token is looked at before the body is.
+Cookies are ignored. The token is checked before the body is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from narval.surfaces.http.hook_bodies import BodyError
 from narval.system.minute import UsedMinute
 
 KNOWN = 1.0
-"""Seconds for which the senders of the home are known without asking again."""
+"""Seconds for which the list of senders is used without asking again."""
 
 Sender = dict[str, Any]
 """A sender as an operation lists it."""
@@ -30,7 +30,7 @@ Sender = dict[str, Any]
 class Senders:
     """The senders that an operation lists, each with `sha256` of its token, and its `calls` in a minute.
 
-    `key` is that of their names.
+    `key` is the key of their names.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Senders:
         self._asking = asyncio.Lock()
 
     async def all(self) -> dict[str, Sender]:
-        """The senders by name, as they were a second ago at most. Raises NarvalError."""
-        async with self._asking:  # once for all who come meanwhile
+        """The senders by name, at most a second old. Raises NarvalError."""
+        async with self._asking:  # once for all requests meanwhile
             now = self._seconds()
             if self._listed is None or now - self._listed > KNOWN:
                 self.known = {one[self._key]: one for one in await self._asks.ask(self._operation)}
@@ -53,13 +53,13 @@ class Senders:
             return self.known
 
     async def with_token(self, token: str) -> Sender | None:
-        """The sender whose token it is. Raises NarvalError."""
+        """The sender with a token. Raises NarvalError."""
         senders = await self.all()
         name = owner_of(token, {name: one["sha256"] for name, one in senders.items()})
         return senders[name] if name is not None else None
 
     def take(self, sender: Sender, limit: str) -> None:
-        """Count a call. Raises RefusedError where there were as many in the last minute as `limit` says."""
+        """Count a call. Raises RefusedError if there were `limit` calls in the last minute."""
         excess = self._used.take(sender[self._key], sender["calls"])
         if excess is not None:
             sentence = f"Too many calls: {limit} {sender['calls']} a minute."
@@ -70,7 +70,7 @@ class Senders:
 
 
 def token_of(headers: Mapping[str, str]) -> str:
-    """The token in the headers of a request; "" where there is none."""
+    """The token in the headers of a request; "" if there is none."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
@@ -81,7 +81,7 @@ def media_type_of(request: Request) -> str:
 
 
 async def body_of(request: Request) -> AsyncIterator[bytes]:
-    """The body of a request that has shown a token. Raises RefusedError where it comes too late."""
+    """The body of a request with a valid token. Raises RefusedError if it comes too late."""
     request.scope[ADMITTED] = True
     try:
         async for piece in request.stream():
@@ -91,7 +91,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
-    """The bytes of a body. Raises RefusedError for more than `most`, of which no more is read."""
+    """The bytes of a body. Raises RefusedError for more than `most`, without reading the rest."""
     body = bytearray()
     async for piece in pieces:
         body += piece
@@ -100,13 +100,13 @@ async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
     return bytes(body)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 _STATUSES: Mapping[type[Exception], int] = {BodyError: 400, NotOfferedError: 403, ElementError: 422}
 
 
 def no_token(of: str) -> RefusedError:
-    """The refusal of a request without the token that it needs."""
+    """The refusal of a request without a valid token."""
     needed = f"Expected the token {of}: Authorization: Bearer TOKEN."
     return RefusedError(401, needed, www_authenticate="Bearer")
 
@@ -114,8 +114,8 @@ def no_token(of: str) -> RefusedError:
 def refusal_of(
     error: RefusedError | BodyError | NarvalError, *, then: str = "", other: int = 400
 ) -> RefusedError:
-    """The refusal that an error is. `then` follows what is to be done without a daemon, `other` is the status
-    of what has none of its own.
+    """The refusal for an error. `then` follows the advice when no daemon runs, `other` is the status of
+    errors without one of their own.
     """
     if isinstance(error, RefusedError):
         return error
@@ -127,5 +127,5 @@ def refusal_of(
 
 
 def refused(refusal: RefusedError, headers: Mapping[str, str] = {}) -> Response:
-    """The response to what is refused, with these headers and its own."""
+    """The response for a refusal, with these headers and its own."""
     return JSONResponse({"error": str(refusal)}, refusal.status, {**headers, **refusal.headers})

@@ -1,10 +1,10 @@
 """The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else.
 
-It differs from uvicorn's own in four things. Nothing wakes it while no one asks (uvicorn looks ten times a
-second if it should end). A request must have begun to arrive and have a whole header in ten seconds, and what
-is written must be read in ten. Connections are limited, and whoever has shown no session and no token
-of a webhook cannot take the places of those who have. What no application sees, as nonsense instead of HTTP,
-is answered with the headers of every answer (M76).
+It differs from uvicorn's own in four things. Nothing wakes it without a request (uvicorn checks ten times a
+second if it should end). The whole header of a request must arrive within ten seconds, and what is written
+must be read within ten. Connections are limited, and clients without a session or a token of a webhook cannot
+take the places of those with one. What no application sees, such as nonsense instead of HTTP, is answered
+with the headers of every answer (M76).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from narval.surfaces.http.guard import ADMITTED, LIVE, SECURITY, Application, Re
 from narval.surfaces.http.live.response import PATIENCE
 
 PORT = 7457
-"""The port where none is named, and `PORTS` after it where it is taken."""
+"""The default port; if it is taken, `PORTS` after it are tried."""
 
 PORTS = 20
 
 CONNECTIONS = 64
-"""Connections besides those on which a page is followed."""
+"""The most connections, without those on which a page is followed."""
 
 STRANGERS = 32
-"""Of those, connections whose latest request has shown no session and no token of a webhook."""
+"""The most of those whose latest request had neither a session nor a token of a webhook."""
 
 _BACKLOG = 128
 _ENDING = 2
-"""Seconds for answers under way when the server ends."""
+"""Seconds that answers under way have when the server ends."""
 
 _NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -53,7 +53,7 @@ _NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 def loopback(port: int | None) -> list[socket.socket]:
     """Sockets that listen at a port of 127.0.0.1 and ::1; without a port, at the first that is free.
 
-    Raises OperatorError where it is taken, on either: `localhost` leads to both.
+    Raises OperatorError if it is taken on either: `localhost` leads to both.
     """
     for candidate in (port,) if port is not None else range(PORT, PORT + PORTS):
         try:
@@ -69,7 +69,7 @@ def loopback(port: int | None) -> list[socket.socket]:
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address. Raises OperatorError where that is not to be had."""
+    """A socket that listens at an address. Raises OperatorError if that is impossible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return _listening(family, host, port)
@@ -89,7 +89,7 @@ def _both(port: int) -> list[socket.socket]:
 
 
 def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    # With its protocol, as asyncio sets TCP_NODELAY on such sockets alone.
+    # With its protocol, as asyncio sets TCP_NODELAY only on such sockets.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -103,13 +103,13 @@ def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.soc
 
 @contextmanager
 def unix_socket(path: Path, *, for_group: bool = False) -> Iterator[socket.socket]:
-    """A Unix socket that listens while inside, for its user alone, or its group too (a proxy's).
+    """A Unix socket that listens inside the context, for its user only, or also its group (a proxy's).
 
-    One that a killed program left is replaced. Raises OperatorError for anything else that is there.
+    One that a killed program left is replaced. Raises OperatorError for anything else at its path.
     """
     _clear(path)
     listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)  # no one else may connect, not even before its mode is set
+    before = os.umask(0o177)  # nobody else may connect, not even before its mode is set
     try:
         with wire.address(path) as name:
             listener.bind(name)
@@ -178,7 +178,7 @@ class PageServer(uvicorn.Server):
         self._ready, self._ended = ready, asyncio.Event()
 
     def end(self) -> None:
-        """End well: pages that are followed are told at once, other answers under way have two seconds."""
+        """End in good order: followed pages are told at once, other answers under way have two seconds."""
         self.should_exit = True
         self._ended.set()
         for connection in list(self.server_state.connections):
@@ -186,7 +186,7 @@ class PageServer(uvicorn.Server):
                 connection.transport.close()
 
     async def main_loop(self) -> None:
-        """Serve until the end; nothing is looked at meanwhile."""
+        """Serve until the end, without polling."""
         await self.on_tick(0)
         self._ready()
         await self._ended.wait()
@@ -198,13 +198,13 @@ class PageServer(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """One connection, with limits on the time in which a request's header arrives and its answer is read."""
+    """One connection, with limits on the time for a header to arrive and for an answer to be read."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
-        """The moment by which the client must have read what was written to it."""
+        """The timer that hangs up if the client does not read what was written."""
         self._since = self.loop.time()
 
     @property
@@ -214,7 +214,7 @@ class _Connection(H11Protocol):
 
     @property
     def is_admitted(self) -> bool:
-        """True if its latest request has shown a session, or the token of a webhook."""
+        """True if its latest request had a session, or the token of a webhook."""
         return self.scope is not None and ADMITTED in self.scope
 
     @property
@@ -227,7 +227,7 @@ class _Connection(H11Protocol):
     ) -> None:
         """Wait for a request, unless there are too many connections."""
         super().connection_made(transport)
-        # Writing pauses until the client has read all; under TLS no byte would be as many as none, for ever.
+        # Writing pauses until the client has read everything; under TLS a limit of 0 would pause for ever.
         transport.set_write_buffer_limits(high=1 if transport.get_extra_info("sslcontext") else 0)
         self._limit()
         self._make_room()
@@ -250,18 +250,18 @@ class _Connection(H11Protocol):
         self._unread = self.loop.call_later(within, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Write on: the client has read all there was."""
+        """Write on: the client has read everything."""
         self._read()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request."""
+        """Answer what is not a request."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
         self.transport.close()
 
     def _limit(self) -> None:
-        """Have a header arrive in time, where one is awaited."""
+        """Limit the time for a header to arrive, if one is awaited."""
         if self.is_busy:
             self._unlimit()
         elif self._deadline is None:
@@ -278,9 +278,9 @@ class _Connection(H11Protocol):
             self._unread = None
 
     def _make_room(self) -> None:
-        """Hang up on another connection where places are short; on this one if all others are busy.
+        """Hang up on another connection if there are too many, or on this one if all others are busy.
 
-        The oldest that has shown nothing goes, busy or not, where those are too many. Else an idle one goes.
+        If too many have no session or token, the oldest of them goes, busy or not; else an idle one goes.
         """
         others = [one for one in self.connections if isinstance(one, _Connection) and one is not self]
         others = [one for one in others if not one.is_followed and not one.transport.is_closing()]

@@ -1,8 +1,8 @@
-"""Login links and sessions, kept in `var/web/` by their hashes.
+"""Login links and sessions, stored in `var/web/` by their hashes.
 
-A link is used up by one login and lasts ten minutes; a session is a random secret in a cookie. Several
-programs may alter the file at once (`narval web`, and `narval web login` beside it): each takes a lock, reads
-it, and writes it whole or not at all.
+A link is good for one login within ten minutes; a session is a random secret in a cookie. Several programs
+may alter the file at once (`narval web`, and `narval web login` beside it): each takes a lock, reads it, and
+writes it whole or not at all.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ import msgspec
 from narval.core.definitions.people.directory import WebRole
 
 LINK = 600.0
-"""Seconds for which a login link holds."""
+"""Seconds for which a login link is valid."""
 
 IDLE, WHOLE = 12 * 3600.0, 7 * 86400.0
-"""Seconds without a request after which a session ends, and those after which it ends in any case."""
+"""Seconds without a request after which a session ends, and seconds after which it ends in any case."""
 
 NOTED = 600.0
-"""Seconds between two notes that a session is in use: not each request is to write a file."""
+"""Seconds between two records that a session is in use, so that not each request writes the file."""
 
 BYTES = 16
-"""Of chance in a link and in a session: 128 bits."""
+"""The random bytes of a link and of a session: 128 bits."""
 
 ENDED = 64
-"""So many sessions are remembered that have ended, the last ones, so that a browser is told so."""
+"""The most ended sessions that are remembered, the last ones, so that a browser can be told."""
 
 FOLDER = "web"
-"""The folder within `var` of all that the pages keep."""
+"""The folder within `var` for everything that the pages store."""
 
 
 class LoginLink(msgspec.Struct, frozen=True):
-    """A link by its hash: for whom it is, and until when (seconds since 1970, UTC).
+    """A link by its hash: its person, and until when it is valid (seconds since 1970, UTC).
 
-    One that was made while no daemon could be asked has no `person` but the `login` of a user of the machine.
+    One made while no daemon could be asked has, instead of a `person`, the `login` of a user of the machine.
     """
 
     digest: str
@@ -67,7 +67,7 @@ class WebSession(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """All that the file holds; `last` is the number of the last session, `ended` has those that ended."""
+    """The content of the file; `last` is the number of the last session, `ended` has those that ended."""
 
     last: int = 0
     links: tuple[LoginLink, ...] = ()
@@ -75,13 +75,13 @@ class _Stored(msgspec.Struct, frozen=True):
     ended: tuple[WebSession, ...] = ()
 
     def still(self, now: float) -> _Stored:
-        """The same as it is at a moment."""
+        """The part that is still valid at a moment."""
         links = tuple(link for link in self.links if now < link.until)
         over = (one for one in self.sessions if now >= min(one.seen + IDLE, one.begun + WHOLE))
         return msgspec.structs.replace(self, links=links).without(*over)
 
     def without(self, *over: WebSession) -> _Stored:
-        """The same after some sessions have ended."""
+        """The content after some sessions have ended."""
         if not over:
             return self
         alive = tuple(one for one in self.sessions if one not in over)
@@ -89,7 +89,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """The links and sessions in a folder, which is made, for its user alone."""
+    """The links and sessions in a folder, which is made if missing, for its user only."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -100,7 +100,7 @@ class Sessions:
     # --- links ------------------------------------------------------------------------------------------
 
     def new_link(self, person: str, login: str = "") -> str:
-        """The token of a new link, for a person or for whoever has a login; it is kept nowhere else."""
+        """The token of a new link, for a person or for the person with a login; it is stored nowhere else."""
         token = secrets.token_urlsafe(BYTES)
         link = LoginLink(_digest(token), person, self._clock() + LINK, login)
         with self._altering() as (state, write):
@@ -108,13 +108,13 @@ class Sessions:
         return token
 
     def link(self, token: str) -> LoginLink | None:
-        """The link of a token; None for one that is used up, too old, or was never made."""
+        """The link of a token; None if it is used up, too old, or was never made."""
         digest = _digest(token)
         links = self._read().still(self._clock()).links
         return next((link for link in links if link.digest == digest), None)
 
     def log_in(self, token: str, person: str, role: WebRole) -> str | None:
-        """Use a link up: the secret of a new session; None where it was used up already."""
+        """Use a link up; returns the secret of a new session, or None if it was used up already."""
         digest, secret, now = _digest(token), secrets.token_urlsafe(BYTES), self._clock()
         with self._altering() as (state, write):
             others = tuple(link for link in state.links if link.digest != digest)
@@ -127,7 +127,7 @@ class Sessions:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def find(self, secret: str) -> WebSession | None:
-        """The session of a secret, noted as in use; None where there is none any more."""
+        """The session of a secret, recorded as in use; None if there is none (any more)."""
         session = self.peek(secret)
         now = self._clock()
         if session is not None and now - session.seen > NOTED:
@@ -138,23 +138,23 @@ class Sessions:
         return session
 
     def peek(self, secret: str) -> WebSession | None:
-        """The session of a secret, not noted as in use."""
+        """The session of a secret, without recording its use."""
         digest = _digest(secret)
         sessions = self._read().still(self._clock()).sessions
         return next((one for one in sessions if one.digest == digest), None)
 
     def ended(self, secret: str) -> WebSession | None:
-        """The session of a secret that has ended, if it is remembered."""
+        """The ended session of a secret, if it is remembered."""
         digest = _digest(secret)
         ended = self._read().still(self._clock()).ended
         return next((one for one in ended if one.digest == digest), None)
 
     def listed(self) -> list[WebSession]:
-        """The sessions there are, the oldest first."""
+        """The current sessions, the oldest first."""
         return list(self._read().still(self._clock()).sessions)
 
     def end(self, number: int) -> bool:
-        """End a session; False where there is none of that number."""
+        """End a session; False if there is none of that number."""
         with self._altering() as (state, write):
             over = [one for one in state.sessions if one.number == number]
             if over:
@@ -164,7 +164,7 @@ class Sessions:
     # --- the file ---------------------------------------------------------------------------------------
 
     def _read(self) -> _Stored:
-        """The content of the file; of one that cannot be understood nothing: everybody logs in anew."""
+        """The content of the file; empty if it cannot be read, so that everybody logs in again."""
         try:
             status = self._file.stat()
             state = status.st_ino, status.st_mtime_ns, status.st_size
@@ -176,7 +176,7 @@ class Sessions:
 
     @contextmanager
     def _altering(self) -> Iterator[tuple[_Stored, Callable[[_Stored], None]]]:
-        """The content that still holds, and the way to write it, while no other program does."""
+        """The valid content, and the function to write it, while no other program does."""
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -208,7 +208,7 @@ def session_form(session: WebSession) -> dict[str, Any]:
 
 
 def own_person(people: Sequence[Mapping[str, Any]], login: str) -> str | None:
-    """The person who has a login; the only one where there is one alone, as whoever may use their home is."""
+    """The person who has a login, or else the only person, as anyone who may use their home is that one."""
     alone = people[0]["person"] if len(people) == 1 else None
     return next((row["person"] for row in people if row["login"] == login), alone)
 
@@ -218,7 +218,7 @@ def _moment(seconds: float) -> str:
 
 
 def form_token(secret: str) -> str:
-    """The token of a session's forms: no one learns the secret from it, nor it without the secret."""
+    """The token of a session's forms: it does not reveal the secret, and cannot be computed without it."""
     return _digest(f"form {secret}")
 
 

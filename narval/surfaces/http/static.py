@@ -1,4 +1,4 @@
-"""Static files: a table read at the start, so that no path is ever made of a request (M72).
+"""Static files: a table read at the start, so that a path is never made from a request (M72).
 
 Their address holds a digest of them all, so a browser may keep them for ever (M94).
 """
@@ -17,7 +17,7 @@ TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-"""The types of files that are served, by the end of their names."""
+"""The types of files that are served, by suffix."""
 
 
 class StaticFiles:
@@ -40,12 +40,12 @@ class StaticFiles:
         return tuple(self._files)
 
     def url(self, name: str) -> str:
-        """The address of a file. Raises KeyError where there is none of that name."""
+        """The address of a file. Raises KeyError for an unknown name."""
         self._files[name]
         return f"/static/{self._digest}/{name}"
 
     def route(self) -> Mounted:
-        """The route that serves them, of whatever digest."""
+        """The route that serves them, for any digest."""
         return Mounted("/static/{digest}/{name}", self._serve, methods=["GET"])
 
     async def _serve(self, request: Request) -> Response:

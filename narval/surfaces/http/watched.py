@@ -1,7 +1,7 @@
 """Pages for machines: `/metrics` for Prometheus, `/healthz` for supervisors and proxies.
 
-Metrics name definitions and models, so they are for those who have a token. `/healthz` needs none and names
-nothing: it says whether the daemon can work, and with which sort of trouble.
+Metrics name definitions and models, so they need a token. `/healthz` needs none and names nothing: it says
+whether the daemon can work, and which sort of trouble it has.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from narval.surfaces.http.guard import ADMITTED, HEALTH, METRICS
 from narval.surfaces.http.senders import token_of
 
 WITHIN = 5.0
-"""Seconds in which a daemon that is well answers."""
+"""Seconds within which a healthy daemon answers."""
 
 KNOWN = 1.0
-"""Seconds for which it is told without asking again whether the daemon can work: anybody may ask."""
+"""Seconds for which the last answer on the daemon's health is repeated, as anybody may ask."""
 
 
 class Watched:
-    """A daemon as it is watched by HTTP; `digest` is that of the token for metrics, "" of none."""
+    """A daemon watched by HTTP; `digest` is that of the token for metrics, "" without one."""
 
     def __init__(self, asks: Asks, digest: str) -> None:
         self._asks, self._digest = asks, digest
@@ -47,7 +47,7 @@ class Watched:
             needs = "Expected the token for metrics: Authorization: Bearer TOKEN.\n"
             return PlainTextResponse(needs, 401, {"www-authenticate": "Bearer"})
         request.scope[ADMITTED] = True
-        from narval.ask.exposition import MEDIA_TYPE, down, openmetrics  # here: few want them
+        from narval.ask.exposition import MEDIA_TYPE, down, openmetrics  # here: few use them
 
         try:
             async with asyncio.timeout(WITHIN):
@@ -57,7 +57,7 @@ class Watched:
         return Response(text, media_type=MEDIA_TYPE)
 
     async def _healthz(self, request: Request) -> Response:
-        async with self._asking:  # once for all who come meanwhile
+        async with self._asking:  # once for all requests meanwhile
             if time.monotonic() - self._asked > KNOWN:
                 self._health, self._asked = await self._look(), time.monotonic()
         if self._health:
@@ -65,7 +65,7 @@ class Watched:
         return PlainTextResponse("well\n")
 
     async def _look(self) -> str:
-        """The sorts of trouble that keep the daemon from its work; "" where none does."""
+        """The sorts of trouble that keep the daemon from work; "" for none."""
         try:
             async with asyncio.timeout(WITHIN):
                 answer = await self._asks.ask("health")

@@ -1,1 +1,1 @@
-"""Links with other homes over HTTPS: the listener, the task that asks peers, and commands that ask one."""
+"""Links with other homes over HTTPS: the listener, the task that asks peers, and the client for commands."""

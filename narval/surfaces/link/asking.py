@@ -1,8 +1,8 @@
 """The asking side of links: a task of `narval web` that exchanges messages with peers that have an address.
 
-Two requests of a peer are under way: in one the other side waits for what it may have to say, for the other
-this side does, and brings it. So one open port is enough for both ways. A peer that is away is asked again
-after one second, doubling to sixty.
+Two requests to a peer are under way: in one the other side waits for messages of its own; before the other,
+this side waits for messages, and then sends them. So one open port is enough for both directions. A peer that
+is away is asked again after one second, doubling to sixty.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from narval.system.folder_watch import FolderWatch
 log = logging.getLogger("narval.link")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds after which a peer that is away is asked again: the first time, and at most."""
+"""Seconds after which a peer that is away is asked again: at first, and at most."""
 
 CONNECTING = 10.0
-"""Seconds that a peer has to take a connection."""
+"""Seconds for a peer to accept a connection."""
 
 SILENT = 20.0
-"""Seconds without a byte, besides those that an exchange waits, after which a peer is taken to be away."""
+"""Seconds without a byte, in addition to the wait of an exchange, after which a peer counts as away."""
 
 LARGEST = 18 * 1024 * 1024
 """The most bytes of an answer."""
 
 
 class _LaterError(NarvalError):
-    """The peer takes nothing for so many seconds."""
+    """The peer takes nothing for `seconds` seconds."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -57,14 +57,14 @@ class _LaterError(NarvalError):
 
 
 class LinkAsking:
-    """Asks the peers of a home, as its file names them, until it is cancelled."""
+    """Asks the peers in the file of a home, until it is cancelled."""
 
     def __init__(self, asks: Asks, home: Path) -> None:
         self._asks, self._home, self._file = asks, home, PeersFile(home)
         self._tasks: dict[str, tuple[PeerSettings, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
-        """Ask; peers that come, go or change are taken up as their file is saved."""
+        """Ask the peers; changes take effect when their file is saved."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def hear(_: bool, paths: tuple[str, ...]) -> None:
@@ -83,7 +83,7 @@ class LinkAsking:
             self._take_up(NO_PEERS)
 
     def _peers(self) -> Peers:
-        """The peers; of a file with faults those before, so that a slip of the pen ends no link."""
+        """The peers; if the file has faults the previous ones, so that a typing error ends no link."""
         try:
             return self._file.current()
         except SettingsError as error:
@@ -91,7 +91,7 @@ class LinkAsking:
             return {name: peer for name, (peer, _) in self._tasks.items()}
 
     def _take_up(self, peers: Peers) -> None:
-        """Ask these peers, and no others."""
+        """Ask exactly these peers."""
         for name, (peer, task) in [*self._tasks.items()]:
             if peers.get(name) != peer:
                 task.cancel()
@@ -110,10 +110,10 @@ class PeerAsking:
         self._url = f"{peer.url}{EXCHANGE}"
         self._pause = FIRST_PAUSE
         self._why = ""
-        """The reason why nothing is exchanged, as the log has it; "" if there is none."""
+        """The reason why nothing is exchanged, as logged; "" if there is none."""
 
     async def run(self) -> None:
-        """Ask, and ask again."""
+        """Ask until cancelled, with pauses after errors."""
         while True:
             pause = 0.0
             try:
@@ -141,17 +141,17 @@ class PeerAsking:
             tasks.create_task(self._go_on(client, begun, here=LONGEST_WAIT, there=0.0))
 
     async def _go_on(self, client: Any, answer: bytes, *, here: float, there: float) -> None:
-        """Exchange frames, each of which waits so long for something to say: on this side, on the other."""
+        """Exchange frames, each waiting for messages: `here` seconds on this side, `there` on the other."""
         while True:
             answer = await self._post(client, await self._frame(answer, here), there)
 
     async def _frame(self, answer: bytes | None, wait: float = 0.0) -> bytes:
-        """The next frame to send, once what came is recorded. Raises NarvalError."""
+        """The next frame to send, once the answer is recorded. Raises NarvalError."""
         frame: bytes = await self._asks.ask("exchange", peer=self._peer.name, frame=answer, wait=wait)
         return frame
 
     async def _client(self) -> Any:
-        """The client of HTTP that the peer is asked by. Raises OperatorError."""
+        """The HTTP client for the peer. Raises OperatorError."""
         httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
         for name in ("httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -183,16 +183,16 @@ class PeerAsking:
         return bytes(body)
 
     async def _note(self, why: str) -> None:
-        """Have the log and the daemon say why nothing is exchanged, once as long as that is so."""
+        """Report to the log and the daemon why nothing is exchanged, once for the same reason."""
         if why != self._why:
             log.warning("the link with %s: %s; it is asked again", self._peer.name, why)
-            with contextlib.suppress(NarvalError):  # the daemon is away, and says so itself
+            with contextlib.suppress(NarvalError):  # the daemon is away, which is reported elsewhere
                 await self._asks.ask("note_link", peer=self._peer.name, why=why)
         self._why = why
 
 
 def _refused(status: int, headers: Mapping[str, str], body: bytes, peer: str, url: str) -> NarvalError:
-    """The error of an answer without a frame, with the seconds that it asks to wait."""
+    """The error for an answer without a frame, with the seconds that it asks to wait."""
     error = refusal_of(status, body, peer, url)
     seconds = headers.get("retry-after", "")
     if seconds.isascii() and seconds.isdecimal():
@@ -211,7 +211,7 @@ def _first(group: BaseExceptionGroup[Any], kind: type[Any]) -> Any:
 
 
 def _watch(folder: Path, hear: Any) -> FolderWatch | None:
-    """A watch of a folder; None where it cannot be watched, as where there is none."""
+    """A watch on a folder; None if it cannot be watched, such as a missing one."""
     with suppress(OSError):
         watch = FolderWatch()
         try:

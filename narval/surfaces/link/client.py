@@ -1,6 +1,6 @@
-"""The client of a peer's listener: a command asks the daemon of another home, as it asks that of its own.
+"""The client of a peer's listener: a command asks the daemon of another home like that of its own.
 
-Synchronous and light, as each command that is asked with `--peer` starts anew.
+Synchronous and light, as each command with `--peer` is a new program.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from narval.surfaces.link.protocol import (
 )
 
 _MOST_TOLD = 64 * 1024
-"""The most bytes of a refusal that are read."""
+"""The most bytes that are read of a refusal."""
 
 _ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-"""The seconds after which the system looks if a silent peer is still there."""
+"""The seconds after which the system checks whether a silent peer is still there."""
 
 
 class PeerClient:
-    """The way to the operations of a peer; each is asked on a connection of its own."""
+    """The interface to the operations of a peer; each request has its own connection."""
 
     record_only = False
 
@@ -94,7 +94,7 @@ class PeerClient:
             connection.close()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def _connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
@@ -107,7 +107,7 @@ class PeerClient:
 
 
 def trusting(ca: str | None, peer: str) -> ssl.SSLContext:
-    """The TLS by which a peer is asked: its certificate is checked against a file, or as the system does."""
+    """The TLS context for a peer: its certificate is checked against a file, or as the system does."""
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:
@@ -115,7 +115,7 @@ def trusting(ca: str | None, peer: str) -> ssl.SSLContext:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Have the system notice a peer that is gone, where an answer is awaited for long."""
+    """Have the system notice that a peer is gone during a long wait for an answer."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, seconds in _ALIVE:
         if hasattr(socket, name):
@@ -123,7 +123,7 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def _answer(response: http.client.HTTPResponse) -> Any:
-    """The answer that frames give. Raises NarvalError, EOFError, WireError."""
+    """The answer in frames. Raises NarvalError, EOFError, WireError."""
     items: list[Any] = []
     for kind, _, error, result in _frames(response):
         if error is not None:

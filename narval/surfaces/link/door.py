@@ -1,7 +1,7 @@
-"""The door of links: the listener that peers ask, each by a token that it checks.
+"""The door of links: the listener for peers, which checks the token of each.
 
-A request is looked at before its body is read: its path, its token, by whose digest the peer is known, and
-what that has used in the last minute. Bodies are bounded, and so is what is under way for one peer.
+A request is checked before its body is read: its path, its token, whose digest identifies the peer, and the
+peer's use in the last minute. Bodies are bounded, and so are the requests under way for one peer.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from narval.system.minute import UsedMinute
 log = logging.getLogger("narval.link")
 
 SENDING = 60.0
-"""Seconds in which a body arrives."""
+"""Seconds for a body to arrive."""
 
 PAUSE = 1.0
 """Seconds that a wrong token costs."""
 
 PAUSING = 16
-"""Wrong tokens that are paused at a time; more are refused at once."""
+"""The most wrong tokens that wait at a time; more are refused at once."""
 
 UNDER_WAY = 16
-"""Requests of one peer that are answered at a time; more are told to come again."""
+"""The most requests of one peer that are answered at a time; more are told to come again."""
 
 DAY = 86_400.0
 
@@ -62,7 +62,7 @@ _HEADERS = {
 
 
 class LinkRequest(NamedTuple):
-    """A request of a peer that was let in: whose it is, its headers, and its body."""
+    """An accepted request: its peer, its headers, and its body."""
 
     peer: PeerSettings
     headers: Headers
@@ -70,7 +70,7 @@ class LinkRequest(NamedTuple):
 
 
 class LinkDoor:
-    """The application (ASGI) that the peers of a home ask; its daemon is asked by `asks`."""
+    """The ASGI application for the peers of a home; its daemon is asked by `asks`."""
 
     def __init__(self, asks: Asks, peers: PeersFile) -> None:
         self._asks, self._peers = asks, peers
@@ -114,10 +114,10 @@ class LinkDoor:
             except NarvalError as error:
                 raise RefusedError(400, f"{error}.") from None
 
-    # --- who asks -------------------------------------------------------------------------------------------
+    # --- the peer -------------------------------------------------------------------------------------------
 
     async def _admitted(self, headers: Headers, scope: Scope) -> PeerSettings:
-        """The peer whose token a request has. Raises RefusedError, after a pause."""
+        """The peer with the token of a request. Raises RefusedError, after a pause."""
         try:
             peers = self._peers.current()
         except SettingsError:
@@ -135,7 +135,7 @@ class LinkDoor:
         )
 
     def _take(self, peer: PeerSettings, headers: Headers) -> int:
-        """Count a request; the size of its body. Raises RefusedError before anything of that is read."""
+        """Count a request; returns the size of its body. Raises RefusedError before reading any of it."""
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdecimal() and len(length) < 12):
             raise RefusedError(411, "Expected the length of the body.", connection="close")
@@ -144,7 +144,7 @@ class LinkDoor:
             raise RefusedError(
                 413, f"Expected at most {wire.MOST:,} bytes, got {size:,}.", connection="close"
             )
-        most = max(peer.bytes, size)  # one request is taken, however long
+        most = max(peer.bytes, size)  # one request is taken, of whatever size
         excess = self._used.take(peer.name, peer.requests, size, most)
         if excess is None:
             return size
@@ -156,7 +156,7 @@ class LinkDoor:
 
     @contextmanager
     def _taking(self, peer: PeerSettings) -> Iterator[None]:
-        """Count a request as under way. Raises RefusedError where too many are."""
+        """Count a request as under way. Raises RefusedError if there are too many."""
         if self._under_way[peer.name] >= UNDER_WAY:
             raise RefusedError(
                 429,
@@ -170,10 +170,10 @@ class LinkDoor:
         finally:
             self._under_way[peer.name] -= 1
 
-    # --- what is asked --------------------------------------------------------------------------------------
+    # --- the request ----------------------------------------------------------------------------------------
 
     async def _exchanged(self, asked: LinkRequest) -> Response:
-        """The next frame of messages, after what came is recorded. Raises NarvalError."""
+        """The next frame of messages, after the received one is recorded. Raises NarvalError."""
         frame = await self._asks.ask(
             "exchange", peer=asked.peer.name, frame=asked.body, wait=_wait(asked.headers)
         )
@@ -209,13 +209,13 @@ class LinkDoor:
 
 
 class RefusedTokens:
-    """The wrong tokens that came: each costs a pause, and all of a day are one line of the log."""
+    """The wrong tokens: each costs a pause, and those of a day share one line of the log."""
 
     def __init__(self) -> None:
         self._pausing, self._count, self._logged = 0, 0, -math.inf
 
     async def pause(self, address: str) -> None:
-        """Let who came with a wrong token wait, unless too many do already."""
+        """Let a client with a wrong token wait, unless too many do already."""
         self._count += 1
         now = time.monotonic()
         if now - self._logged >= DAY:
@@ -263,7 +263,7 @@ def _answer(number: int, asked: asyncio.Future[Any]) -> Iterable[bytes]:
 
 
 async def _each(frames: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Frames one by one, each made when the one before it has gone; of one too long its error."""
+    """Frames one by one, each made when the previous one has gone; for one that is too long, its error."""
     try:
         for frame in frames:
             yield frame
@@ -272,13 +272,13 @@ async def _each(frames: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _gone(receive: Receive) -> None:
-    """Wait until who asked has gone."""
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """Begin and end with the server: nothing is to be made ready."""
+    """Begin and end with the server: nothing is to be prepared."""
     while True:
         kind = (await receive())["type"]
         await send({"type": f"{kind}.complete"})

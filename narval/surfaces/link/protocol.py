@@ -1,7 +1,8 @@
 """The protocol of a link over HTTP: its paths, its versions, and how a refusal is told.
 
-A request has the token of who asks, and the versions that it knows: `Narval-Link: 1-2`. The answer names
-those of the other side. Both use the newest that both know; where there is none, it is said who is too old.
+A request has the token of its sender, and the versions that it knows: `Narval-Link: 1-2`. The answer names
+those of the other side. Both use the newest that both know; if there is none, the error says which side is
+too old.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ VERSIONS = "narval-link"
 """The header with the versions that one side knows."""
 
 WAIT = "narval-wait"
-"""The header with the seconds that an exchange may wait for something to say."""
+"""The header with the seconds that an exchange may wait for messages."""
 
 LONGEST_WAIT = 30.0
-"""Seconds that an exchange waits at most: what lies between two homes forgets connections that are silent."""
+"""The longest wait of an exchange in seconds: networks between homes drop silent connections."""
 
 FRAMES = "application/vnd.narval.frames"
 """The media type of frames."""
 
 HEADERS = {VERSIONS: f"{OLDEST}-{NEWEST}", "user-agent": f"narval/{__version__}"}
-"""The headers of each request of a peer, besides its token."""
+"""The headers of each request of a peer, except its token."""
 
 
 def token_for(peer: PeerSettings, home: Path) -> str:
-    """The token by which a peer is asked. Raises OperatorError, without it, for what is none."""
+    """The token for asking a peer. Raises OperatorError for an invalid one, without showing it."""
     try:
         token = secret_named(peer.token or "", home).strip()
     except ValueError as error:
@@ -49,11 +50,11 @@ def token_for(peer: PeerSettings, home: Path) -> str:
 
 
 class TooOldError(RequestError):
-    """Two sides know no version in common; the message says which of them is too old."""
+    """The two sides have no version in common; the message says which of them is too old."""
 
 
 def check_versions(header: str | None, who: str) -> None:
-    """Raise TooOldError unless the other side knows a version that is known here; `who` is its name."""
+    """Raise TooOldError unless the other side, named `who`, knows a version that is known here."""
     span = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", header or "")
     if span is None:
         raise TooOldError(f"{who} names no versions of links that it knows: is that narval?")
@@ -71,7 +72,7 @@ def check_versions(header: str | None, who: str) -> None:
 
 
 def refusal_of(status: int, body: bytes, peer: str, url: str) -> NarvalError:
-    """The error that an answer without frames stands for."""
+    """The error in an answer without frames."""
     try:
         reason = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):

@@ -1,1 +1,1 @@
-"""narval as an MCP server: what assistants elsewhere may use, over stdio and over HTTP."""
+"""narval as an MCP server: for assistants elsewhere, over stdio and over HTTP."""

@@ -1,4 +1,4 @@
-"""Agreeing: the user of a client is asked where a tool wants that, and answers for one call."""
+"""Agreement: the user of a client is asked if a tool requires it, and answers for one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.core.errors import RequestError
 from narval.surfaces.mcp.resources import Context
 
 REMEMBERED = 1_000
-"""Questions that may be answered, and calls that may be cancelled, at a time."""
+"""The most questions that may still be answered, and calls that may still be cancelled."""
 
 APPROVE = "approve"
 """The question to a user, and the field of the answer."""
@@ -33,12 +33,12 @@ class Agreements:
 
     def __init__(self) -> None:
         self._questions: OrderedDict[str, str] = OrderedDict()
-        """The calls that a client's user is asked about, by what the client has to send back."""
+        """The calls that a client's user is asked about, by the state that the client must send back."""
 
     async def ask(self, ctx: Context, about: dict[str, Any], text: str) -> types.InputRequiredResult | None:
-        """Have the user of a client asked; None once they agreed, else what the client is answered.
+        """Have the user of a client asked; None once they agreed, else the answer to the client.
 
-        Raises RequestError where the user cannot be asked or does not agree, MCPError.
+        Raises RequestError if the user cannot be asked or does not agree, MCPError.
         """
         able = ctx.session.client_capabilities
         if able is None or able.elicitation is None:
@@ -61,10 +61,10 @@ class Agreements:
         return None
 
     def was_agreed(self, about: dict[str, Any], params: types.CallToolRequestParams) -> bool:
-        """True if a client comes back with the agreement of its user to this very call, for the first time.
+        """True if a client brings its user's agreement to exactly this call, for the first time.
 
-        An answer without a question, or without the word of the user, has the question asked. Raises
-        MCPError where the question was another call's, and RequestError where the user did not agree.
+        False, so that the question is asked, for an answer without a question or without the user's word.
+        Raises MCPError if the question was for another call, and RequestError if the user did not agree.
         """
         if params.request_state is None:
             return False
@@ -81,12 +81,12 @@ class Agreements:
 
 
 def is_modern(ctx: Context) -> bool:
-    """True of a request of the revisions without a handshake."""
+    """True for a request of the revisions without a handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def _lacking(tool: str, *, is_modern: bool) -> Exception:
-    """The error of a call whose client cannot ask its user; without a handshake the protocol has one."""
+    """The error for a call whose client cannot ask its user; without a handshake the protocol defines it."""
     why = f"{tool} needs the agreement of a user, whom this client cannot ask (elicitation)"
     if not is_modern:
         return RequestError(why)

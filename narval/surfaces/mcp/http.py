@@ -1,7 +1,7 @@
-"""MCP over streamable HTTP: a listener of its own, behind a door that knows tokens and no page.
+"""MCP over streamable HTTP: a separate listener, behind a door that knows tokens but no pages.
 
-A request is looked at before the SDK sees it: its path, Host and Origin, and its token, by whose digest the
-client is known. Bodies, connections, sessions and requests under way are bounded.
+A request is checked before the SDK sees it: its path, Host and Origin, and its token, whose digest identifies
+the client. Bodies, connections, sessions and requests under way are bounded.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from narval.surfaces.mcp.resources import Context
 from narval.surfaces.mcp.server import ToolServer
 
 PATH = "/mcp"
-"""The one path that is served."""
+"""The only path that is served."""
 
 MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of a body."""
 
 SESSIONS = 64
-"""The sessions, of revisions with a handshake, that may be open."""
+"""The most open sessions of revisions with a handshake."""
 
 IDLE = 600.0
-"""Seconds after which a session ends in which nothing was asked."""
+"""Seconds without a request after which a session ends."""
 
 UNDER_WAY = 48
-"""Requests that are answered at a time; more are told to come again."""
+"""The most requests that are answered at a time; more are told to come again."""
 
 
 class McpDoor:
-    """The application (ASGI) of MCP for the clients of a home."""
+    """The ASGI application of MCP for the clients of a home."""
 
     def __init__(self, asks: Asks, settings: WebSettings) -> None:
         self._tools, self._clients = ToolServer(asks, client_of), Senders(asks, "mcp_clients", "client")
@@ -58,7 +58,7 @@ class McpDoor:
         self._under_way = 0
 
     def end(self) -> None:
-        """Take what is cut off from now on for a lost connection, and no wish of its client."""
+        """Treat requests cut off from now on as lost connections, not as cancelled by the client."""
         self._tools.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,7 +93,7 @@ class McpDoor:
             self._under_way -= 1
 
     async def _admit(self, scope: Scope) -> str:
-        """The name of the client whose request this is. Raises RefusedError."""
+        """The name of the client of a request. Raises RefusedError."""
         headers = Headers(scope=scope)
         if scope["path"] != PATH:
             raise RefusedError(404, f"MCP is served at {PATH}.")
@@ -114,7 +114,7 @@ class McpDoor:
 
 
 def client_of(ctx: Context) -> str:
-    """The client whose request this is."""
+    """The client of a request."""
     request: Any = ctx.request
     return str(request.scope["user"].display_name)
 

@@ -1,4 +1,4 @@
-"""Resources of MCP: what a client may read under an address, and what it is told when that changes."""
+"""Resources of MCP: what a client may read under an address, and following its changes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from narval.core.errors import NarvalError
 from narval.surfaces.asks import Asks
 
 MOST = 64
-"""The subscriptions of a program at a time."""
+"""The most subscriptions at a time."""
 
 STEP = 600.0
-"""Seconds that the daemon is asked to wait for a change at a time."""
+"""Seconds that one request waits for a change."""
 
 PAUSE = 5.0
 """Seconds until a daemon that has gone is asked again."""
@@ -43,24 +43,24 @@ TEMPLATES = (
         "The runs that you have started: active, done, failed, cancelled.",
     ),
 )
-"""The templates of addresses: names, templates, and what is there."""
+"""The templates of addresses: names, templates, and descriptions."""
 
 
 class Resources:
-    """The addresses that clients read and follow: all who follow an agent share one look at its changes."""
+    """The addresses that clients read and follow; followers of an agent share one request for changes."""
 
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus, max_subscriptions=MOST)
         self._following: dict[str, dict[object, str]] = {}
-        """The addresses that are followed, by agent: each of a request, or of a session and an address."""
+        """The followed addresses by agent, each under its request, or its session and address."""
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._told: dict[tuple[str, str], Callable[[], None]] = {}
-        """The ends of subscriptions of the revisions with a handshake, by session and address."""
+        """The functions that end subscriptions of the revisions with a handshake, by session and address."""
 
     async def list(self, ctx: Context, params: Any) -> types.ListResourcesResult:
-        """The definitions that a client may start; all else is found by the templates."""
+        """The definitions that a client may start; everything else is found by the templates."""
         rows = await ask_or_refuse(self._asks, "mcp_clients")
         client = self._client_of(ctx)
         row = next((row for row in rows if row["client"] == client), None)
@@ -83,7 +83,7 @@ class Resources:
         )
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """An address as XML, and as JSON."""
+        """The content of an address as XML and as JSON."""
         uri = str(params.uri)
         answer = await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=uri)
         return types.ReadResourceResult(
@@ -96,7 +96,7 @@ class Resources:
     # --- who follows ------------------------------------------------------------------------------------
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Tell a client of changes under an address from now on (revisions with a handshake)."""
+        """Notify a client of changes under an address from now on (revisions with a handshake)."""
         uri, session = str(params.uri), ctx.session
         await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=uri)
         key = (_session(ctx), uri)
@@ -117,7 +117,7 @@ class Resources:
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Tell a client no more."""
+        """Stop notifying a client."""
         key = (_session(ctx), str(params.uri))
         if key in self._told:
             self._end(key)
@@ -130,7 +130,7 @@ class Resources:
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Tell a client of changes until it hangs up (revisions without a handshake)."""
+        """Notify a client of changes until it hangs up (revisions without a handshake)."""
         uris = list(params.notifications.resource_subscriptions or ())[:MOST]
         for uri in uris:
             await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=str(uri))
@@ -144,11 +144,11 @@ class Resources:
                 self._unfollow(key, key[1])
 
     async def tell_of_tools(self) -> None:
-        """Tell who listens that tools came or went (revisions without a handshake)."""
+        """Notify listeners that tools came or went (revisions without a handshake)."""
         await self._bus.publish(ToolsListChanged())
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following everything."""
         for task in self._watching.values():
             task.cancel()
         self._listening.close()
@@ -167,7 +167,7 @@ class Resources:
             watching.cancel()
 
     async def _watch(self, agent: str) -> None:
-        """Tell of what changes at an agent."""
+        """Notify followers of changes at an agent."""
         async for changes in changes_of(self._asks, agent):
             for uri in {*self._following.get(agent, {}).values()}:
                 if _is_altered(uri, changes):
@@ -175,7 +175,7 @@ class Resources:
 
 
 async def changes_of(asks: Asks, agent: str, *, files: bool = False) -> AsyncIterator[dict[str, Any]]:
-    """The changes at an agent from now on, with `files` those of its files alone; nothing is polled."""
+    """The changes at an agent from now on, with `files` only those of its files; nothing is polled."""
     turn, wait = 0, 0.0
     while True:
         try:
@@ -206,7 +206,7 @@ def _session(ctx: Context) -> str:
 
 
 def _is_altered(uri: str, changes: dict[str, Any]) -> bool:
-    """True if what is at an address may be another now."""
+    """True if the content of an address may have changed."""
     if changes["lost"]:
         return True
     kind, _, name = urlsplit(uri).path.strip("/").partition("/")

@@ -1,7 +1,7 @@
-"""The MCP server of a home: tools are asked of its daemon when they are asked for, and nothing is kept here.
+"""The MCP server of a home: each request for tools goes to its daemon, and nothing is kept here.
 
-Who may do what the daemon decides, at each call, by the file of the client. This server knows which client
-speaks, follows the runs that calls have started, and asks a client's user where a tool wants that.
+The daemon decides at each call, by the file of the client, whether it is allowed. This server identifies the
+client, follows the runs that calls have started, and asks a client's user if a tool requires it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from narval.surfaces.mcp.resources import Context, Resources, ask_or_refuse
 from narval.surfaces.mcp.tool_lists import ToolLists
 
 AT_ONCE = 64
-"""Requests that are under way at a time; more are refused."""
+"""The most requests under way at a time; more are refused."""
 
 STEP = 30.0
-"""Seconds that the daemon is asked to wait at a time: nothing is polled."""
+"""Seconds that one request waits: nothing is polled."""
 
 
 class AnnouncingServer(Server[Any]):
-    """A server that says from the beginning that it tells when its tools change."""
+    """A server that announces from the beginning that it notifies of changed tools."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
     ) -> InitializationOptions:
-        """The options by which it answers a handshake."""
+        """The options for answering a handshake."""
         announced = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(announced, *more, **named)
 
 
 class ToolServer:
-    """The server of clients, whose name `client_of` tells of a request."""
+    """The server of clients; `client_of` gives the name of the client of a request."""
 
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
@@ -58,7 +58,7 @@ class ToolServer:
         """The calls whose requests have no answer yet, or were cut off, by connection and request."""
         self._ending: set[asyncio.Task[None]] = set()
         self.is_closing = False
-        """True once this server ends: calls that are cut off then are not cancelled."""
+        """True once this server ends: calls cut off then do not cancel their runs."""
         self.server: Server[Any] = AnnouncingServer(
             "narval",
             version=__version__,
@@ -75,13 +75,13 @@ class ToolServer:
         self.server.middleware.append(self._observe)
 
     def close(self) -> None:
-        """End: what is cut off from now on is a lost connection, and no wish of its client."""
+        """End: requests cut off from now on are lost connections, not cancelled by the client."""
         self.is_closing = True
         self._resources.close()
         self._lists.close()
 
     async def _observe(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Hold requests within their limit; end the run of a call that its client has cancelled."""
+        """Limit the requests under way; end the run of a call that its client has cancelled."""
         if ctx.request_id is None:
             if ctx.method == "notifications/cancelled" and isinstance(ctx.params, dict):
                 call = self._calls.pop((_connection(ctx), ctx.params.get("requestId")), None)
@@ -130,7 +130,7 @@ class ToolServer:
         about = {"client": client, "tool": params.name, "arguments": arguments, "size": size}
         try:
             result = await self._called(ctx, about, params)
-        except asyncio.CancelledError:  # what its client says of it may come after
+        except asyncio.CancelledError:  # messages of its client about it may follow
             raise
         except NarvalError as error:
             result = error_of(error)
@@ -157,7 +157,7 @@ class ToolServer:
         return _result(run, is_error="error" in run)
 
     async def _begun(self, ctx: Context, about: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
-        """The daemon's answer to a call, which goes on though its client cancels it. Raises NarvalError."""
+        """The daemon's answer to a call, which continues if its client cancels it. Raises NarvalError."""
         asking = asyncio.ensure_future(self._asks.ask("use_tool", **about, agreed=agreed))
         asking.add_done_callback(_retrieve)
         call = _Call(about["client"], asking)
@@ -172,7 +172,7 @@ class ToolServer:
         return answer
 
     async def _followed(self, ctx: Context, client: str, begun: dict[str, Any]) -> dict[str, Any]:
-        """The run of a call: what it gave, or after the time that its tool says its number alone."""
+        """The run of a call: its results, or only its number once the wait of its tool is over."""
         deadline, turn, last, part = time.monotonic() + begun["wait"], 0, -1.0, 0.0
         steps = ctx.meta is not None and ctx.meta.get("progress_token") is not None
         about = {"client": client, "run": begun["run"], "agent": begun["agent"], "each_step": steps}
@@ -196,8 +196,8 @@ class ToolServer:
     # --- what a client cancels --------------------------------------------------------------------------
 
     def _cut_off(self, ctx: Context, call: _Call) -> None:
-        """Note that a request was cut off: over HTTP of the revisions without a handshake that is how a
-        client cancels; else it tells so, and a connection that is lost cancels nothing.
+        """Handle a request that was cut off: over HTTP, in revisions without a handshake, a client cancels
+        so; otherwise it sends a message to cancel, and a lost connection cancels nothing.
         """
         if ctx.request is not None and is_modern(ctx) and not self.is_closing:
             self._calls.pop(_key(ctx), None)
@@ -216,12 +216,12 @@ class ToolServer:
                 await self._asks.ask(
                     "cancel_call", client=call.client, run=begun["run"], agent=begun["agent"]
                 )
-        except NarvalError:  # it was refused, is over, or the daemon has gone
+        except NarvalError:  # it was refused, has ended, or the daemon has gone
             return
 
 
 class _Call:
-    """A call under way: whose it is, and the daemon's answer to come."""
+    """A call under way: its client, and the daemon's answer to come."""
 
     def __init__(self, client: str, asking: asyncio.Future[dict[str, Any]]) -> None:
         self.client, self.asking = client, asking
@@ -235,7 +235,7 @@ INSTRUCTIONS = (
 
 
 def _connection(ctx: Context) -> str:
-    """The connection of a request: the session that HTTP names, "" of stdio."""
+    """The connection of a request: the session named by HTTP, "" for stdio."""
     return ctx.request.headers.get("mcp-session-id", "") if ctx.request is not None else ""
 
 
@@ -244,7 +244,7 @@ def _key(ctx: Context) -> tuple[str, Any]:
 
 
 def _retrieve(asking: asyncio.Future[Any]) -> None:
-    """Take note of the error of an answer that nobody may wait for any more."""
+    """Retrieve the error of an answer that nothing may wait for any more."""
     if not asking.cancelled():
         asking.exception()
 
@@ -260,7 +260,7 @@ def _tool(row: dict[str, Any]) -> types.Tool:
 
 
 def _of_run(run: dict[str, Any]) -> dict[str, Any]:
-    """A run as the result of a call has it."""
+    """A run in the form of the result of a call."""
     answer = {"run": run["eid"], "name": run["name"], "state": run["state"], "active": run["active"]}
     if run["error"]:
         answer["error"] = run["error"]
@@ -274,7 +274,7 @@ def _of_run(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def result_of(answer: Any) -> types.CallToolResult:
-    """The result of a call, of plain data; what is no object is the object's `result`."""
+    """The result of a call from plain data; anything but an object becomes the `result` of one."""
     return _result(answer if isinstance(answer, dict) else {"result": answer})
 
 
@@ -283,7 +283,7 @@ def _result(content: dict[str, Any], *, is_error: bool = False) -> types.CallToo
 
 
 def error_of(error: NarvalError) -> types.CallToolResult:
-    """The result of a call that was refused, or failed: a code, which is stable, and the message."""
+    """The result of a call that was refused or failed: a stable code and the message."""
     content = {"error": code_of(error), "message": str(error)}
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=str(error))], structured_content=content, is_error=True
@@ -291,7 +291,7 @@ def error_of(error: NarvalError) -> types.CallToolResult:
 
 
 def code_of(error: NarvalError) -> str:
-    """The code of an error: its kind where it has one, else the name of its class."""
+    """The code of an error: its kind if it has one, else the name of its class."""
     kind = getattr(error, "kind", None)
     return kind if isinstance(kind, str) and kind else type(error).__name__
 

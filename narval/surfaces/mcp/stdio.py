@@ -17,14 +17,14 @@ from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.mcp.server import ToolServer
 
 LONGEST_LINE = 4 * 1024 * 1024
-"""The most bytes of a message; a longer one is answered as one that cannot be read."""
+"""The most bytes of a message; a longer one is answered as unreadable."""
 
 TOO_LONG = "a message of more than 4 MiB\n"
-"""The line in place of a message that is too long: no JSON."""
+"""The line that replaces a message that is too long: invalid JSON."""
 
 
 class _Lines:
-    """The lines of an input, none of which is held whole if it is too long."""
+    """The lines of an input; one that is too long is never held whole."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -53,7 +53,7 @@ class _Lines:
 
 
 class _Output:
-    """The output, to which a message is written whole."""
+    """The output, to which each message is written whole."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -62,7 +62,7 @@ class _Output:
         self._poll.register(descriptor, select.POLLOUT)
 
     async def write(self, text: str) -> None:
-        """Write a message; a reader that is slow holds up no other work."""
+        """Write a message; a slow reader does not hold up other work."""
         data = text.encode("utf-8", "surrogatepass")
         if self._takes(data):
             os.write(self._descriptor, data)
@@ -70,13 +70,13 @@ class _Output:
             await anyio.to_thread.run_sync(self._write, data)
 
     def _takes(self, data: bytes) -> bool:
-        """True if the output is a pipe that has room for a message now: a pipe that says that one may write
-        takes so many bytes whole, without a wait.
+        """True if the output is a pipe that has room for a message now: a writable pipe takes up to PIPE_BUF
+        bytes whole, without blocking.
         """
         return self._is_pipe and len(data) <= select.PIPE_BUF and bool(self._poll.poll(0))
 
     async def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: the output is not buffered."""
 
     def _write(self, data: bytes) -> None:
         while data:
@@ -84,14 +84,14 @@ class _Output:
 
 
 async def serve(find: Any, client: str) -> None:
-    """Serve a client until its input ends. Raises NarvalError where the daemon or the client is not there."""
+    """Serve a client until its input ends. Raises NarvalError if the daemon or the client does not exist."""
     asks = AsyncClient(find)
     try:
         await asks.ask("client_tools", client=client)
         server = ToolServer(asks, lambda ctx: client)
         reader = await _input()
         output = os.dup(sys.stdout.fileno())
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what code prints is no message
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # printed output is not a message
         streams: Any = {"stdin": _Lines(reader), "stdout": _Output(output)}
         async with stdio_server(**streams) as (read, write):
             await server.server.run(read, write, server.server.create_initialization_options())

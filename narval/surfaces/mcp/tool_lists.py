@@ -1,4 +1,4 @@
-"""Lists of tools: clients are told when the one that they were given is another now."""
+"""Lists of tools: clients are notified when the list that they were given has changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from narval.surfaces.asks import Asks
 from narval.surfaces.mcp.resources import changes_of
 
 MOST = 64
-"""The lists that are followed at a time; the oldest may be of a session that has gone."""
+"""The most lists that are followed at a time; the oldest may be of a session that has gone."""
 
 Tell = Callable[[], Awaitable[None]]
 
 
 class FollowedList(NamedTuple):
-    """A list that a client was given: the digest of it, and the way to tell that it is another."""
+    """A list that a client was given: its digest, and the function that reports a change."""
 
     client: str
     agent: str
@@ -30,7 +30,7 @@ class FollowedList(NamedTuple):
 
 
 class ToolLists:
-    """The lists that clients were given. All of an agent share one question for changes of its files."""
+    """The lists that clients were given. All of an agent share one request for changes of its files."""
 
     def __init__(self, asks: Asks) -> None:
         self._asks = asks
@@ -38,7 +38,7 @@ class ToolLists:
         self._watching: dict[str, asyncio.Task[None]] = {}
 
     async def follow(self, key: object, client: str, tell: Tell) -> None:
-        """Have a client told, by `tell`, when its tools are others than now. Raises NarvalError."""
+        """Call `tell` when the tools of a client differ from those now. Raises NarvalError."""
         rows = await self._asks.ask("client_tools", client=client)
         clients = await self._asks.ask("mcp_clients")
         agents = next((row["agents"] for row in clients if row["client"] == client), None)
@@ -52,13 +52,13 @@ class ToolLists:
             self._watching[agents[0]] = asyncio.ensure_future(self._watch(agents[0]))
 
     def leave(self, key: object) -> None:
-        """Tell a client no more."""
+        """Stop notifying a client."""
         left = self._lists.pop(key, None)
         if left is not None and all(one.agent != left.agent for one in self._lists.values()):
             self._watching.pop(left.agent).cancel()
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following everything."""
         for task in self._watching.values():
             task.cancel()
 

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from narval.kinds.work.python import OfWork
 
     class OfKinds(OfProcesses, OfWork, OfTasks):
-        """The methods that kinds have of their own."""
+        """The methods that kinds add."""
 else:
 
     class OfKinds:
-        """The methods that kinds have of their own; a kind is imported with the first use of one."""
+        """The methods that kinds add; a kind is imported on the first use of one."""
 
         def __getattr__(self, name):
             for methods in () if name.startswith("_") else methods_of_kinds():
@@ -55,7 +55,7 @@ else:
 
 
 def methods_of_kinds() -> Iterator[type]:
-    """The class of each kind that has methods of its own."""
+    """The class of each kind that adds methods."""
     for kind in KINDS.values():
         if kind.methods:
             module, _, name = kind.methods.partition(":")
@@ -74,13 +74,13 @@ def open(
     by: str | None = None,
     agent: str | None = None,
 ) -> Agent:
-    """Open a home, or with none make one in memory: nothing is kept on disk.
+    """Open a home, or without one make a home in memory: nothing is kept on disk.
 
-    `agent` names the agent that is asked, without it the home's own.
+    `agent` names the agent that is asked, by default the home's own.
 
     `by` names the person for whom the program works: what it adds, starts and signals is recorded as theirs.
     Faults of its files are told by one FaultWarning; what is good is loaded.
-    Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for a name that is none.
+    Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for an invalid name.
     """
     asker = Asker("" if by is None else person_name(by), os.geteuid(), PYTHON)
     with _FIRST_OPENING.suspended():
@@ -111,7 +111,7 @@ class OfMessages:
 
 
 class Agent(OfMessages, OfKinds):
-    """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
+    """A home at work within this program: its runs proceed while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:
         self.runner, self.asker = Runner(), asker
@@ -129,13 +129,13 @@ class Agent(OfMessages, OfKinds):
         self.close()
 
     def close(self) -> None:
-        """Stop all runs, and release the home; of an `other`, let it become passive."""
+        """Stop all runs, and release the home; an `other` agent only becomes passive."""
         self._end()
 
     def other(self, name: str, *, alone: bool = False) -> Agent:
         """Another agent of the home, asked in the same way; it stays active until it is closed.
 
-        With `alone`, closing it releases the home as well. Raises RequestError where there is none.
+        With `alone`, closing it releases the home as well. Raises RequestError if there is no such agent.
         """
         seen = self.daemon.of(name)
         made = copy(self)
@@ -153,7 +153,7 @@ class Agent(OfMessages, OfKinds):
     def by(self, person: str) -> Agent:
         """The same agent, asked by a person: what is added, started and answered is recorded as theirs.
 
-        Closing it does nothing. Raises RequestError for a name that is none.
+        Closing it does nothing. Raises RequestError for an invalid name.
         """
         made = copy(self)
         made.asker = replace(self.asker, person=person_name(person))
@@ -171,15 +171,15 @@ class Agent(OfMessages, OfKinds):
         self.runner.run(self.daemon.files.load(definition))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
-        """Call a function instead of an action, with the same parameters, or instead of what a type of nodes
-        executes or undoes, with the token. Raises RequestError.
+        """Call a function instead of an action, with the same parameters, or instead of the code that
+        executes or undoes a type of nodes, with the token. Raises RequestError.
         """
         self.daemon.stub(action, function)
 
     # --- memory ---------------------------------------------------------------------------------------
 
     def add(self, element: Given, *, replace: int | None = None) -> int:
-        """Add one element, in place of another if `replace` is its eid; the new eid.
+        """Add one element, replacing another if `replace` is its eid; returns the new eid.
 
         Raises ElementError, and RequestError for a `memory` of several.
         """
@@ -189,7 +189,7 @@ class Agent(OfMessages, OfKinds):
         return int(ask(self, changing.add, elements, replace)["eids"][0])
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
-        """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
+        """Add elements in one turn, for a root `memory` its children; returns their eids."""
         return list(ask(self, changing.add, [_bytes(element) for element in elements])["eids"])
 
     memory = at_once(listing.matching)
@@ -211,7 +211,7 @@ class Agent(OfMessages, OfKinds):
     why = forward(why)
 
     def start(self, name: str, *elements: Given, environment: dict[str, Any] | None = None) -> int:
-        """Start a run of `group.name` with these elements as its first context; its eid.
+        """Start a run of `group.name` with these elements as its first context; returns its eid.
 
         A process may be given attributes: its first `environment`.
         """
@@ -219,26 +219,27 @@ class Agent(OfMessages, OfKinds):
         return int(ask(self, acts.start, name, xml, environment=environment)["eid"])
 
     def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
-        """Start a run of `group.name` for each element, in one turn; their eids."""
+        """Start a run of `group.name` for each element, in one turn; returns their eids."""
         xml = [_bytes(element) for element in elements]
         return list(ask(self, acts.start, name, xml, each=True)["runs"])
 
     def until_idle(self) -> None:
-        """Work until nothing can go on without something from outside."""
+        """Work until nothing can continue without something from outside."""
         self.runner.run(self.daemon.main_loop.until_idle())
 
     def elapse(
         self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
     ) -> None:
-        """Let simulated time pass; whatever is due on the way happens, in order."""
+        """Let simulated time pass; everything due meanwhile happens, in order."""
         self.runner.run(self.daemon.main_loop.elapse(seconds + 60 * minutes + 3600 * hours + 86400 * days))
 
     def simulate(
         self, what: str | Path, *, at: str | None = None, until: str | None = None, memory: str | None = None
     ) -> dict[str, Any]:
-        """A simulation, in the form of `narval simulate --json`; nothing happens, and the clock stands still.
+        """Simulate; returns the form of `narval simulate --json`. Nothing happens, and the clock stands
+        still.
 
-        `what` is the name of a definition, or a scenario: its file, or its text. The others override
+        `what` is the name of a definition, or a scenario: its file, or its text. Other arguments override
         the scenario. Raises DefinitionError, RequestError.
         """
         from narval.surfaces.python import simulate as embedding
@@ -246,16 +247,16 @@ class Agent(OfMessages, OfKinds):
         return embedding.simulate(self.daemon, self.runner, what, at=at, until=until, memory=memory)
 
     def retry(self, run: int, step: str | None = None) -> int:
-        """Begin a run again from a step, or from that which failed; the eid of the new run."""
+        """Begin a run again from a step, by default the one that failed; returns the eid of the new run."""
         return int(ask(self, acts.retry, run, step)["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
-        """Tell a run something under a name, with elements and attributes; its answer."""
+        """Tell a run something under a name, with elements and attributes; returns its answer."""
         xml = [_bytes(element) for element in elements]
         return ask(self, on_signals.signal, run, name, xml, arguments)
 
     def ask(self, operation: str, **arguments: Any) -> Any:
-        """Any operation by name, in the forms of the command line's `--json`."""
+        """Ask any operation by name; returns the form of the command line's `--json`."""
         return self.runner.run(invoke(self.daemon, self.asker, operation, arguments))
 
 

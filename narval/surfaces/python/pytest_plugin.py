@@ -1,10 +1,10 @@
 """The pytest plugin `narval`: a fixture `agent` on a home in memory, and scenarios as tests.
 
-A test with that fixture fails where a run of the agent failed, unless its mark `runs_fail` expects that.
+A test with that fixture fails if a run of the agent failed, unless its mark `runs_fail` expects that.
 
-Files of the name `*.scenario.xml`, and XML files within a folder `scenarios` whose first element is a
-`scenario`, are collected: each is one test, on the home that it lies in or that the ini option `narval_home`
-names. What narval needs for that is imported when there is such a file.
+Files with a name `*.scenario.xml`, and XML files within a folder `scenarios` whose first element is a
+`scenario`, are collected: each is one test, on the home that contains it or that the ini option `narval_home`
+names. The modules for that are imported only if there is such a file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _AGENT: pytest.StashKey[Agent] = pytest.StashKey()
 """The agent of a test."""
 
 FAILS = "runs_fail"
-"""The mark of a test whose runs are to fail."""
+"""The mark of a test whose runs must fail."""
 
 
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> Iterator[Agent]:
-    """An agent with nothing on disk, whose memory is empty; it is closed when the test ends.
+    """An agent with an empty memory and nothing on disk; it is closed when the test ends.
 
-    The test fails where a run of it failed, unless it has the mark `runs_fail`.
+    The test fails if a run of it failed, unless it has the mark `runs_fail`.
     """
     import narval
 
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Fail a test for each run of its agent that failed, or that was to fail and did not."""
+    """Fail a test if a run of its agent failed, or if one was expected to fail and none did."""
     try:
         result = yield
     except BaseException:
@@ -76,9 +76,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 def _failed_runs(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """The definition of each run of a test that failed, and why it did, with file and line; none called by
-    another.
-    """
+    """The definition of each failed run of a test that no other called, and why, with file and line."""
     if (agent := item.stash.get(_AGENT, None)) is None:
         return
     for run in agent.runs("failed"):
@@ -92,7 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Take the files that are scenarios."""
+    """Collect the files that are scenarios."""
     if file_path.suffix != ".xml":
         return None
     if not file_path.name.endswith(".scenario.xml") and "scenarios" not in file_path.parent.parts:
@@ -109,18 +107,18 @@ class ScenarioFile(pytest.File):
     """A file with a scenario."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """The one test it is."""
+        """The one test in it."""
         from narval.trials.simulate.parser import name_of
 
         yield ScenarioItem.from_parent(self, name=name_of(str(self.path)))
 
 
-class NotAsExpected(Exception):  # noqa: N818 - it is a report, and no error
+class NotAsExpected(Exception):  # noqa: N818 - it is a report, not an error
     """A scenario did not come out as it should."""
 
 
 class ScenarioItem(pytest.Item):
-    """A scenario to be played."""
+    """The test that plays a scenario."""
 
     def runtest(self) -> None:
         """Play it. Raises NotAsExpected with its story."""
@@ -136,7 +134,7 @@ class ScenarioItem(pytest.Item):
             raise NotAsExpected("\n".join(_failures(report)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The story and the expectations of a scenario; of one of narval's own errors, its message."""
+        """The story and the expectations of a scenario; for an error of narval, its message."""
         from narval.core.errors import NarvalError
 
         if isinstance(excinfo.value, NotAsExpected | NarvalError):
@@ -148,7 +146,7 @@ class ScenarioItem(pytest.Item):
         return self.path, 0, f"scenario {self.name}"
 
     def _stage(self) -> SimulatedHome:
-        """The stage of the home; its definitions are read once."""
+        """The stage of the home; the definitions are read once."""
         from narval.files.home import Home
         from narval.trials.simulate.simulated_home import simulated_home
 
@@ -169,7 +167,7 @@ class ScenarioItem(pytest.Item):
 
 
 def _failures(report: SimulationReport) -> Iterator[str]:
-    """The story of a scenario, then what it came to."""
+    """The story of a scenario, then its result."""
     from narval.surfaces.cli.render.simulation import StoryWriter, ending
 
     story = [text for text, _ in StoryWriter(report.zone).write(report.lines)]

@@ -1,8 +1,8 @@
-"""Operations asked from a program that waits: coroutines run one after another on a loop of their own,
+"""Operations asked from a synchronous program: coroutines run one after another on a loop of their own,
 thousands a second.
 
-`asyncio.Runner.run` puts its handler of Ctrl-C in place and takes it away again each time, which takes longer
-than starting a run of a recipe. Here that is done once, for as long as the loop is open.
+`asyncio.Runner.run` installs and removes its handler of Ctrl-C each time, which takes longer than starting a
+run of a recipe. Here that is done once, for as long as the loop is open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narval.daemon.daemon import Daemon
 Result = TypeVar("Result")
 
 _at_work: list[asyncio.Task[Any]] = []
-"""The tasks being run in this program's main thread, innermost last."""
+"""The tasks running in this program's main thread, innermost last."""
 _interrupted: set[asyncio.Task[Any]] = set()
 
 
@@ -54,7 +54,7 @@ class Runner:
             _interrupted.discard(task)
 
     def close(self) -> None:
-        """End the loop, and give Ctrl-C back its former meaning."""
+        """Close the loop, and restore the handler of Ctrl-C."""
         if self._handles and signal.getsignal(signal.SIGINT) is _interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._handles = False
@@ -62,7 +62,7 @@ class Runner:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Cancel the innermost task; raise at once on a second Ctrl-C, or where there is none."""
+    """Cancel the innermost task; raise at once on a second Ctrl-C, or without a task."""
     task = _at_work[-1] if _at_work else None
     if task is None or task.done() or task in _interrupted:
         raise KeyboardInterrupt
@@ -78,7 +78,7 @@ Asked = Operation[Concatenate[Daemon, Parameters], Coroutine[Any, Any, Result]]
 
 
 class AtWork(Protocol):
-    """A daemon in this program, the loop on which it works, and who asks."""
+    """A daemon in this program, the loop on which it works, and the asker."""
 
     daemon: Daemon
     runner: Runner
@@ -91,7 +91,7 @@ def ask(
     *arguments: Parameters.args,
     **named: Parameters.kwargs,
 ) -> Result:
-    """The answer of an operation, which is told who asks."""
+    """The answer of an operation, which is given the asker."""
     if operation.wants_asker:
         named[ASKER] = at_work.asker
     return at_work.runner.run(operation(at_work.daemon, *arguments, **named))

@@ -1,4 +1,4 @@
-"""A simulation from within a program that has an agent open: on its definitions and its memory."""
+"""A simulation in a program with an open agent: on its definitions and its memory."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
 
 
 def _memory_file(daemon: Daemon) -> Path | None:
-    """The file that declares elements for the agent that is asked; None where there is none."""
+    """The file that declares elements for the agent that is asked; None if there is none."""
     if daemon.home is None or daemon.agent.store.is_own:
         return daemon.home.memory if daemon.home is not None else None
     has_one = daemon.name in daemon.files.followers.folders
@@ -77,7 +77,7 @@ def _memory_file(daemon: Daemon) -> Path | None:
 
 
 def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
-    """The agents of the home besides the one that is asked."""
+    """The agents of the home except the one that is asked."""
     files, own = daemon.files, daemon.agents.own
     if daemon.host is not own:
         counts = with_all_settings(files.own, files.settings.own)

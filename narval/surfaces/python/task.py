@@ -1,8 +1,8 @@
 """Programs in Python as tasks (K48–K60): `from narval import task`.
 
-The functions here are those of the task at hand: that of the action which runs, else the one whose handle is
-in NARVAL_TASK. A program of its own begins one by `init`, or has `run` do all of it. Where the source has
-an error value of -1, there are exceptions: `TaskRefusedError`, `RequestError`, `DaemonGoneError`.
+The functions here are those of the current task: that of the running action, else the one whose handle is in
+NARVAL_TASK. A separate program begins one by `init`, or has `run` do all of it. Where the source has an error
+value of -1, there are exceptions: `TaskRefusedError`, `RequestError`, `DaemonGoneError`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WorkObject:
         return self.element.text
 
     def tree(self) -> etree._Element:
-        """A fresh lxml copy: altering it alters nothing else; `replace` of the task does."""
+        """A fresh lxml copy: altering it changes nothing else; use `replace` of the task for that."""
         return self.element.tree()
 
     def select(self, expression: str) -> Any:
@@ -73,12 +73,12 @@ class WorkObject:
         return self.element.xpath(expression)
 
     def give_away(self, why: str) -> None:
-        """Be no object of the task any more."""
+        """Mark it as no longer an object of the task."""
         self._gone = self._gone or why
 
 
 class ProgramTask:
-    """A task as the program sees it that works as one; as a context manager it ends with the block (K55)."""
+    """A task, for the program that works as it; as a context manager it ends with the block (K55)."""
 
     def __init__(self, handle: str, home: str | Path | None = None, agent: str = "") -> None:
         self.handle, self._home, self._agent = handle, home, agent
@@ -93,10 +93,10 @@ class ProgramTask:
             self.down()
 
     def get_work_object(self, timeout: float | None = None) -> WorkObject | None:
-        """The next object of the queue (K57), the task being in its initial state; None after `timeout`
+        """The next object of the queue (K57), with the task in its initial state; None after `timeout`
         seconds.
 
-        Without a timeout it waits for as long as it takes.
+        Without a timeout it waits until there is one.
         """
         left = timeout
         while True:
@@ -107,7 +107,7 @@ class ProgramTask:
                 return self._has(answer)
 
     def _has(self, answer: Mapping[str, Any]) -> WorkObject | None:
-        """Have the object that an answer tells of."""
+        """Take the object of an answer."""
         before, eid = self.workobject, answer["object"]
         if eid is None:
             self.workobject = None
@@ -116,8 +116,8 @@ class ProgramTask:
         return self.workobject
 
     def assert_(self, state: str) -> str:
-        """Move along an edge to a state (K49); the state that the task is in then. In a terminal one the
-        object is routed, and is no object of the task any more.
+        """Move along an edge to a state (K49); returns the new state of the task. In a terminal state the
+        object is routed, and no longer an object of the task.
         """
         answer = self._ask("task_assert", state=state, wait=FOR_GOOD)
         return self._moved(answer)
@@ -141,8 +141,8 @@ class ProgramTask:
     ) -> dict[str, Any]:
         """Raise an event within the task (K51), a global one (K41), or one at the type `name` (K52).
 
-        It may carry an element, or with `with_object` the task's own object, which is no object of the task
-        then. Of a synchronous one `result` is done, expired or failed.
+        It may carry an element, or with `with_object` the task's own object, which is then no longer an
+        object of the task. For a synchronous event, `result` is done, expired or failed.
         """
         elements = [_bytes(element)] if element is not None else []
         more = {"users": list(users), "roles": list(roles), "elements": elements, "with_object": with_object}
@@ -158,13 +158,13 @@ class ProgramTask:
         return answer
 
     def wait_on_event(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
-        """Wait until an event is raised for the task (K53): its number and `parameters`; None after `timeout`
-        seconds. 0 is for as long as it takes (KA11).
+        """Wait until an event is raised for the task (K53): returns its number and `parameters`, or None
+        after `timeout` seconds; 0 means no limit (KA11).
         """
         return self._waited(event, timeout, end=False)
 
     def wait_on_event_end(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
-        """Wait until the action of an event was done for the task (K54), as `wait_on_event` does; its
+        """Wait until the action of an event was done for the task (K54), like `wait_on_event`; returns its
         `result`.
         """
         return self._waited(event, timeout, end=True)
@@ -175,15 +175,15 @@ class ProgramTask:
         return None if answer["timed_out"] or answer["event"] is None else answer
 
     def get_current_state(self) -> str:
-        """The state that the task is in (K50); "" without an object."""
+        """The current state of the task (K50); "" without an object."""
         return self._ask("task_state")["state"] or ""
 
     def current_object(self) -> WorkObject | None:
-        """The object that the task has, as it is now; None without one."""
+        """The current object of the task; None without one."""
         return self._has(self._ask("task_state"))
 
     def replace(self, element: str | bytes | Element) -> WorkObject:
-        """Let a new version take the place of the object (K18)."""
+        """Replace the object by a new version (K18)."""
         if self.workobject is None and self.current_object() is None:
             raise TaskRefusedError("no-object", "expected an object to be replaced; get one first")
         assert self.workobject is not None
@@ -196,7 +196,7 @@ class ProgramTask:
         return current
 
     def down(self) -> None:
-        """End the task; an object that it still has goes back to the queue."""
+        """End the task; its object, if any, goes back to the queue."""
         self._ask("task_down")
         self._is_down = True
         if self.workobject is not None:
@@ -223,8 +223,7 @@ def init(
 ) -> ProgramTask:
     """Begin a task of a type, in a role; `user` for those who may act in another's name.
 
-    `home` is the folder whose daemon is asked, without it that of NARVAL_HOME. From then on it is the task at
-    hand.
+    `home` is the folder whose daemon is asked, by default that of NARVAL_HOME. The task becomes current.
     """
     global _own
     limits = {} if lease is None else {"lease": lease}
@@ -234,7 +233,7 @@ def init(
 
 
 def current() -> ProgramTask:
-    """The task at hand: that of the action which runs, else that begun by `init`, else that of NARVAL_TASK.
+    """The current task: that of the running action, else that begun by `init`, else that of NARVAL_TASK.
 
     Raises RequestError without any.
     """
@@ -264,11 +263,11 @@ def run(
     timeout: float | None = 0.0,
     home: str | Path | None = None,
 ) -> int:
-    """Work as a task until its queue is empty: `main` is called for each object; how many there were.
+    """Work as a task until its queue is empty: call `main` for each object; returns their number.
 
-    It ends when none has come for `timeout` seconds; with None it never does. When `main` returns and has
-    asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the object
-    goes back to the queue if not.
+    It ends when no object has come for `timeout` seconds; with None it never does. If `main` returns without
+    having asserted a terminal state, FORWARD is asserted; if it raises, EXCEPTION is, or the object goes back
+    to the queue if no edge leads there.
     """
     done = 0
     with init(name, user, role, home=home) as task:
@@ -278,7 +277,7 @@ def run(
             except BaseException:
                 _fail(task)
                 raise
-            if task.workobject is not None or task.get_current_state():  # it may have given its object away
+            if task.workobject is not None or task.get_current_state():  # its object may be given away
                 task.assert_("FORWARD")  # noqa: PT009 - it is the name of K49
             done += 1
     return done
@@ -292,57 +291,57 @@ def _fail(task: ProgramTask) -> None:
         pass
 
 
-# --- the task at hand -------------------------------------------------------------------------------------
+# --- the current task -------------------------------------------------------------------------------------
 
 
 def get_work_object(timeout: float | None = None) -> WorkObject | None:
-    """The next object of the queue of the task at hand."""
+    """The next object of the queue of the current task."""
     return current().get_work_object(timeout)
 
 
 def current_object() -> WorkObject | None:
-    """The object of the task at hand."""
+    """The object of the current task."""
     return current().current_object()
 
 
 def assert_(state: str) -> str:
-    """Move the task at hand to a state."""
+    """Move the current task to a state."""
     return current().assert_(state)  # noqa: PT009
 
 
 def raise_event(event: str, name: str = "", *parameters: str, **more: Any) -> dict[str, Any]:
-    """Raise an event from the task at hand."""
+    """Raise an event from the current task."""
     return current().raise_event(event, name, *parameters, **more)
 
 
 def wait_on_event(event: str, timeout: float = 0) -> dict[str, Any] | None:
-    """Wait for an event for the task at hand."""
+    """Wait for an event for the current task."""
     return current().wait_on_event(event, timeout)
 
 
 def wait_on_event_end(event: str, timeout: float = 0) -> dict[str, Any] | None:
-    """Wait for the end of an event for the task at hand."""
+    """Wait for the end of an event for the current task."""
     return current().wait_on_event_end(event, timeout)
 
 
 def get_current_state() -> str:
-    """The state of the task at hand."""
+    """The state of the current task."""
     return current().get_current_state()
 
 
 def down() -> None:
-    """End the task at hand."""
+    """End the current task."""
     current().down()
 
 
 def exec(command: str | Sequence[str]) -> str:
-    """Run a program and wait for its end (K56); what it has written. Raises CalledProcessError."""
+    """Run a program and wait for its end (K56); returns its output. Raises CalledProcessError."""
     words = shlex.split(command) if isinstance(command, str) else list(command)
     return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def launch(command: str | Sequence[str]) -> int:
-    """Start a program, and do not wait for it; its number."""
+    """Start a program without waiting for it; returns its process id."""
     words = shlex.split(command) if isinstance(command, str) else list(command)
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True).pid
 

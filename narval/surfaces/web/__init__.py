@@ -1,1 +1,1 @@
-"""Pages of the monitor: each asks operations, and a template shows their answers."""
+"""Pages of the monitor: each asks operations and shows their answers by a template."""

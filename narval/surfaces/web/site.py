@@ -1,4 +1,4 @@
-"""The site: the one table of pages and acts, and the frame around each page."""
+"""The site: the table of all pages and acts, and the frame around each page."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ PAGES: tuple[PageRoute, ...] = (
     hooks.hooks_page,
     *(route for pages in _OF_KINDS for route in pages.PAGES),
 )
-"""All pages and acts, in the order in which they are looked up."""
+"""All pages and acts, in the order of lookup."""
 
 
 def sections_of(path: str) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
-    """The lists of kinds that stand beside a page of the header."""
+    """The lists of kinds that are shown beside a page of the header."""
     return tuple(
         (word, own, roles)
         for pages in _OF_KINDS
@@ -146,7 +146,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
     ("Errors", "/errors", READERS, "g e"),
     ("Log", "/log", READERS, "g l"),
 )
-"""The pages that the header of every page leads to, and the keys that do (M91)."""
+"""The pages in the header of every page, and their keys (M91)."""
 
 SECTIONS: Mapping[str, tuple[tuple[str, str, tuple[Role, ...]], ...]] = {
     "/memory": (
@@ -158,10 +158,10 @@ SECTIONS: Mapping[str, tuple[tuple[str, str, tuple[Role, ...]], ...]] = {
 """The lists that share an entry of the header, by its path: each leads to the others."""
 
 SWITCHED = 10
-"""So many agents stand in the header of each page; a field leads to any other."""
+"""The most agents in the header of each page; a field leads to any other."""
 
 SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js", "draft.js", "edit.js")
-"""The scripts of every page, in the order in which they begin; the first hear what later ones tell."""
+"""The scripts of every page, in the order in which they begin; the first receive events of later ones."""
 
 PHASE_TONES: Mapping[str, str] = {
     "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
@@ -173,7 +173,7 @@ WAITS_TONES: Mapping[str, tuple[str, str]] = {
     "nothing": ("working", "active"), "element": ("waits for an element", "waiting"),
     "moment": ("waits for a moment", "waiting"), "call": ("waits for a call", "waiting"),
 }  # fmt: skip
-"""The words and the tone of a run under way, by what it waits for; first what somebody has to see to."""
+"""The words and the tone of a run under way, by what it waits for; first what needs a person."""
 
 WAITED_FOR: Mapping[str, str] = {
     "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
@@ -184,7 +184,7 @@ WAITED_FOR: Mapping[str, str] = {
 
 
 def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None) -> Site:
-    """The site of the home whose daemon `find_socket` tells; what is kept for it goes into a folder."""
+    """The site of the home whose daemon `find_socket` names; its cached files go into a folder."""
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")
     templates.globals |= {
@@ -198,7 +198,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
 
 
 async def frame(visit: Visit) -> dict[str, Any]:
-    """The values that every page shows around its own."""
+    """The values that every page shows besides its own."""
     return {
         "agent": visit.agent,
         "base": visit.base if visit.agent else "",
@@ -215,8 +215,8 @@ async def frame(visit: Visit) -> dict[str, Any]:
 
 
 async def _agents(visit: Visit) -> list[dict[str, Any]]:
-    """The first agents of the home, and one more where there is one; none while a page that is open is made
-    anew, as its header stays.
+    """The first agents of the home, and one more if there is one; none while an open page is remade, as its
+    header stays.
     """
     if not visit.agent or visit.live:
         return []
@@ -227,7 +227,7 @@ async def _agents(visit: Visit) -> list[dict[str, Any]]:
 
 
 async def _attention(visit: Visit) -> int:
-    """The number of things that need attention; none for those who may not see them, or without a daemon."""
+    """The number of things that need attention; none for visitors who may not see it, or without a daemon."""
     if not visit.agent or visit.visitor.role == "person":
         return 0
     try:

@@ -18,7 +18,7 @@ _NOT_BEGUN = "throw '__not_begun__';"
 
 
 def faults_of_scripts(definitions: Iterable[Definition]) -> Iterator[Fault]:
-    """The faults in the scripts that definitions have themselves."""
+    """The faults in the scripts within definitions."""
     for definition in definitions:
         if isinstance(definition, HasScripts):
             for script in definition.scripts():
@@ -52,7 +52,7 @@ def _js(text: str) -> tuple[int, int, str] | None:
     context.set_time_limit(1.0)
     try:
         context.eval(_NOT_BEGUN + text)
-    except (quickjs.JSException, ValueError) as error:  # the latter of characters that no script has
+    except (quickjs.JSException, ValueError) as error:  # ValueError for characters that no script may have
         message = str(error)
     if "__not_begun__" in message:
         return None

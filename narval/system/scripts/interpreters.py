@@ -1,9 +1,9 @@
-"""Runs one script within its limits, in whatever program calls this: a worker, by rule (section 10).
+"""Runs one script within its limits, in the calling program, which is usually a worker (section 10).
 
-A script is given plain data and leaves plain data: the `prelude` of its language makes `engine` and `token`
-of the one, and keeps what the script does as the other. The interpreter calls nothing of ours while the
-script runs, so there is nothing to escape to, and its limits of time and memory hold without exception. What
-a script leaves is read against types before anybody believes it.
+A script takes and gives plain data: the `prelude` of its language makes `engine` and `token` from the input,
+and collects the script's effects as the output. The interpreter calls none of our code while the script runs,
+so there is nothing to escape to, and its limits of time and memory hold without exception. The output is
+checked against types before it is used.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ import msgspec
 from narval.core.errors import ActionError
 
 TIME = 10.0
-"""Seconds that a script may take."""
+"""The most seconds that a script may take."""
 
 MEMORY = 64 * 1024 * 1024
-"""Bytes that a script may have."""
+"""The most bytes of memory that a script may use."""
 
 STACK = 512 * 1024
 MOST_EFFECTS = 10_000
 MOST_PRINTED = 256 * 1024
 _MORE_MEMORY = 16 * 1024 * 1024
-"""Bytes there are besides to write down the effects of a script that had used up its own."""
+"""Additional bytes to write down the effects of a script that has used up its own memory."""
 
 LANGUAGES: Mapping[str, str] = {
     "js": "js", "javascript": "js", "ecmascript": "js", "": "js", "py": "python", "python": "python",
 }  # fmt: skip
-"""The values of `executeType`, in any case, and their language; without it, a script is in js."""
+"""The values of `executeType`, in any case, and their languages; without one, a script is in js."""
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A script: `tokens` are the token it is for, and those it came from, by id."""
+    """A script: `tokens` are its token, and those it came from, by id."""
 
     node: str
     text: str
@@ -67,7 +67,7 @@ class Complete(msgspec.Struct, frozen=True, tag_field="do", tag="complete"):
 
 
 class CompleteWithSet(msgspec.Struct, frozen=True, tag_field="do", tag="complete-with-new-token-set"):
-    """The token leaves as a set of tokens."""
+    """The token leaves as a token set."""
 
     arcs: list[str]
     name: str
@@ -125,7 +125,7 @@ def _checked(effects: object) -> list[dict[str, Any]]:
     """The effects of a script, checked against their types. Raises ActionError."""
     try:
         found: list[dict[str, Any]] = msgspec.to_builtins(msgspec.convert(effects, list[Effect]))
-        msgspec.msgpack.encode(found)  # what cannot be written down cannot be kept
+        msgspec.msgpack.encode(found)  # what cannot be encoded cannot be stored
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise ActionError(f"the script left effects that are none: {error}", "script-failed") from None
     for effect in found:
@@ -191,7 +191,7 @@ def _js(script: Script, write: Callable[[str], None]) -> Ran:
 def _js_left(
     context: Any, script: Script, write: Callable[[str], None], refusal: ActionError | None
 ) -> list[dict[str, Any]]:
-    """The effects of the script; where it failed, its prints count alone."""
+    """The effects of the script; for one that failed, only its prints."""
     try:
         result = json.loads(context.eval("__narval.result()"))
         for line in result["printed"]:
@@ -239,7 +239,7 @@ class _Lines:
         self._write, self._rest, self._room = write, "", MOST_PRINTED
 
     def add(self, stream: str, text: str) -> None:
-        """Take in printed text. Raises ValueError for too much of it."""
+        """Add printed text. Raises ValueError where there is too much of it."""
         self._room -= len(text)
         if self._room < 0:
             raise ValueError("the script prints too much")

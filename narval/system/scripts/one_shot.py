@@ -1,7 +1,7 @@
 """The program that answers one question to a script, and ends: `python -m narval.system.scripts.one_shot`.
 
-The question comes on standard input, the answer goes to standard output; what the script prints, to standard
-error. The asker kills it when it takes too long.
+The question comes on standard input, the answer goes to standard output; the script's prints go to standard
+error. The caller kills the program when it takes too long.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from narval.system.memory_limit import bound_memory
 from narval.system.scripts.interpreters import MEMORY, Script, run
 
 ROOM = 512 * 1024 * 1024
-"""Bytes that the interpreters need beside those of a script."""
+"""Bytes that the interpreters need besides those of a script."""
 
 
 class ScriptAnswer(msgspec.Struct, frozen=True):
-    """The value of the script, or why it has none."""
+    """The value of the script, or the reason why it has none."""
 
     value: str | int | float | bool | None = None
     kind: str = ""

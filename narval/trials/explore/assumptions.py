@@ -10,7 +10,7 @@ from narval.core.patterns.pattern import Condition
 from narval.trials.explore.choices import Choices
 
 ANY = "any"
-"""The name of elements of which nothing is known."""
+"""The name of elements whose name is unknown."""
 
 Wanted = tuple[Demands, MarkScope | None]
 """Demands, and the scope in which an element must not be used."""
@@ -19,7 +19,7 @@ Wanted = tuple[Demands, MarkScope | None]
 class Assumptions:
     """Elements met, with what they fit and where they are free; demands that nothing meets.
 
-    What is open is decided by `choices`, and holds from then on.
+    Open questions are decided by `choices`, and the decisions hold from then on.
     """
 
     def __init__(self, choices: Choices, next_eid: int) -> None:
@@ -31,16 +31,16 @@ class Assumptions:
         self._free: set[tuple[int, MarkScope | None]] = set()
         """The elements known to be free in a scope."""
         self._taken: set[tuple[int, MarkScope | None]] = set()
-        """The elements used in a scope; without one, reserved or outdated."""
+        """The elements used in a scope; with None, those reserved or outdated."""
         self._none: list[Wanted] = []
         self._among: dict[Wanted, bool] = {}
 
     def met(self) -> tuple[int, ...]:
-        """The elements of which something is known."""
+        """The elements about which something is known."""
         return tuple(self._fitting)
 
     def fresh(self, asked: Demands, scope: MarkScope | None) -> int:
-        """One more element, which fits and is free."""
+        """A new element, which fits and is free."""
         eid = self.next_eid
         self.next_eid += 1
         self._fitting[eid] = [asked]
@@ -58,13 +58,13 @@ class Assumptions:
         self._none.append((asked, scope))
 
     def surely_none(self, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if it is known that nothing meets these demands, or fewer."""
+        """True if nothing is known to meet these demands, or fewer."""
         if contradictory(asked):
             return True
         return any(less <= asked and of in (None, scope) for less, of in self._none)
 
     def is_among(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if an element fits and is free; all that were there before are alike."""
+        """True if an element fits and is free; all elements from before this event are alike."""
         if not self._may_be(eid, asked, scope):
             return False
         if self.surely(eid, asked, scope):
@@ -93,7 +93,7 @@ class Assumptions:
         return False
 
     def lasts(self, asked: Demands) -> bool:
-        """True if elements that fit have done so for as long as one likes (N38): all of them, or none."""
+        """True if elements that fit have done so for any length of time (N38): all of them, or none."""
         if asked not in self._lasting:
             self._lasting[asked] = self._choices.whether()
         return self._lasting[asked]
@@ -116,12 +116,12 @@ class Assumptions:
         return any(asked <= fitting for fitting in self._fitting.get(eid, ()))
 
     def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if nothing known contradicts it."""
+        """True if nothing known contradicts that the element fits."""
         taken = (eid, None) in self._taken or (eid, scope) in self._taken
         return not taken and not self.surely_none(asked, scope)
 
     def _is_named_otherwise(self, eid: int, asked: Demands) -> bool:
-        """True if an added element has a name that the patterns rule out; no more is known of it."""
+        """True if an added element has a name that the patterns rule out; nothing more is known of it."""
         element = self.added.get(eid)
         if element is None or element.name == ANY:
             return False

@@ -1,4 +1,4 @@
-"""Every answer to questions about the unknown: a decision is made anew until no answer is left."""
+"""All answers to questions about the unknown: a decision is repeated until no answer is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 Decision = TypeVar("Decision")
 
 MOST_WAYS = 10_000
-"""So many ways through one decision are tried; what has more is not explored to its end."""
+"""The most ways through one decision that are tried; a decision with more is not fully explored."""
 
 
 class TooManyWays(Exception):  # noqa: N818 - it is no error: the search is cut short
@@ -16,18 +16,19 @@ class TooManyWays(Exception):  # noqa: N818 - it is no error: the search is cut 
 
 
 class Choices:
-    """One way through the questions of a decision: the first of them are answered, the rest take the first
-    answer there is."""
+    """One way through the questions of a decision: the first questions have given answers, each further one
+    takes its first answer.
+    """
 
     __slots__ = ("_given", "taken")
 
     def __init__(self, choices: list[int]) -> None:
         self._given = choices
         self.taken: list[tuple[int, int]] = []
-        """The answers, each with how many there are."""
+        """The answers, each with the number of possible ones."""
 
     def choose(self, ways: int = 2) -> int:
-        """One of so many answers, counted from 0."""
+        """One of `ways` answers, counted from 0."""
         at = len(self.taken)
         chosen = self._given[at] if at < len(self._given) else 0
         self.taken.append((chosen, ways))

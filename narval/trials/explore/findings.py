@@ -1,8 +1,8 @@
 """The findings of exploration: proofs and stories.
 
-An *error* is a proof: something that no run can ever do. It is told only when nothing was left out of the
-walk. A *note* is a story: something that a run may come to, as far as narval can know, and that its author
-may not have meant. Errors that no one handles are notes, for most recipes mean to fail then.
+An *error* is a proof: something that no run can ever do. It is reported only when nothing was left out of the
+walk. A *note* is a story: something that may happen in a run, as far as narval can know, and that its author
+may not have intended. Unhandled errors are notes, for most recipes are intended to fail then.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from narval.trials.explore.state import RUN
 from narval.trials.explore.trace import trace_of
 
 STUCK = "stuck"
-"""The type of the error of a run of which nothing could go on (N27)."""
+"""The type of the error of a run in which nothing could proceed (N27)."""
 
 ERRORS = frozenset({ERRS, LATE})
 """The outcomes of a call in error; also the types of the errors that exploration makes."""
 
 
 _NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
-"""The number of an element of exploration, which means nothing to people."""
+"""The number of an element of exploration, which is meaningless to people."""
 
 
 class Examined(NamedTuple):
     """The findings of one definition; `complete` is true if nothing was left out of `states` states.
 
-    `walked` is false for a kind of which nothing but the graph is looked at, here or when it is loaded.
+    `walked` is false for a kind of which only the graph is examined, here or when it is loaded.
     """
 
     findings: list[Finding]
@@ -59,9 +59,9 @@ class Examined(NamedTuple):
 
 
 def is_explorable(definition: Definition) -> bool:
-    """Test whether there are runs of a definition, of which something might be told.
+    """Test whether a definition has runs about which something can be reported.
 
-    Nothing of items: what follows from an answer is told of who asks.
+    Items of work have none: the consequences of an answer are reported for the definition that asks.
     """
     return is_runnable(definition.kind) and not KINDS[definition.kind].asks
 
@@ -86,7 +86,7 @@ def examine(
 
 
 def findings(explored: Explored) -> list[Finding]:
-    """All that is to be told of a definition, in the order of the file."""
+    """All findings about a definition, in the order of the file."""
     collected = _Findings(explored)
     return sorted(
         [*(collected.proofs() if explored.complete else collected.unproved()), *collected.stories()]
@@ -130,7 +130,7 @@ class _Findings:
         return self._error(part, part.cannot + self._reason(part, node), node)
 
     def _not_doing(self, part: Part) -> SearchNode | None:
-        """The node where an idle part comes nearest to doing something; preferably after no error."""
+        """The node where an idle part comes nearest to acting; preferably one without errors before it."""
         for well in (True, False):
             for words in (part.lost, part.ended, part.waits):
                 node = self.explored.at(part.key, words, well)
@@ -139,7 +139,7 @@ class _Findings:
         return None
 
     def _reason(self, part: Part, node: SearchNode | None) -> str:
-        """The reason, in the words in which the engine explains such a run."""
+        """The reason, in the words with which the engine explains such a run."""
         if node is None:
             return ""
         engine = engine_of(self.definition.kind)
@@ -153,7 +153,7 @@ class _Findings:
     # --- what was not seen ----------------------------------------------------------------------------
 
     def unproved(self) -> Iterator[Finding]:
-        """That the search was cut short, and what it did not see until then: none of that is proved."""
+        """The finding that the search was cut short, and what it did not see: none of that is proved."""
         unseen = ", ".join(part.name for key, part in self.structure.parts.items() if key in self.idle)
         never = f"; not seen to do anything by then: {unseen}" if unseen else ""
         message = f"{self.explored.cut}: what follows is not a proof{never}"
@@ -162,7 +162,7 @@ class _Findings:
     # --- what may be ----------------------------------------------------------------------------------
 
     def stories(self) -> Iterator[Finding]:
-        """The states that a run may come to."""
+        """The findings about states that a run may reach."""
         run = self.structure.run
         stuck = self._stuck()
         if stuck is not None:
@@ -173,11 +173,11 @@ class _Findings:
         yield from self._unhandled()
 
     def _stuck(self) -> SearchNode | None:
-        """The nearest node where a run fails because nothing of it could go on."""
+        """The nearest node where a run fails because nothing in it could proceed."""
         return _nearest(node for (_, kind, _), node in self.explored.ends.items() if kind == STUCK)
 
     def _unhandled(self) -> Iterator[Finding]:
-        """Errors of calls that end a run, told together: what nothing handles, what is handled at times."""
+        """Errors of calls that end a run, told together: those never handled, and those handled sometimes."""
         unhandled: dict[str, SearchNode] = {}
         for (phase, kind, part), node in self.explored.ends.items():
             if phase == "failed" and kind in ERRORS:
@@ -194,7 +194,7 @@ class _Findings:
                 yield self._note(text.format(names, then), nearest)
 
     def _handled(self) -> Iterator[str]:
-        """The parts whose errors are taken up somewhere."""
+        """The parts whose errors are handled somewhere."""
         for node in self.explored.nodes:
             for part in _erring(node, self.structure):
                 if node.words[part] == self.structure.handled:
@@ -221,7 +221,7 @@ def _text(watch: Watch) -> str:
 
 
 def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
-    """The parts that were in error until then, or whose call has just ended in an error."""
+    """The parts that were in error so far, or whose call has just ended in an error."""
     if node.before is None:
         return
     yield from (part for part, word in node.before.words.items() if word == structure.in_error)
@@ -231,9 +231,9 @@ def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
 
 
 def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Iterator[Finding]:
-    """The outcomes that no way on from a part takes, and the errors that no way for errors takes.
+    """The outcomes of a part that no way on takes, and the errors that no way for errors takes.
 
-    Where there is no way for errors at all, the walk tells that no one handles them.
+    Where there is no way for errors at all, the walk reports that they are not handled.
     """
     for found in engine.exits(definition):
         target = library.get(*found.target)
@@ -247,7 +247,7 @@ def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Ite
 
 
 def _are_closed(ways: Iterable[tuple[Condition, ...]], name: str, pattern: str) -> bool:
-    """True if each way has a condition on elements of a name that none of a pattern fits."""
+    """True if each way has a condition on elements of a name, and nothing that fits the pattern fits it."""
     compiled = compile_pattern(pattern, {})
     return all(
         any(

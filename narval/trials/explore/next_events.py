@@ -25,13 +25,13 @@ from narval.trials.explore.state import FIRST_EVENT, LAST_MOMENT, ErrorSeen, Exp
 from narval.trials.explore.unknown_memory import MANY, MISFIT, Targets
 
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
-"""The outcomes of a call: its outputs, an error, a timeout, something else, or given up."""
+"""The outcomes of a call: its outputs, an error, a timeout, a wrong output, or given up."""
 
 _MESSAGES = {ERRS: "the call ended in an error", LATE: "the call was not back in time"}
 
 
 class NextEvent(msgspec.Struct, frozen=True):
-    """An event, how the call came back if it is that, and the error it brings, by its eid."""
+    """An event, the outcome of the call if it is a return, and the error it brings, by its eid."""
 
     event: Event
     outcome: str = ""
@@ -40,7 +40,7 @@ class NextEvent(msgspec.Struct, frozen=True):
 
 
 def first_event() -> NextEvent:
-    """A run begins."""
+    """The beginning of a run."""
     return NextEvent(Started(FIRST_EVENT, ExplorationState(b"").now))
 
 
@@ -54,7 +54,7 @@ def next_events(reached: ExplorationState, targets: Targets) -> Iterator[NextEve
             event = Matched(identifier, now, watch.watch, reached.next_eid)
             yield NextEvent(event, next_eid=reached.next_eid + 1)
     for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):
-        if wake.standing and reached.rounds + 1 >= MANY:  # with the first call these are many
+        if wake.standing and reached.rounds + 1 >= MANY:  # together with the first call these are many
             continue
         yield NextEvent(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.calendar and wake.at > now:
@@ -69,17 +69,17 @@ def at_any_time(reached: ExplorationState) -> Iterator[NextEvent]:
 
 
 def much_later(coming: NextEvent) -> NextEvent:
-    """The same, when all dates that will ever come have come."""
+    """The same event after all dates have come that ever will."""
     return msgspec.structs.replace(coming, event=msgspec.structs.replace(coming.event, at=LAST_MOMENT))
 
 
 def in_vain(watch: Watch) -> bool:
-    """True if no element can ever satisfy a watch, and it waits for nothing else."""
+    """True if no element can ever satisfy a watch, and the watch has no other trigger."""
     return not watch.elements and all(contradictory(demands(bound)) for bound in watch.conditions)
 
 
 def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Targets) -> Iterator[NextEvent]:
-    """The ways in which a call may come back."""
+    """The possible returns of a call."""
     now, eid = reached.now, reached.next_eid
     if is_runnable(call.kind):
         yield NextEvent(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
@@ -88,7 +88,7 @@ def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Ta
         yield NextEvent(Returned(identifier, now, call.call, outputs), WELL)
         if targets.is_source(call.kind, call.name):
             yield from _yields(call, identifier, now, outputs)
-        if call.kind not in (SEND, SIGNAL):  # no element comes of it
+        if call.kind not in (SEND, SIGNAL):  # it has no output
             yield NextEvent(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
     yield _erring(call, reached, identifier, ERRS)
     yield _erring(call, reached, identifier, ERRS, final=True)
@@ -110,7 +110,7 @@ def _yields(
 def _erring(
     call: Call, reached: ExplorationState, identifier: int, outcome: str, *, final: bool = False
 ) -> NextEvent:
-    """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
+    """The call ends in error; with a final one, trying again cannot help; a run leaves its errors."""
     problem, eid = Failure(outcome, _MESSAGES[outcome], final=final), reached.next_eid
     if not is_runnable(call.kind):
         return NextEvent(Returned(identifier, reached.now, call.call, problem=problem), outcome)

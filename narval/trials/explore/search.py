@@ -1,4 +1,4 @@
-"""The walk through all that a run may come to, nearest first, so that each story found is a shortest one."""
+"""The walk through all states that a run may reach, nearest first, so that each story is a shortest one."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from narval.trials.explore.state import LAST_MOMENT, RUN, UNTROUBLED, Exploratio
 from narval.trials.explore.unknown_memory import Targets, UnknownMemory
 
 MOST_STATES = 20_000
-"""So many states are looked at, unless one asks for more."""
+"""The usual limit of states to examine."""
 
 WAYS_A_STATE = 20
-"""So many consequences of events are followed for each state that may be looked at, on the average."""
+"""The average number of consequences of events that are followed for each state within the limit."""
 
 Words = dict[PartKey, str]
 """The state of each part of a run, by the list in which its engine shows it and its id there."""
 
 
 class SearchNode(msgspec.Struct, frozen=True, eq=False):
-    """A situation that a run can come to, and how: what happened, what memory had, where it was before.
+    """A situation that a run can reach, and its history: the event, the contents of memory, the situation
+    before.
 
-    `well` says that no call has come back but well.
+    `well` says that all calls so far went well.
     """
 
     reached: ExplorationState
@@ -61,10 +62,11 @@ class SearchNode(msgspec.Struct, frozen=True, eq=False):
 class Explored(msgspec.Struct):
     """The results of the walk through one definition.
 
-    `complete` says that nothing was left out, so that what is not here cannot be; otherwise `cut` says why.
-    `nodes` are all that a run can come to before its end. `seen` has, for a part and the word of a state,
-    the nearest place where it is so, while all goes well (True) and otherwise. `ends` has the nearest place
-    where a run ends in a phase, with the type and step of its error. From `stuck` nothing can happen.
+    `complete` says that nothing was left out, so that what is not here is impossible; otherwise `cut` says
+    why. `nodes` are all the situations of a run before its end. `seen` has, for a part and the word of a
+    state, the nearest place where the part is in it, while all goes well (True) and otherwise. `ends` has the
+    nearest place where a run ends in a phase, with the type and step of its error. From `stuck` nothing can
+    happen.
     """
 
     definition: Definition
@@ -100,7 +102,7 @@ def explore(
     most: int = MOST_STATES,
     enough: Callable[[int], bool] = lambda states: False,
 ) -> Explored:
-    """All that may become of a run of a definition; cut short at so many states, or when `enough` says so."""
+    """Explore the possible futures of a run of a definition, to `most` states, or until `enough` says so."""
     walk = _Walk(definition, library, enough)
     try:
         walk.go(most)
@@ -113,7 +115,7 @@ def explore(
 
 
 class _EnoughError(Exception):
-    """No more is to be looked at."""
+    """The limit of the walk is reached."""
 
 
 class _Walk:
@@ -150,13 +152,13 @@ class _Walk:
             self._follow(reached, coming, node)
 
     def _happens(self, reached: ExplorationState, coming: NextEvent, before: SearchNode | None) -> None:
-        """Something happens, now, or after the last date that comes, if that makes a difference."""
+        """Handle an event, now, and after the last date that comes, if that makes a difference."""
         self._follow(reached, coming, before)
         if self._outlived and reached.now < LAST_MOMENT:
             self._follow(reached, much_later(coming), before)
 
     def _follow(self, reached: ExplorationState, coming: NextEvent, before: SearchNode | None) -> None:
-        """Every consequence of what happens."""
+        """Follow every consequence of an event."""
 
         def decide(choices: Choices) -> tuple[ExplorationState, Mapping[str, bool]]:
             return self._advanced(reached, coming, choices)

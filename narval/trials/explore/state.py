@@ -1,8 +1,8 @@
-"""The progress of a run in exploration, and when two runs have come equally far.
+"""The progress of a run in exploration, and a test for equal progress of two runs.
 
-What a run has asked for (calls, watches, moments) belongs to it as its state does. The numbers it meets are
-chosen so that they can be told from all others: eids, identifiers and moments lie where nothing else does,
-and are left out of account when situations are compared; whatever else is in a state counts.
+The requests of a run (calls, watches, moments) are part of its progress, as its state is. The numbers it
+meets are chosen to be recognizable: eids, identifiers and moments lie in ranges of their own, and are ignored
+when situations are compared; everything else in a state counts.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ FIRST_MOMENT = 1.0e9
 """The first numbers of exploration."""
 
 LAST_MOMENT = 2.5e11
-"""A moment that lies after any year that a date names, as people write them."""
+"""A moment later than any year that people write in a date."""
 
 _IDENTIFIER = re.compile(r"\d{16}\.\d+")
 
 
 class ErrorSeen(msgspec.Struct, frozen=True):
-    """An error element that a run met: its type, its message, the step it is of."""
+    """An error element that a run met: its type, its message, and its step."""
 
     kind: str
     message: str
@@ -43,10 +43,10 @@ UNTROUBLED = ErrorSeen("", "", "")
 
 
 class ExplorationState(msgspec.Struct, frozen=True):
-    """The progress of a run: its state, encoded, and what it has in force.
+    """The progress of a run: its state, encoded, and its requests in force.
 
     `now` is the moment it has reached, `depth` the number of events before; `errors` are by the eid of the
-    error element; `finish` is how it ended, when it has.
+    error element; `finish` is its end, once it has ended.
     """
 
     state: bytes
@@ -57,7 +57,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
     depth: int = 0
     finish: Finish | None = None
     rounds: int = 0
-    """The number of timers that have fired though the same will be asked for again."""
+    """The number of timers that have fired and that the run will set again."""
 
     def after(
         self,
@@ -92,11 +92,11 @@ class ExplorationState(msgspec.Struct, frozen=True):
         )
 
     def counted_on(self) -> frozenset[int]:
-        """The elements of which the run is told when they are replaced."""
+        """The elements whose replacement the run is told."""
         return frozenset(eid for watch in self.in_force.watches.values() for eid in watch.elements)
 
     def identity(self) -> bytes:
-        """Equal for two situations from which the same can follow."""
+        """Bytes that are equal for two situations with the same possible consequences."""
         asked = self.in_force
         calls = {call: (made.step, made.kind, made.name, made.timeout) for call, made in asked.calls.items()}
         watches = {watch: (set_.or_outdated, *_texts(set_)) for watch, set_ in asked.watches.items()}
@@ -117,10 +117,10 @@ def _texts(watch: Watch) -> Iterator[str]:
 
 
 class _Naming:
-    """Plain data in which identifiers are named in the order in which they are met.
+    """Plain data with identifiers renamed in the order in which they are met.
 
-    Tables are put in order first, those by identifier by what they hold, so that it does not matter what
-    happened before what. Elements have no names: an engine cannot tell them apart but by asking its view.
+    Tables are sorted first, those by identifier by their content, so that the order of events does not
+    matter. Elements get no names: an engine can tell them apart only by asking its view.
     """
 
     def __init__(self, now: float) -> None:
@@ -165,5 +165,5 @@ def _is_identifier(key: Any) -> bool:
 
 
 def _blank(value: Any) -> str:
-    """The text of a value with all identifiers made alike."""
+    """The text of a value with all identifiers made equal."""
     return _IDENTIFIER.sub("#", repr(value))

@@ -1,4 +1,4 @@
-"""A way through the search as people tell it: events, and the states that followed."""
+"""A way through the search in words for people: events, and the states that followed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BACK = {
     GIVEN_UP: "is given up",
 }
 _PLAIN = frozenset({ERRS, LATE, "bad-output"})
-"""Errors that need no more words: what happened has just been told."""
+"""Errors that need no more words: the event has just been described."""
 _QUIET = frozenset({"todo", "wait-step", "impossible"})
-"""The states of a part that are not worth telling."""
+"""The states of a part that are not worth mentioning."""
 
 
 NOTHING = ("", "")
@@ -26,7 +26,7 @@ NOTHING = ("", "")
 
 
 def trace_of(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
-    """A line for each event on the way to a node; lost parts are told of one part only."""
+    """A line for each event on the way to a node; lost parts are mentioned only for the part `about`."""
     return [_line(node, about) for node in node.way()]
 
 

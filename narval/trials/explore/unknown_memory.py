@@ -1,12 +1,12 @@
-"""A memory of which nothing is known: each answer that it could give is tried.
+"""An unknown memory: every answer that it could give is tried.
 
-What was answered holds for the rest of the event: an element fits what it was said to fit, and what nothing
-in memory fits nothing fits until something comes. So no two answers contradict each other, as far as that
-can be proved, and every memory there can be gives the answers of one of the ways tried.
+An answer holds for the rest of the event: an element keeps fitting what it was said to fit, and demands that
+nothing met stay unmet until something comes. So no two answers contradict each other, as far as that can be
+proved, and every possible memory gives the answers of one of the ways tried.
 
-Two things keep the ways few, and none of them keeps a way out. Of the elements that a query names, none fits
-or all do, since a search that finds none of them looks further. And a query finds no more than `MANY`
-elements that were not known before.
+Two rules keep the ways few without excluding any. Of the elements that a query names, none fits or all do,
+since a search that finds none of them looks further. And a query finds at most `MANY` elements that were not
+known before.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from narval.trials.explore.assumptions import ANY, Assumptions
 from narval.trials.explore.choices import Choices, TooManyWays
 
 MANY = 2
-"""So many elements stand for any greater number."""
+"""The number of elements that stands for any greater number."""
 
 
 _DATES = "9000-01-01", "1800-01-01", ""
-"""Texts of a date to come, of one gone by, and of none."""
+"""Texts of a future date, of a past one, and of none."""
 
 _UNKNOWN = b"<any/>"
 
 
 class Targets:
-    """The targets of calls, so that what stands for their outputs is accepted whatever a step asks of it."""
+    """The targets of calls, which accept exploration's outputs, whatever a step asks of them."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._made: dict[tuple[str, str], Any] = {}
 
     def get(self, kind: str, name: str) -> Any:
-        """The definition as an engine is to see it, or None."""
+        """The definition in the form that an engine sees, or None."""
         identity = kind, name
         if identity not in self._made:
             definition = self._library.get(kind, name)
@@ -58,19 +58,19 @@ class Targets:
         return self._made[identity]
 
     def outputs(self, kind: str, name: str) -> tuple[OutputElement, ...]:
-        """The elements of a call that goes well: one for each output that is possible."""
+        """The elements of a call that goes well: one for each possible output."""
         real = getattr(self._library.get(kind, name), "prototype", None)
         outputs = real.outputs if real is not None else ()
         possible = (output for output in outputs if not contradictory(demands(output.condition.bind())))
         return tuple(OutputElement(_given_for(output.id), output.id) for output in possible)
 
     def is_source(self, kind: str, name: str) -> bool:
-        """True if its calls go on and give elements meanwhile."""
+        """True if its calls continue and give elements meanwhile."""
         return getattr(self._library.get(kind, name), "where", "") == "source"
 
 
 class _Target:
-    """A definition whose outputs are those that exploration gives."""
+    """A definition with the outputs that exploration gives."""
 
     def __init__(self, definition: Any) -> None:
         self._definition = definition
@@ -84,17 +84,17 @@ class _Target:
 
 
 class _AnyOutput(Output):
-    """An output that takes what exploration gives for it, whatever a step adds to its patterns (N14)."""
+    """An output that accepts what exploration gives for it, whatever a step adds to its patterns (N14)."""
 
     def __init__(self, output: Output | None = None, **fields: Any) -> None:
-        """Of an output of the target; or, made from one of these by a step, of its fields."""
+        """Make it from an output of the target; or, when a step makes one from this, from its fields."""
         if output is not None:
             fields = {"id": output.id, "list": output.list, "optional": output.optional}
         super().__init__(**fields)
 
     @cached_property
     def condition(self) -> Condition:
-        """The condition that the element given for this output fits, and no other does."""
+        """The condition that only the element given for this output fits."""
         return condition(f"{ANY}[@of='{self.id.encode().hex()}']")
 
 
@@ -103,15 +103,15 @@ def _given_for(output: str) -> bytes:
 
 
 MISFIT = OutputElement(_UNKNOWN)
-"""An element that is none of the outputs (N20)."""
+"""An element that fits no output (N20)."""
 
 
 class UnknownMemory:
-    """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
+    """The `View` of an engine for one way through one event; its answers are recorded in `assumptions`.
 
-    `calls` are those under way, `watched` the elements that still count, for the run would have been told.
-    No date that comes again has been missed: one that was is as one that comes later. One person holds every
-    role (P16).
+    `calls` are those under way, `watched` the elements that still count, for the run would have been told
+    otherwise. No recurring date was missed: a missed one is like a later one. One person holds every role
+    (P16).
     """
 
     people = Directory.of_owner("somebody")
@@ -137,15 +137,15 @@ class UnknownMemory:
 
     @property
     def next_eid(self) -> int:
-        """The eid the next element will have."""
+        """The eid of the next element."""
         return self._assumptions.next_eid
 
     def element(self, eid: int) -> Element | None:
-        """The element; of one that stands for another nothing is known."""
+        """The element; one that stands for others is unknown."""
         return self._assumptions.added.get(eid) or Element(eid, _UNKNOWN)
 
     def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
-        """The elements known to fit, then a few more, or none; their age decides nothing here."""
+        """The elements known to fit, then a few more, or none; their age has no influence here."""
         assumptions, asked, matches = self._assumptions, demands(bound), False
         for eid in assumptions.met():
             if assumptions.surely(eid, asked, scope):
@@ -164,7 +164,7 @@ class UnknownMemory:
             yield assumptions.fresh(asked, scope)
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """The elements of `eids` that fit: of those that were there before, all or none."""
+        """The elements of `eids` that fit: of those from before the event, all or none."""
         asked = demands(bound)
         for eid in eids:
             if self._assumptions.is_among(eid, asked, scope):
@@ -172,64 +172,64 @@ class UnknownMemory:
                 yield eid
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard: nothing here has labels."""
+        """The verdict of a guard: there are no labels here."""
         return verdict_of(eids)
 
     def note_sources(self, eid: int, made_of: MadeOf) -> None:
         """Keep nothing: there are no labels here."""
 
     def fits(self, element: Element, bound: Bound) -> bool:
-        """True if an element fits; known of an argument that the definition holds as it is."""
+        """True if an element fits; this is known only of an argument that the definition itself holds."""
         may_fit = element.origin is None or not bound.admits(element.name)
         if may_fit and element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
         return self._assumptions.fits(element.eid, demands(bound))
 
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-        """Since ever, or only now: what must last has, or has not.
+        """For ever, or only now: what must last has lasted, or has not.
 
-        Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
+        `known` is ignored: it belongs to an eid, and exploration treats all elements as one.
         """
         return -inf if self._assumptions.lasts(demands(bound)) else self._now
 
     def current(self, eid: int) -> int | None:
-        """The element, or None: replaced by another, it is as before."""
+        """The element, or None; an element replaced by another is treated as unchanged."""
         if eid not in self._counts:
             self._counts[eid] = self._choices.whether()
         return eid if self._counts[eid] else None
 
     def was_missed(self, moment: float) -> bool:
-        """True if the daemon was not at work at a moment, or False."""
+        """True if the daemon was not at work at a moment; both answers are tried."""
         return not self._choices.whether()
 
     def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
-        """A date to come, one gone by, or none."""
+        """A future date, a past one, or none."""
         if expression not in self._texts:
             self._texts[expression] = _DATES[self._choices.choose(len(_DATES))]
         return self._texts[expression]
 
     def context(self, run: int) -> Iterable[int]:
-        """Nothing: what a run holds is in memory too, where every search ends (N15)."""
+        """Nothing: the context of a run is in memory too, where every search ends (N15)."""
         return ()
 
     def caller(self, run: int) -> Caller | None:
-        """None: what is near a caller is in memory too."""
+        """None: elements near a caller are in memory too."""
         return None
 
     def answered_at(self, run: int, step: str) -> Iterable[str]:
-        """Nothing: of no item it is explored who answers it."""
+        """Nothing: exploration does not distinguish who answers an item."""
         return ()
 
     def started_by(self, run: int) -> str:
-        """The person who started the run, whoever that is."""
+        """The unknown person who started the run."""
         return ""
 
     def name_of(self, run: int) -> str | None:
-        """None: what other runs have made is as what was there before."""
+        """None: elements made by other runs are treated like those from before."""
         return None
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """True if a call elsewhere has reserved an element that would fit."""
+        """True if a call elsewhere has reserved an element that would fit; both answers are tried."""
         return not contradictory(demands(bound)) and not self._choices.whether()
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
@@ -239,7 +239,7 @@ class UnknownMemory:
     def is_up_to_date(
         self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
     ) -> bool:
-        """No: what follows where they are is what follows when the call goes well."""
+        """No: where outputs are up to date, the consequences are those of a call that goes well."""
         return False
 
     def definition(self, kind: str, name: str) -> Any:
@@ -251,10 +251,10 @@ class UnknownMemory:
         return self._calls.get(call)
 
     def active_watch(self, watch: str) -> None:
-        """None: what a condition is about can be resolved anew at any time."""
+        """None: the subject of a condition can be resolved again at any time."""
 
     def schema_fault(self, xml: bytes) -> str | None:
-        """None: that a schema refuses an output is one of the ways in which outputs can be wrong (N7)."""
+        """None: refusal by a schema is one of the ways in which outputs can be wrong (N7)."""
         return None
 
     @property
@@ -263,7 +263,7 @@ class UnknownMemory:
         return {}
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
-        """Raise TooManyWays: the answers of the user's code are not known."""
+        """Raise TooManyWays: the answers of the user's code are unknown."""
         raise TooManyWays(f"{function} is asked, and what it answers is not known")
 
     def apply(self, run: int, command: Command, /) -> None:

@@ -1,4 +1,4 @@
-"""The answers that calls outside came back with, by action and arguments."""
+"""The answers of past calls outside, by action and arguments."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from narval.trials.simulate.executor import RecordedCall
 from narval.trials.simulate.scenario import CannedAnswer
 
 _ARGUMENTS = 4_096
-"""The digests of arguments that are kept: the same mailbox or template goes into many calls."""
+"""The most digests of arguments that are kept: the same mailbox or template is in many calls."""
 
 
 class PastAnswer(NamedTuple):
-    """The answer that a call came back with: elements by their numbers, or an error."""
+    """The answer to a past call: elements by their numbers, or an error."""
 
     at: float
     """The moment of the call."""
@@ -33,8 +33,8 @@ class PastAnswer(NamedTuple):
 
 
 class Answers:
-    """The answers of a time; `element` has the elements of then, `is_outside` tells of an action whether its
-    calls leave narval.
+    """The answers of a period. `element` gives its elements; `is_outside` tells whether the calls of an
+    action leave narval.
     """
 
     def __init__(self, element: Callable[[int], Element | None], is_outside: Callable[[str], bool]) -> None:
@@ -43,7 +43,7 @@ class Answers:
         self._by_call: dict[bytes, list[PastAnswer]] = {}
         self._asked: dict[str, tuple[bytes, float]] = {}
         self.outdated: set[int] = set()
-        """The elements that runs have outdated in this time."""
+        """The elements that runs have outdated in this period."""
 
     def read(self, rows: Iterable[JournalRow]) -> None:
         """Read entries of the journal, the calls of a run before their answers."""
@@ -53,7 +53,7 @@ class Answers:
                 try:
                     event, commands = read_entry(data)
                 except UnreadableError:
-                    continue  # what cannot be read is as good as forgotten
+                    continue  # an unreadable entry counts as forgotten
                 if event["type"] == "Returned":
                     self._answered(event, commands)
                 for command in commands:
@@ -63,7 +63,7 @@ class Answers:
                         self.outdated.update(command["eids"])
 
     def finish(self) -> None:
-        """Have the answers of each call in the order of time."""
+        """Sort the answers of each call by time."""
         self._asked.clear()
         for key, answers in self._by_call.items():
             if len(answers) > 1:

@@ -1,4 +1,4 @@
-"""The outcome of a trial on the past: what began and ended, and what would have been done outside."""
+"""The outcome of a trial on the past: runs begun and ended, and deeds that would have been done outside."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from narval.trials.simulate.executor import RecordedCall
 from narval.trials.simulate.trace import Line
 
 NEWEST = 50
-"""So many deeds are kept, unless all are asked for."""
+"""The most deeds that are kept, unless all are requested."""
 
 INSIDE = ("ran", "source")
 """The ways to answer calls that nobody outside sees."""
 
 
 class Deed(NamedTuple):
-    """Something that would have been done: sent, written, asked, called."""
+    """Something that would have been done outside: sent, written, asked, called."""
 
     at: float
     verb: str
     name: str
-    """The action, or the work that a person is asked."""
+    """The action, or the work that a person is asked to do."""
     text: str
-    """The sentence that the action has for it, or the elements it is given."""
+    """The action's sentence for it, or the elements it was given."""
     how: str
     """The way in which the call got its answer."""
     run: int
 
 
 class Change(NamedTuple):
-    """A definition whose runs or calls are more or fewer with the trial than without it."""
+    """A definition with more or fewer runs or calls with the trial than without it."""
 
     name: str
     what: str
@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 
 class Tally:
-    """The deeds of runs, counted as they happen; `names` are the definitions that are tried, in a home of a
+    """The deeds of runs, counted as they happen; `names` are the definitions on trial, in a home of a
     zone.
     """
 
@@ -60,7 +60,7 @@ class Tally:
         self.counts: Counter[tuple[str, str]] = Counter()
         """The runs of each definition, under "", and its calls of each action."""
         self.ended: Counter[str] = Counter()
-        """The runs of the definitions that are tried which ended, by phase."""
+        """The ended runs of the definitions on trial, by phase."""
         self.begun = 0
         self.deeds: deque[Deed] = deque(maxlen=most)
         self.done = 0
@@ -71,7 +71,7 @@ class Tally:
         self._kinds: Counter[str] = Counter()
 
     def hear(self, lines: Sequence[Line], calls: Sequence[RecordedCall]) -> None:
-        """Count what is new."""
+        """Count the new lines and calls."""
         for line in lines:
             what = line["what"]
             if what == "arrived":
@@ -139,16 +139,16 @@ class Tally:
 
 
 class PastReport(msgspec.Struct, frozen=True):
-    """The outcome of definitions on the past."""
+    """The outcome of playing definitions on the past."""
 
     names: tuple[str, ...]
     """The definitions."""
     start: float
-    """The day to begin with."""
+    """The first day."""
     until: float
-    """The end of the time."""
+    """The end of the period."""
     reached: float
-    """The moment that was reached, `until` unless it was ended before."""
+    """The moment reached; `until` unless the trial was ended before."""
     reach: Reach
     """The past as far as it is known."""
     backups: tuple[str, ...]
@@ -158,19 +158,19 @@ class PastReport(msgspec.Struct, frozen=True):
     tally: Tally
     """The deeds of their runs."""
     waiting: list[dict[str, Any]]
-    """The reasons why runs of them still wait, as `narval why` has them, the newest first."""
+    """The reasons why some of their runs still wait, as in `narval why`, the newest first."""
     under_way: int
     """The number of these runs."""
     listening: int
     """The number of those among them that have taken nothing yet."""
     changes: list[Change]
-    """The differences that they would have made to other definitions."""
+    """The differences that they would have made for other definitions."""
     stopped: str = ""
     """The reason why it ended before its time."""
 
 
 def changes_between(without: Tally, with_it: Tally, names: Collection[str]) -> list[Change]:
-    """The differences between two plays, by the names of definitions but for these."""
+    """The differences between two plays, by definition, except those of `names`."""
     keys = sorted(without.counts.keys() | with_it.counts.keys())
     changes = (Change(*key, without.counts[key], with_it.counts[key]) for key in keys if key[0] not in names)
     return [change for change in changes if change.without != change.with_it]

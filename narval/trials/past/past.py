@@ -1,4 +1,4 @@
-"""The past of an agent since a day: its memory of that day, and what came from outside from then on."""
+"""The past of an agent since a day: its memory of that day, and all arrivals from outside since then."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ Row = TypeVar("Row")
 
 ERROR = "error"
 UNKNOWN = "?"
-"""The way of an element whose run is forgotten: a source may have given it, or any other step."""
+"""The way of an element whose run is forgotten: it may come from a source, or from any other step."""
 
 FEW = 250
-"""So many arrivals are played before somebody may end it, and the progress is shown."""
+"""The arrivals played between two chances to end the play, and two reports of progress."""
 
 _DEFINITIONS = frozenset(
     name for kind, of in KINDS.items() for name in (kind, *of.roots, *of.declared, *of.declarations)
 )
-"""The names of elements that are definitions: files brought them, and not the world."""
+"""The names of elements that are definitions: they came from files, not from outside."""
 
 Stopped = Callable[[], bool]
-"""True once somebody has asked for the end."""
+"""A function that is True once the end is requested."""
 
 
 class Coming(NamedTuple):
-    """An element that came from outside; `outdates` are those in whose place it came, `counts` says that
+    """An element that came from outside; `outdates` are the elements that it replaced, `counts` says that
     nothing has outdated it since.
     """
 
@@ -57,28 +57,28 @@ class Coming(NamedTuple):
 
 
 class Reach(msgspec.Struct):
-    """The past as far as it is known, and how much is not known any more."""
+    """The known part of the past, and the amount that is not known any more."""
 
     since: float
     """The day."""
     oldest: float | None = None
-    """The moment of the oldest element that is kept and that no file declares."""
+    """The moment of the oldest stored element that no file declares."""
     remembered: int = 0
-    """The elements of that day that are kept."""
+    """The elements of that day that are stored."""
     forgotten_before: int = 0
-    """Elements and runs of before that are kept no more."""
+    """Elements and runs from before that are no longer stored."""
     forgotten_since: int = 0
-    """Elements and runs of since then that are kept no more."""
+    """Elements and runs since then that are no longer stored."""
     unknown: int = 0
-    """Elements that may have come from outside, or not: their runs are forgotten."""
+    """Elements that may have come from outside: their runs are forgotten."""
     came: Counter[str] = msgspec.field(default_factory=Counter)
-    """The arrivals, by the way on which they came."""
+    """The arrivals, by the way they came."""
     read_to_the_end: bool = True
-    """False if somebody ended the reading."""
+    """False if the reading was ended early."""
 
 
 class Past:
-    """The past of an agent from a day on, as its stores have it; `library` has the definitions of today."""
+    """The past of an agent from a day on, according to its stores; `library` has the present definitions."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Past:
         self.reach = Reach(since)
         self.answers = Answers(stores.element, self._is_outside)
         self.at_work: list[str] = []
-        """The definitions of runs that nobody called and that were under way that day."""
+        """The definitions of runs under way that day that no other run had called."""
         self.memory = Remembered()
         """The memory of that day."""
         self.milestones: list[float] = []
@@ -103,13 +103,13 @@ class Past:
             for kept in stores.declared()
             if kept.declared.startswith(MEMORY) and (known := identity(kept.element)) is not None
         }
-        """The keys under which `data/memory.xml` declares elements, by the identity of these."""
+        """The keys under which `data/memory.xml` declares elements, by the elements' identity."""
         self._declared_names = {kept.element.name for kept in stores.declared() if kept.declared}
         self._source = lru_cache(1024)(self._source_of)
         self._read()
 
     def comings(self) -> Generator[Coming]:
-        """The arrivals from outside in the order of time, each read when it is wanted."""
+        """The arrivals from outside, in order of time, each read when needed."""
         since = self.reach.since
         within = 0
         for kept in self._stores.elements() if self.reach.read_to_the_end else ():
@@ -155,7 +155,7 @@ class Past:
         self.reach.read_to_the_end = not self._stopped()
 
     def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Rows as they are read, until somebody has asked for the end."""
+        """Rows as they are read, until the end is requested."""
         for number, row in enumerate(rows):
             if number % 1_000 == 0:
                 self._told(number)
@@ -171,7 +171,7 @@ class Past:
             self.at_work.append(row.name)
 
     def _elements(self) -> tuple[int, int, int]:
-        """Read the elements; how many there are of before, the first number of since, and the last."""
+        """Read the elements; the number of those from before, the first number since, and the last."""
         reach, since = self.reach, self.reach.since
         day: dict[int, KeptElement] = {}
         keys = _Keys(self._stores.keys())
@@ -209,7 +209,7 @@ class Past:
         return len(day), first, last
 
     def _declare(self, day: dict[int, KeptElement]) -> None:
-        """Give elements of that day the declaration that has gone on to those that replaced them since."""
+        """Give elements of that day the declaration that has since passed to their replacements."""
         there = {kept.declared for kept in day.values()}
         for eid, kept in reversed(day.items()):
             key = "" if kept.outdated or kept.declared else self._key_of(kept.element)
@@ -223,13 +223,13 @@ class Past:
         return self._declared.get(known, "") if known is not None else ""
 
     def _was_made(self, mark: MarkRow) -> bool:
-        """True if an element was used before that day, as far as is known."""
+        """True if an element was used before that day, as far as known."""
         return self._runs.get(mark.run, ("", 0.0))[1] < self.reach.since
 
     # --- what is from outside -------------------------------------------------------------------------
 
     def _way(self, kept: KeptElement) -> str:
-        """The way on which an element came from outside; "" if it did not, UNKNOWN."""
+        """The way by which an element came from outside; "" if it did not, or UNKNOWN."""
         element, origin = kept.element, kept.element.origin
         if kept.declared or kept.fault or (element.name in CONTROLS and element.name not in STARTING):
             return ""
@@ -255,7 +255,7 @@ class Past:
 
 
 class _Keys:
-    """The values of `unique` outputs, without those of elements that are not there yet."""
+    """The values of `unique` outputs, without those of elements that have not come yet."""
 
     def __init__(self, keys: Iterator[tuple[str, str, str]]) -> None:
         self.left = set(keys)
@@ -264,10 +264,10 @@ class _Keys:
             self._expressions.setdefault(name, set()).add(expression)
 
     def drop(self, element: Element) -> None:
-        """Take out those of an element."""
+        """Remove those of an element."""
         for expression in self._expressions.get(element.name, ()):
             tree = Tree(element)
-            with suppress(etree.XPathError):  # its namespaces are not known: it stays
+            with suppress(etree.XPathError):  # its namespaces are unknown: it stays
                 attribute = expression.removeprefix("@")
                 plain = expression.startswith("@") and attribute.isidentifier()
                 value = tree.get(attribute) if plain else unique_value(expression, {}, tree)
@@ -283,5 +283,5 @@ def _way_of(origin: Origin) -> str:
 
 
 def _outer(origin: Origin | None) -> Origin | None:
-    """The part of an origin for which no run of the past has to be there."""
+    """The part of an origin that does not depend on any run of the past."""
     return None if origin is None else msgspec.structs.replace(origin, run=0, call="", inputs=())

@@ -1,8 +1,8 @@
-"""Definitions played on the past: twice, with them and without them, on the same arrivals.
+"""Definitions played on the past: the same arrivals are played twice, with and without them.
 
-Two simulations go through the time side by side, a stretch at a time. Whatever differs between them comes of
-the definitions that are tried: what these use up, add and replace reaches the others in ways that no mark on
-an element would show. An end in between finds both at the same moment.
+Two simulations go through the time side by side, a stretch at a time. All differences between them are due to
+the definitions on trial: elements that these use, add and replace affect the others in ways that no mark on
+an element would show. If the play is ended early, both are at the same moment.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.simulation import Replay, Simulation
 
 STRETCHES = 200
-"""So many parts of the time, or more, both simulations go through by turns."""
+"""The least number of stretches of time that the two simulations go through in turn."""
 
 ENDED = "it was ended"
 
 
 class Progress(NamedTuple):
-    """The arrivals that were played, of how many there are, and what makes the report so far."""
+    """The number of arrivals played, the number of all, and a function that makes the report so far."""
 
     played: int
     arrivals: int
@@ -55,7 +55,7 @@ Told = Callable[[Progress], Awaitable[None]]
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """The definitions that are tried, by name, and the home's definitions with them."""
+    """The definitions on trial, by name, and the home's definitions with them."""
 
     loaded: Loaded
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 def tried(loaded: Loaded, texts: Sequence[str], names: Sequence[str]) -> Tried:
-    """Definitions of the home by their names, and those of files in place of any that are called the same.
+    """Definitions of the home by their names, and those of files in place of others of the same names.
 
     Raises DefinitionError.
     """
@@ -86,9 +86,10 @@ async def play_past(
     home: SimulatedHome, trial: Tried, stores: PastStores, since: float, until: float,
     *, most: int | None, stopped: Stopped, read: Callable[[int], None], told: Told,
 ) -> PastReport:  # fmt: skip
-    """Play what came since a day with what is tried, and without it; `most` deeds are kept, None: all.
+    """Play all arrivals since a day with the definitions on trial, and without them; `most` deeds are kept,
+    None: all.
 
-    `read` and `told` hear of the progress, and `stopped` says whether somebody has asked for the end. Raises
+    `read` and `told` are told the progress, and `stopped` says whether the end is requested. Raises
     RequestError, StoreError, DefinitionError.
     """
     past = Past(stores, trial.loaded.library, since, stopped, read)
@@ -161,7 +162,7 @@ async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[st
 
 
 def _limits(past: Past, since: float, until: float) -> list[float]:
-    """The ends of the stretches, each of which takes a moment only."""
+    """The ends of the stretches, each of which takes only a moment."""
     even = (since + (until - since) * number / STRETCHES for number in range(1, STRETCHES))
     return [*sorted({*even, *past.milestones}), math.inf]
 
@@ -170,7 +171,7 @@ def _play(
     home: SimulatedHome, loaded: Loaded, past: Past, since: float, until: float,
     names: Mapping[str, None], tally: Tally, comings: Iterator[Coming],
 ) -> Simulation:  # fmt: skip
-    """A simulation of a library, which begins with what was at work that day."""
+    """A simulation of a library, which begins with the runs under way that day."""
     here = msgspec.structs.replace(home, loaded=loaded, others={})
     starts = tuple(ScheduledStart(name) for name in names if _can_start(loaded.library, name))
     scenario = Scenario("", memory="now", until=When(until - since), starts=starts)
@@ -181,8 +182,8 @@ def _play(
 
 
 def _come(coming: Coming, numbers: dict[int, int], turn: Turn) -> None:
-    """Let an element arrive, in place of others if it came so; `numbers` are those of what is replaced later,
-    by the numbers that it had.
+    """Let an element arrive, in place of others if it replaced some; `numbers` has the new numbers of
+    elements that are replaced later, by their old ones.
     """
     memory = turn.agent.memory
     olds = tuple(numbers.get(eid, eid) for eid in coming.outdates)
@@ -205,8 +206,8 @@ def _declared(home: SimulatedHome) -> list[bytes] | None:
 
 
 def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple[()]) -> dict[str, None]:
-    """The definitions that are at work from the beginning: those that `data/memory.xml` starts, and those of
-    which runs were under way that day; without some.
+    """The definitions active from the beginning: those started by `data/memory.xml`, and those with runs
+    under way that day; without those in `but`.
     """
     roots = (parse(xml) for xml in declared or ())
     starts = [root.get(TARGET, "") for root in roots if root.tag in START_PLANS]

@@ -1,4 +1,4 @@
-"""The stores that have the past of an agent: that of its home, and backups of it, which are only read."""
+"""The stores with the past of an agent: its home's, and backups of it, which are only read."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from narval.store.store import Store
 from narval.trials.simulate.memory_copy import store_of
 
 BACKUPS = "backups"
-"""The folder of a home in which backups are looked for."""
+"""The folder of a home that is searched for backups."""
 
 
 class LeftOut(NamedTuple):
-    """A backup that was found and cannot be read, and why."""
+    """A backup that cannot be read, with the reason."""
 
     path: Path
     why: str
 
 
 class PastStores:
-    """The rows of one agent in its store and in backups; of what several have, that of the store counts."""
+    """The rows of one agent in its store and in backups; where several have a row, the store's counts."""
 
     def __init__(self, readers: Sequence[PastReader], live: Store, backups: Sequence[Path]) -> None:
         self._readers, self._live, self.backups = readers, live, backups
@@ -48,7 +48,7 @@ class PastStores:
                 yield kept
 
     def declared(self) -> Iterator[KeptElement]:
-        """The elements that files declare today, and others that begin a run."""
+        """The elements that files declare at present, and others that begin a run."""
         for reader in self._readers[:1]:
             yield from reader.declared()
 
@@ -66,12 +66,12 @@ class PastStores:
                 yield row
 
     def journal(self, since: float) -> Iterator[JournalRow]:
-        """The entries of all runs from a moment on; one may come twice."""
+        """The entries of all runs from a moment on; the same entry may come twice."""
         for reader in self._readers:
             yield from reader.journal_since(since)
 
     def withdrawals(self) -> Iterator[WithdrawalRow]:
-        """The withdrawn elements, and the doubtful ones; one may come twice."""
+        """The withdrawn elements, and the doubtful ones; the same row may come twice."""
         for reader in self._readers:
             yield from reader.withdrawals()
 
@@ -81,17 +81,17 @@ class PastStores:
             yield from reader.labels()
 
     def marks(self) -> Iterator[MarkRow]:
-        """The uses of elements; one may come twice."""
+        """The uses of elements; the same row may come twice."""
         for reader in self._readers:
             yield from reader.marks()
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
-        """Name, expression, value; one may come twice."""
+        """Name, expression, value; the same row may come twice."""
         for reader in self._readers:
             yield from reader.keys()
 
     def raise_if_moved(self) -> None:
-        """Raise StoreError where what was read may be torn."""
+        """Raise StoreError where reading may have mixed two states."""
         if not self._live.is_still():
             raise StoreError("a daemon has started or ended while the past was read; try again")
 
@@ -104,8 +104,8 @@ def _eid(kept: KeptElement) -> int:
 def past_stores(
     home: Home, settings: Settings, agent: str, backups: Sequence[Path] = ()
 ) -> Iterator[PastStores]:
-    """The store of an agent, "" for the home's own, with the backups that are named, or those of the folder
-    `backups` where none is. Raises RequestError, StoreError.
+    """The store of an agent, "" for the home's own, with the named backups, or by default those of the folder
+    `backups`. Raises RequestError, StoreError.
     """
     with ExitStack() as ends:
         live = ends.enter_context(look_into(store_of(home, settings), home.is_held))

@@ -1,4 +1,4 @@
-"""Answers: what a model says is read strictly, as files of definitions and elements, or as questions."""
+"""Answers: a model's answer is read strictly, as files of definitions and elements, or as questions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PYTHON = re.compile(r"(?m)^\s*(?:import \w|from [\w.]+ import|def \w+\(|@action
 
 
 class Answer(NamedTuple):
-    """The texts of an answer by the name of their file, or its questions; else what is wrong with it."""
+    """The texts of an answer by file name, or its questions; else its faults."""
 
     texts: dict[str, str]
     questions: list[str]
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 def read_answer(text: str) -> Answer:
-    """Read what a model answered; a lone text of XML, in a fence or not, is a file too."""
+    """Read the answer of a model; a lone text of XML, fenced or not, is a file too."""
     text = text.replace("\r\n", "\n").strip("\ufeff\n ")
     if not text:
         return _wrong("the answer is empty")
@@ -60,7 +60,7 @@ def read_answer(text: str) -> Answer:
 
 
 def _marked(text: str) -> tuple[dict[str, str], list[str], list[str]]:
-    """The files and questions that are marked in an answer, and what is wrong with the marks."""
+    """The files and questions marked in an answer, and the faults of the marks."""
     texts, questions, faults = dict[str, list[str]](), list[str](), list[str]()
     name = ""
     for line in text.split("\n"):
@@ -95,7 +95,7 @@ def _unfenced(lines: list[str]) -> str:
 
 
 def _of_xml(text: str) -> Answer:
-    """The file that an answer without marks is."""
+    """The file in an answer without marks."""
     fenced = [part.strip() for part in _FENCED.findall(text)]
     parts = [part for part in fenced or [text] if part.startswith("<")]
     if _PYTHON.search(text) and not parts:

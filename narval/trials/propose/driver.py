@@ -1,4 +1,4 @@
-"""Drafting: a wish, a home and a model give a proposal, round by round, each kept as soon as it is there."""
+"""Drafting: a wish, a home and a model give a proposal, round by round; each round is stored at once."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ TOKENS = 8_000
 _STATES = {"ready": READY, "asks": ASKS, "faulty": FAULTY}
 
 Progress = Callable[[str], None]
-"""Called with what is going on, in words."""
+"""A function that is told what is under way, in words."""
 
 
 def propose(home: Home, wish: Wish, progress: Progress = lambda words: None) -> Proposal:
-    """Have a model draft what somebody wishes: the proposal, a new folder in `proposals/` of the home.
+    """Have a model draft a wish: the proposal, a new folder in `proposals/` of the home.
 
-    Whatever the model does, the proposal has what came of it: `ready`, with `questions`, with faults that are
-    left, or `failed` with the reason. Raises RequestError for a wish that is none, and where no model is set
-    up; SettingsError.
+    Whatever the model does, the proposal has the outcome: `ready`, with `questions`, with remaining faults,
+    or `failed` with the reason. Raises RequestError for an invalid wish, and where no model is set up;
+    SettingsError.
     """
     model = model_of(Settings.load(home.path), wish.model)
     proposal = begin_proposal(home, wish, model)
@@ -55,9 +55,9 @@ def go_on(
     counts: Mapping[str, int] = MappingProxyType({}),
     progress: Progress = lambda words: None,
 ) -> Proposal:
-    """Go on with a proposal that asks something, which is answered; that failed; or that has only begun.
+    """Continue a proposal whose questions are answered, that failed, or that has only begun.
 
-    Raises RequestError where it does neither, or something else than it asks is answered; SettingsError.
+    Raises RequestError for any other, or where other questions are answered than those asked; SettingsError.
     """
     about, wish = proposal.about(), wish_of(proposal, counts)
     questions = about.get("questions") or []
@@ -84,7 +84,7 @@ def _drafted(
 
 
 class _Drafting:
-    """One drafting: the rounds so far, and what is known of the proposal."""
+    """One drafting: the rounds so far, and the state of the proposal."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Drafting:
         return [(question, answer) for question, answer in self._about["answers"]]
 
     async def draft(self) -> Proposal:
-        """Ask until it is ready, asks the person, or may ask no more."""
+        """Ask until the proposal is ready, asks the person, or has used all rounds."""
         self._proposal.note(self._about)
         wish = self._wish
         asked = asked_of(self._read, wish.text, wish.counts, wish.change, wish.examples)
@@ -125,7 +125,7 @@ class _Drafting:
         return self._proposal
 
     def _call(self) -> CallContext:
-        """The call in which the model is asked, as an action would ask it."""
+        """The call that asks the model, as from an action."""
         call = CallContext(f"propose {self._proposal.name}", 0, "propose", home=self._read.path)
         call.allow(self._read.settings.fetch_allow, self._read.settings.services)
         return call
@@ -149,7 +149,7 @@ class _Drafting:
         self._keep(number, self._rounds[-1])
 
     def _judged(self, text: str, *, is_cut: bool) -> Round:
-        """An answer as it is judged; texts that can be read are put into the proposal, faults or not."""
+        """The judged answer; readable texts are put into the proposal, with or without faults."""
         if is_cut:
             return Round(text, [f"it was cut short after {TOKENS:,} tokens: make it shorter"])
         answer = read_answer(text)
@@ -169,11 +169,11 @@ class _Drafting:
 
     @property
     def _said(self) -> str:
-        """All that the person has said: the wish, and the answers to questions."""
+        """All words of the person: the wish, and the answers to questions."""
         return "\n".join([self._wish.text, *(answer for _, answer in self._answers)])
 
     def _count(self, reply: Reply, sent: int) -> None:
-        """Count what an answer has cost."""
+        """Count the cost of an answer."""
         used = reply.used(sent)
         self._about["tokens"] += sum(used)
         self._about["money"] = round(self._about["money"] + Budget(self._model, None).cost(*used), 6)
@@ -195,5 +195,5 @@ class _Drafting:
 
 
 def _storable(text: str) -> str:
-    """A text without what no file of text can hold."""
+    """A text without characters that no text file can hold."""
     return re.sub(r"[\ud800-\udfff\x00]", "\ufffd", text)

@@ -1,6 +1,7 @@
-"""The page of the language for models: what is needed to write definitions, from the tables that read them.
+"""The page of the language for models: all that is needed to write definitions, from the tables of their
+readers.
 
-It has at most 8,000 tokens as `tokens_of` counts them. What a home has beside it is told by `prompt.py`.
+It has at most 8,000 tokens as counted by `tokens_of`. `prompt.py` adds what the home has.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_TOKENS = 8_000
 """The most tokens of the page."""
 
 _BAD = ("\x00 \x00", "-", "")
-"""Values of which each reader refuses one at least, if it refuses any."""
+"""Values of which each reader that refuses any refuses at least one."""
 
 _LENGTH = re.compile(r"a number of seconds or a text such as .*|a length of time such as .*")
 
@@ -203,7 +204,7 @@ _RULES = """
 
 @cache
 def language_page() -> str:
-    """The page: how definitions are written, and all words of the languages that are XML."""
+    """The page: how to write definitions, and all words of the languages in XML."""
     head = _HEAD.replace("{functions}", f"Its functions: {' '.join(sorted(FUNCTIONS))}.")
     more = " ".join(sorted(KNOWN_FUNCTIONS - {*FUNCTIONS}))
     head = head.replace("{more_functions}", f"More functions of XPath 3.1: {more}.")
@@ -211,7 +212,7 @@ def language_page() -> str:
 
 
 def _texts() -> Iterator[str]:
-    """The pages of the languages that are no XML, each of its kind."""
+    """The pages of the languages that are not XML, each of its kind."""
     for row in KINDS.values():
         name = f"{row.folder}.language.for_models"
         if row.run and find_spec(name) is not None:
@@ -220,7 +221,7 @@ def _texts() -> Iterator[str]:
 
 
 def _tables() -> Iterator[str]:
-    """The words of each language, under the kind of its definitions; those that all share come first."""
+    """The words of each language, under the kind of its definitions; shared words come first."""
     yield from _lines(COMMON, {})
     for kind, row in KINDS.items():
         name = f"{row.folder}.language.vocabulary"
@@ -242,7 +243,7 @@ def _lines(words: Words, shared: Words) -> Iterator[str]:
 
 
 def _attribute(name: str, read: Callable[[str], object], required: bool) -> str:
-    """An attribute, and the values that it takes if these are few."""
+    """An attribute, and its possible values if these are few."""
     values = ""
     for bad in _BAD:
         try:

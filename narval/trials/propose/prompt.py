@@ -1,7 +1,7 @@
-"""The question to a model: the wish, and what the home has beside it that its owner wrote.
+"""The question to a model: the wish, and what the owner of the home has written.
 
 Nothing of it comes from elements: no value of memory, mail or the web, and no name that only arrived from
-outside. What collections and servers of others say of themselves is left out too.
+outside. Descriptions in others' collections and servers are left out too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from narval.files.proposals.wish import Change, Example
 from narval.files.shipped import shipped_modules
 
 LONGEST_SENTENCES = 24_000
-"""The most characters of the sentences about definitions that are there; of more their names alone."""
+"""The most characters of the sentences about existing definitions; beyond that only names are given."""
 
 LONGEST_EXAMPLE = 16_000
 """The most characters of an element that is shown as an example."""
@@ -61,8 +61,8 @@ def asked_of(
 
 
 def names_of(home: HomeAsRead) -> dict[str, set[str]]:
-    """The names of elements that definitions, prototypes and schemas of the home have, with the attributes
-    that these look at.
+    """The names of elements in definitions, prototypes and schemas of the home, with the attributes that
+    these use.
     """
     library = home.loaded.library
     names: dict[str, set[str]] = {name: set() for name in home.snapshot.own.schemas.names}
@@ -111,13 +111,13 @@ def _section(title: str, lines: Iterable[str]) -> str:
 
 
 def _actions(library: Library) -> Iterator[str]:
-    """A line for each action and transform: its inputs, its outputs, and what it does."""
+    """A line for each action and transform: its inputs, its outputs, and its purpose."""
     for one in sorted([*library, *_shipped_actions(library)], key=lambda one: one.full_name):
         if not isinstance(one, Action | Transform) or _is_of_others(one):
             continue
         inputs = ", ".join(_slot(slot) for slot in one.prototype.inputs)
         outputs = ", ".join(_slot(slot) for slot in one.prototype.outputs)
-        is_tool = isinstance(one, Action) and one.tool is not None  # its words are those of its server
+        is_tool = isinstance(one, Action) and one.tool is not None  # its description comes from its server
         words = "" if is_tool else " ".join(description(one.descriptions).split())[:300]
         kind = f" ({one.kind})" if isinstance(one, Transform) else ""
         yield f"- {one.full_name}{kind}: {inputs or 'nothing'} -> {outputs or 'nothing'}. {words}".rstrip(
@@ -140,7 +140,7 @@ def _elements(home: HomeAsRead, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _definitions(library: Library) -> Iterator[str]:
-    """The definitions that are there, told in sentences as long as these are not too many."""
+    """The existing definitions, in sentences if these are not too many."""
     own = [one for one in library if isinstance(one, RunDefinition) and not _is_of_others(one)]
     rows = [row for one in own for row in told(one, library)]
     is_short = sum(len(row["text"]) for row in rows) <= LONGEST_SENTENCES
@@ -156,7 +156,7 @@ def _examples(examples: Iterable[Example]) -> Iterator[str]:
 
 
 def _shipped_actions(library: Library) -> list[Definition]:
-    """The actions that ship, of the modules that the home has not loaded."""
+    """The shipped actions of modules that the home has not loaded."""
     ships, there = shipped_modules(), {(one.kind, one.full_name) for one in library}
     loaded = ships.load(ships.names).modules
     return [
@@ -165,5 +165,5 @@ def _shipped_actions(library: Library) -> list[Definition]:
 
 
 def _is_of_others(one: Definition) -> bool:
-    """True of a definition that came by a collection: somebody else wrote it."""
+    """True of a definition from a collection: its author may be somebody else."""
     return folder_of(one.path).startswith(f"{COLLECTIONS}/")

@@ -1,4 +1,4 @@
-"""The rounds with a model: what it is asked next, by what it has answered and how that was judged.
+"""The rounds with a model: the next question to it, decided from its answers and their judgements.
 
 A round is an answer and its judgement. Without faults, and without a proof that something cannot be, the
 proposal is ready; a question goes to the person; else faults and findings go back, five rounds at most. The
@@ -16,13 +16,13 @@ MOST_ROUNDS = 5
 """The most rounds of one proposal."""
 
 TOLD_BACK = 30
-"""The most faults and findings that the model is told of one answer."""
+"""The most faults and findings of one answer that are sent back to the model."""
 
 LONGEST_ANSWER = 64_000
 """The most characters of its answer that the model is shown again."""
 
 Next = Literal["ask", "ready", "asks", "faulty"]
-"""The next step: the model is asked, or it is ready, asks the person, or is left with its faults."""
+"""The next step: the model is asked, or the proposal is ready, asks the person, or keeps its faults."""
 
 Messages = list[dict[str, str]]
 
@@ -32,7 +32,7 @@ class Round(NamedTuple):
 
     answer: str
     faults: Sequence[str] = ()
-    """All that is wrong with it, a sentence each, and what cannot be."""
+    """Its faults, a sentence each, and proofs of what is impossible."""
     questions: Sequence[str] = ()
     """The questions that it asks the person instead."""
     warnings: Sequence[str] = ()
@@ -56,9 +56,7 @@ def next_of(rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()) ->
 def messages_of(
     page: str, asked: str, rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()
 ) -> Messages:
-    """The messages that a model is asked with: the page of the language, what is asked, and of the rounds
-    before the last one alone.
-    """
+    """The messages to a model: the page of the language, the question, and only the last of the rounds."""
     messages = [{"role": "system", "content": f"{page}\n\n{FORM}"}, {"role": "user", "content": asked}]
     if answers:
         said = "\n".join(f"Question: {question}\nAnswer: {answer}" for question, answer in answers)

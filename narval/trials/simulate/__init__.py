@@ -1,1 +1,1 @@
-"""Try before it acts: definitions on a copy of memory, with a clock of their own."""
+"""Simulation: definitions tried on a copy of memory, with a clock of its own."""

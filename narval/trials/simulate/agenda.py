@@ -1,4 +1,4 @@
-"""The order of simulated time: the work of a scenario and its expectations, by the moment they are due."""
+"""The order of simulated time: the work of a scenario and its expectations, by due moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.trials.simulate.scenario import Expectation
 Work = Callable[[], None]
 
 TOGETHER = 50
-"""So much of a stream is done at once."""
+"""The most entries of a stream that are done at once."""
 
 
 class Agenda:
@@ -23,7 +23,7 @@ class Agenda:
     def __init__(self) -> None:
         self._stream: Iterator[tuple[float, Work]] = iter(())
         self._streamed: tuple[float, Work] | None = None
-        """The first of the stream that is not done yet."""
+        """The first entry of the stream that is not done yet."""
         self._work: list[tuple[float, int, Work]] = []
         self._expectations: list[tuple[float, int, Expectation]] = []
         self._order = count()
@@ -33,12 +33,12 @@ class Agenda:
         heapq.heappush(self._work, (at, next(self._order), work))
 
     def stream(self, works: Iterator[tuple[float, Work]]) -> None:
-        """Do what comes in the order of time, each thing asked for when the one before it is done."""
+        """Do the entries of a stream in order of time, each requested once the one before it is done."""
         self._stream = works
         self._streamed = next(works, None)
 
     def repeat(self, at: float, work: Work, every: float | None, times: float) -> None:
-        """Do something at a moment, and again after each `every` seconds, so many times in all."""
+        """Do something at a moment, and again after each `every` seconds, `times` times in all."""
 
         def again() -> None:
             work()
@@ -48,7 +48,7 @@ class Agenda:
         self.add(at, again)
 
     def expect(self, at: float, expectation: Expectation) -> None:
-        """Judge an expectation at a moment, once all that happens at it has happened."""
+        """Judge an expectation at a moment, after all events of that moment."""
         heapq.heappush(self._expectations, (at, next(self._order), expectation))
 
     def next(self) -> float:
@@ -57,7 +57,7 @@ class Agenda:
         return min([streamed, *(queue[0][0] for queue in (self._work, self._expectations) if queue)])
 
     def last(self, start: float) -> float:
-        """The last moment known so far, `start` at least."""
+        """The last moment known so far, at least `start`."""
         return max([start, *(entry[0] for entry in (*self._work, *self._expectations))])
 
     def do_work(self, now: float) -> None:

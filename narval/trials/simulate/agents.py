@@ -1,4 +1,4 @@
-"""The agents of a simulation: that which is simulated, and the others of its home (G25, G33)."""
+"""The agents of a simulation: the simulated one, and the others of its home (G25, G33)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from narval.trials.simulate.simulated_home import OtherAgent, SimulatedHome
 
 
 class AgentsAtPlay:
-    """The agents of a daemon in memory, by name; "" stands for the one that is simulated. `known` are their
+    """The agents of a daemon in memory, by name; "" stands for the simulated one. `known` are their
     definitions.
     """
 
@@ -35,7 +35,7 @@ class AgentsAtPlay:
         return name == self.own_name or name in self.daemon.agents.rows
 
     def host(self, name: str = "") -> AgentHost:
-        """The host of an agent, which is activated if it is not at work. Raises RequestError."""
+        """The host of an agent, activated if it is not at work. Raises RequestError."""
         if name in ("", self.own_name):
             return self.daemon.host
         self.daemon.agents.supervisor.need(name, at_once=True)
@@ -49,7 +49,7 @@ class AgentsAtPlay:
         return next(host for host in self.hosts() if host.agent is agent)
 
     def hosts(self) -> Iterator[AgentHost]:
-        """The hosts of the agents at work, that of the one that is simulated first."""
+        """The hosts of the agents at work, that of the simulated one first."""
         yield self.daemon.host
         rows = self.daemon.agents.rows
         others = sorted(row for row in rows.in_full() if row.name not in rows.peers())
@@ -65,7 +65,7 @@ class AgentsAtPlay:
 def agents_to_begin_with(
     home: SimulatedHome, memory: Memory, start: float, recalled: Remembered
 ) -> tuple[dict[AgentRow, Callable[[], Remembered]], dict[str, AgentFiles]]:
-    """The agents with what each remembers, `recalled` that which is simulated; the files of the others."""
+    """The agents with their memories, `recalled` being that of the simulated one; the files of the others."""
     rows: dict[AgentRow, Callable[[], Remembered]] = {
         simulated_row(HOME_AGENT, home.settings.name): lambda: recalled
     }
@@ -81,10 +81,10 @@ def agents_to_begin_with(
 
 
 def snapshot_now(recalled: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
-    """A memory as it is, in which no `start-plan` acts, and no `task-object`: a simulation starts what it is
-    asked to and no more.
+    """A present memory in which no `start-plan` and no `task-object` acts: a simulation starts only what it
+    is asked to.
 
-    `declared` is what the file declares (N4); what is new of it must not act either.
+    `declared` are the elements that the file declares (N4); new ones among them must not act either.
     """
     starts = [xml for xml in declared or () if parse(xml).tag in STARTING]
     recalled = with_declared(

@@ -1,4 +1,4 @@
-"""Changes: what a simulation would alter, in short (M57)."""
+"""Changes: a summary of what a simulation would alter (M57)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from narval.core.kinds import ASKS
 from narval.trials.simulate.report import SimulationReport
 
 RAN = "ran"
-"""The word for a call of a pure action, which goes nowhere."""
+"""The word for a call of a pure action, which has no effect outside."""
 
 
 def changes_of(report: SimulationReport) -> dict[str, Any]:
-    """The elements added, replaced and forgotten, the calls that would go outside with what they would be
-    given, the work that would be offered, and how the runs end, by name.
+    """The elements added, replaced and forgotten, the calls that would go outside with their inputs, the work
+    that would be offered, and how the runs end, by name.
 
-    Only runs that began in the simulation count: standing runs are there as long as their definitions are.
+    Only runs that began in the simulation count: standing runs exist as long as their definitions.
     """
     lines = report.lines
     begun = {(line.get("who", ""), line["run"]) for line in lines if line["what"] == "started"}

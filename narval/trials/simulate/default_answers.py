@@ -1,7 +1,7 @@
 """Default answers: the least that the outputs of a call allow, or none.
 
-An output's patterns say what its element is called and which attributes it has. Where they say more than
-that, no answer is made up: a simulation must not tell of what no one thought of.
+An output's patterns say the name and the attributes of its element. Where they say more than that, no answer
+is made up: a simulation must not invent things.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from narval.core.elements.element import Element, Tree, local_name
 from narval.core.patterns.key import Key
 
 FILLED_IN = "simulated"
-"""The value of an attribute of which an output says only that it is there."""
+"""The value of an attribute that an output only requires to be there."""
 
 OBEYED = ("start-plan", "quit")
-"""Elements that narval obeys are never made up (N4, N34)."""
+"""The control elements, which are never made up (N4, N34)."""
 
 Refusal = Callable[[bytes], str | None]
-"""The reason why a schema refuses an element, or None."""
+"""A function that gives the reason why a schema refuses an element, or None."""
 
 
 def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:
-    """An element for each mandatory output; None if that of some output cannot be derived."""
+    """An element for each mandatory output; None if one of these cannot be derived."""
     elements: list[bytes] = []
     for output in prototype.outputs:
         if not output.optional:

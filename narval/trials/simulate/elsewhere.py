@@ -1,4 +1,4 @@
-"""Calls of other agents in a simulation: those that the scenario answers, or that the home has not."""
+"""Calls to other agents in a simulation: those that the scenario answers, or to agents not in the home."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from narval.trials.simulate.executor import SimulatedExecutor
 
 
 class Elsewhere:
-    """Agents as far as a scenario knows what they answer; `executor` has its answers."""
+    """Agents whose answers are in a scenario; `executor` has these answers."""
 
     def __init__(self, agents: AgentsAtPlay, executor: SimulatedExecutor) -> None:
         self._agents, self._executor = agents, executor
         self._asked: set[str] = set()
 
     def stand_in(self, turn: Turn, run: Run, what: object) -> bool:
-        """Answer what a run asks of another agent, or give it up; False where that agent is to do it."""
+        """Answer a run's request to another agent, or give it up; False where that agent is to do it."""
         host = self._agents.host_of(turn.agent)
         if isinstance(what, Call):
             return self._call(host, turn, run, what)

@@ -1,7 +1,7 @@
 """The executor of a simulation: no call leaves it.
 
-A call is answered as the scenario says. Otherwise a transform, or an action declared pure, is run as always;
-any other is recorded, and given the least answer that its outputs allow.
+A call is answered as the scenario says. Otherwise a transform, or an action declared pure, is run as usual.
+Any other call is recorded, and given the least answer that its outputs allow.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from narval.trials.simulate.default_answers import Refusal, default_answer
 from narval.trials.simulate.scenario import CannedAnswer, Expectation
 
 HOW = ("ran", "answered", "as then", "made up", "noted", "unanswered", "source")
-"""The ways in which a call gets its answer: `as then`, what the same call came back with before; `noted`, it
-need give nothing; a source gives what arrives.
+"""The ways in which a call gets its answer: `as then` is the past answer to the same call; `noted` means that
+it need give nothing; a source gives what arrives.
 """
 
 NO_ANSWER = "no-answer"
 
 
 class RecordedCall(msgspec.Struct):
-    """A call as it was made, and how it got its answer."""
+    """A call that was made, and the way it got its answer."""
 
     call: str
     """The id of the call."""
@@ -69,7 +69,7 @@ class RecordedCall(msgspec.Struct):
     """The error it ended with."""
 
     def answer(self) -> dict[str, Any]:
-        """The answer as a line of the trace shows it; `after` is None for one that never comes."""
+        """The answer in the form for a line of the trace; `after` is None if it never comes."""
         return {
             "how": self.how,
             "after": None if math.isinf(self.after) else self.after,
@@ -79,7 +79,7 @@ class RecordedCall(msgspec.Struct):
 
 
 class _InOrder(CallListener):
-    """The listener of a call, told of its outcome when all that goes on at this moment has ended."""
+    """The listener of a call, which is told the outcome when all work of this moment has ended."""
 
     def __init__(
         self, of: CallListener, finished: Callable[[CallRecord, Outcome, CallListener], None]
@@ -87,7 +87,7 @@ class _InOrder(CallListener):
         self._of, self._finished = of, finished
 
     def announce(self, record: CallRecord) -> None:
-        """Have it recorded that a call begins."""
+        """Record that a call begins."""
         self._of.announce(record)
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
@@ -95,7 +95,7 @@ class _InOrder(CallListener):
         await self._of.produced(record, elements)
 
     def answered(self, record: CallRecord, outcome: Outcome) -> None:
-        """Keep the outcome until it is its turn."""
+        """Keep the outcome until its turn."""
         self._finished(record, outcome, self._of)
 
 
@@ -112,11 +112,11 @@ class SimulationHooks(msgspec.Struct, frozen=True):
     elements: Callable[[CallContext, Iterable[int]], tuple[Element, ...]]
     """The elements by their eids, in the memory of the agent that calls."""
     past: Callable[[RecordedCall], CannedAnswer | None] = lambda call: None
-    """The answer that the same call came back with, if it was made before."""
+    """The answer to the same call, if that was made before."""
 
 
 class SimulatedExecutor(Executor):
-    """Answers calls in place of the world."""
+    """Answers calls in place of the outside."""
 
     def __init__(
         self,
@@ -137,12 +137,12 @@ class SimulatedExecutor(Executor):
         """Answers that come later, or never."""
         self._order = count()
         self._finished: list[tuple[int, CallRecord, Outcome, CallListener]] = []
-        """The outcomes of calls that ran beside the loop, each with the number of its start."""
+        """The outcomes of calls that ran outside the loop, each with the number of its start."""
 
     # --- for the dispatcher --------------------------------------------------------------------------
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
+        """Answer a call: as the scenario says, by running it where that is safe, or with the least answer."""
         context = record.call
         session = record.asked.elements if record.asked is not None and record.asked.kind == FLOW else ()
         call = self._recorded(context, session)
@@ -171,11 +171,11 @@ class SimulatedExecutor(Executor):
             record.answer(self._made_up(call, context))
 
     def _of(self, record: CallRecord) -> Backend:
-        """As anywhere, but what would go to a cluster goes to a worker, which answers it the same."""
+        """The usual backend; in place of the cluster a worker, which gives the same answer."""
         return self.workers if record.call.target.where == "cluster" else super()._of(record)
 
     def at_once(self, context: CallContext) -> None:
-        """Answer nothing without a record: the call comes back to `start`."""
+        """Answer no call at once: each comes back to `start`."""
 
     def abandon(self, record: CallRecord) -> None:
         """Give a call up."""
@@ -196,16 +196,16 @@ class SimulatedExecutor(Executor):
         return any(left > 0 and is_of(answer, call) for answer, left in self._left)
 
     def new_calls(self) -> list[RecordedCall]:
-        """The calls since this was last asked."""
+        """The calls since the last request."""
         new, self._told = self.calls[self._told :], len(self.calls)
         return new
 
     def drop(self) -> None:
-        """Keep none of the calls."""
+        """Drop all calls."""
         self.calls, self._told = [], 0
 
     def next(self) -> float | None:
-        """The moment at which the next answer is due, or a sleeping call goes on; None for none."""
+        """The moment at which the next answer is due, or a sleeping call continues; None without any."""
         finished = self.clock.now() if self._finished else None
         due = (moment for moment in (finished, self._next_answer(), super().next()) if moment is not None)
         return min(due, default=None)
@@ -245,7 +245,7 @@ class SimulatedExecutor(Executor):
         return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
 
     def _reply(self, call: RecordedCall) -> CannedAnswer | None:
-        """The first answer of the scenario that is for such a call, and not used up."""
+        """The first answer of the scenario for such a call that is not used up."""
         for at, (answer, left) in enumerate(self._left):
             if left > 0 and is_of(answer, call):
                 self._left[at] = (answer, left - 1)
@@ -286,19 +286,19 @@ class SimulatedExecutor(Executor):
         return Outcome([OutputElement(xml) for xml in elements])
 
     def _keep(self, order: int, record: CallRecord, outcome: Outcome, listener: CallListener) -> None:
-        """Keep the outcome of a call that ran: threads and programs end in any order, and a simulation goes
-        on in the order of their starts, the same each time.
+        """Keep the outcome of a call that ran: threads and programs end in any order, but a simulation
+        continues in the order of their starts, the same each time.
         """
         self._finished.append((order, record, outcome, listener))
 
     def _hold(self, record: CallRecord, outcome: Outcome, until: float) -> None:
-        """Answer a call at a moment: so far nothing has it but this."""
+        """Answer a call at a moment; until then only this has the answer."""
         record.give_to(self)
         heapq.heappush(self._due, (until, next(self._order), record, outcome))
 
 
 def is_of(criteria: CannedAnswer | Expectation, call: RecordedCall) -> bool:
-    """Test whether a call is of the action, recipe and step that are named, with an input that fits."""
+    """Test whether a call is of the given action, recipe and step, with an input that fits."""
     if criteria.action not in ("", call.action) or criteria.recipe not in ("", call.recipe):
         return False
     if criteria.step not in ("", call.step):
@@ -324,14 +324,14 @@ def _with(xml: bytes, attributes: Mapping[str, str]) -> bytes:
 
 
 def _ended(answer: CannedAnswer) -> dict[str, Any]:
-    """The value of a program that ends as an answer says: well, with a status, or by a signal."""
+    """The value of a program that ends as an answer says: successfully, with a status, or by a signal."""
     is_status = not answer.error or answer.error.isdigit()
     how = {"status": int(answer.error or 0)} if is_status else {"signal": answer.error}
     return {**how, "output": answer.message}
 
 
 def _done(context: CallContext) -> dict[str, Any] | None:
-    """The value of a node whose work is done: its token leaves on the arcs that have no name."""
+    """The value of a node whose work is done: its token leaves on the unnamed arcs."""
     if context.payload is None:
         return None
     over = {"do": "complete", "arcs": [""], "asynchronous": False}

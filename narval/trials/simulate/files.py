@@ -36,7 +36,7 @@ def is_scenario_file(path: Path) -> bool:
 
 
 def scenario_named(home: Home | None, name: str) -> Path | None:
-    """The file of a name or path: the path itself, or one in the home's folder; None if there is none."""
+    """The file of a name or path: the path itself, or a file in the home's folder; None if there is none."""
     paths = [Path(name)]
     if home is not None:
         folder = home.path / SCENARIOS
@@ -48,13 +48,13 @@ def scenario_named(home: Home | None, name: str) -> Path | None:
 
 
 def name_in(home: Home, path: Path) -> str:
-    """The name by which a scenario of a home is asked for: its path in `scenarios/`, without its ending."""
+    """The name of a scenario of a home in commands: its path in `scenarios/`, without its ending."""
     inside = str(path.relative_to(home.path / SCENARIOS))
     return inside.removesuffix(SUFFIX).removesuffix(".scenario")
 
 
 def read_file(here: SimulatedHome, path: Path) -> Scenario:
-    """The scenario of a file, its names looked up. Raises DefinitionError with all its faults."""
+    """The scenario in a file, with its names resolved. Raises DefinitionError with all its faults."""
     source = _source(here.home, path)
     try:
         return read_scenario(source, here.known)
@@ -80,12 +80,12 @@ def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
 def _as_checked(home: Home) -> SimulatedHome:
     try:
         return simulated_home(home)
-    except SettingsError:  # which are told besides
+    except SettingsError:  # these are reported elsewhere
         return SimulatedHome(home, Settings(), load(home.path), Schemas(home.schemas), None)
 
 
 def _source(home: Home | None, path: Path) -> Source:
-    """The file, with its path relative to the home if it lies there."""
+    """The file, with its path relative to the home if it is within."""
     resolved, label = path.resolve(), str(path)
     if home is not None and resolved.is_relative_to(home.path.resolve()):
         label = str(resolved.relative_to(home.path.resolve()))

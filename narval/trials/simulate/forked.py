@@ -1,7 +1,7 @@
-"""Runs that would move to another version, tried: the home goes on twice from the state of now.
+"""A trial of migrating runs to another version: the home continues twice from its present state.
 
-Once the runs stay as they are, and once they are migrated first. Both go through the same time, and nothing
-else differs: what happens in one alone comes of the version.
+Once the runs stay unchanged, and once they are migrated first. Both continuations take the same time, and
+nothing else differs: events in only one of them are due to the version.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _COMPARED = ("called", "sent", "told", "woken", "started", "ended")
 _WORK = KINDS[ASKING].run
 
 _SAYS = ("at", "what", "name", "step", "action", "part", "signal", "to", "agent", "phase", "state", "error")
-"""The fields that say what an event is; numbers of elements, runs and calls are others in each."""
+"""The fields that identify an event; numbers of elements, runs and calls differ between the two."""
 
 
 class Way(NamedTuple):
-    """The future of a run in one of the two: `alone` is what happens there and not in the other, and
-    `waits` is why it does not go on at the end, as `narval why` has it; None for one that is over.
+    """The future of a run in one of the two: `alone` are the events only there, and `waits` is why it does
+    not continue at the end, as in `narval why`; None for an ended run.
     """
 
     alone: list[Line]
@@ -43,7 +43,7 @@ class Way(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """The future of one run: as it is, migrated, and the number of events that both have."""
+    """The future of one run: unchanged, migrated, and the number of events common to both."""
 
     run: int
     name: str
@@ -63,7 +63,7 @@ class MigrationTrial(NamedTuple):
 async def play_migration(
     home: SimulatedHome, scenario: Scenario, agent: str, runs: Sequence[int], arguments: Mapping[str, Any]
 ) -> MigrationTrial:
-    """Let time pass as a scenario says, with some runs as they are and with them migrated by arguments of the
+    """Let time pass as a scenario says, with some runs unchanged, and with them migrated by arguments of the
     operation `migrate`. Raises RequestError, StoreError, DefinitionError.
     """
     assert home.home is not None
@@ -101,7 +101,7 @@ async def play_migration(
 
 
 def _raise_if_refused(answer: Mapping[str, Any]) -> None:
-    """Raise RequestError where a run could not be migrated that could be a moment ago."""
+    """Raise RequestError where a run could not be migrated although it could a moment ago."""
     for row in answer["runs"]:
         if row["outcome"] == "refused":
             why = "; ".join(place["why"] for place in row["refused"])
@@ -111,7 +111,7 @@ def _raise_if_refused(answer: Mapping[str, Any]) -> None:
 def _families(
     runs: Sequence[int], callers: Mapping[int, int], lines: Sequence[Line], own: str
 ) -> dict[int, set[int]]:
-    """Each run of the agent `own` with those that it has called, and these have called."""
+    """Each run of the agent `own` with those that it has called, directly or not."""
     called = dict(callers)
     called |= {
         line["run"]: line["caller"]["run"]
@@ -158,7 +158,7 @@ def _ways(report: SimulationReport, families: Mapping[int, set[int]], own: str) 
 
 
 def _fate(run: int, name: str, as_it_is: _Lines, migrated: _Lines) -> Fate:
-    """The future of a run, by what happens in one of the two alone."""
+    """The future of a run, from the events in only one of the two."""
     both = Counter(map(_said, as_it_is.lines)) & Counter(map(_said, migrated.lines))
     stays, moves = (Way(_alone(way.lines, both), way.waits, way.phase) for way in (as_it_is, migrated))
     return Fate(run, name, stays, moves, both.total())

@@ -1,8 +1,8 @@
-"""Mails of a folder in a simulation: read where they lie, and what became of each.
+"""Mails of a folder in a simulation: reading them in place, and the outcome for each.
 
 A folder stands for a mailbox, as if all its mails had just come: a Maildir, a file of mbox, or a folder of
-files `.eml`. The action `mail.read` reads them, that of the home or the one that ships; what it keeps of them
-is gone when the program ends.
+files `.eml`. The action `mail.read` of the home, or the shipped one, reads them; files that it keeps of them
+are gone when the program ends.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from narval.trials.simulate.scenario import Scenario, ScheduledElement, When
 from narval.trials.simulate.simulated_home import SimulatedHome
 
 TRIAGE = "mail.triage"
-"""The definition that is simulated where none is named."""
+"""The definition that is simulated by default."""
 MAIL, VERDICT, DRAFT = "email", "triage", "draft"
-"""The elements of a mail, of what is to be done about one, and of one to be written."""
+"""The elements of a mail, of a verdict on one, and of one to be written."""
 TOGETHER = 50
-"""The mails that come in one second: each may begin a run, and very many at one moment are taken for an
-endless start.
+"""The mails that come in one second: each may begin a run, and very many at one moment count as an endless
+start.
 """
 _READ, _MODULE = "mail.read", "mail"
 
 
 class Mails(msgspec.Struct, frozen=True):
-    """The mails of a folder as elements; `unread` are messages about those that could not be read."""
+    """The mails of a folder as elements; `unread` are messages about unreadable ones."""
 
     folder: str
     elements: tuple[bytes, ...]
@@ -50,9 +50,9 @@ class Mails(msgspec.Struct, frozen=True):
 
 
 def mails_of(home: SimulatedHome, path: Path, progress: Callable[[int], None]) -> Mails:
-    """Read the mails of a folder or of an mbox; `progress` is told how many were read so far.
+    """Read the mails of a folder or of an mbox; `progress` is told the number read so far.
 
-    One that lies there twice is one. Raises RequestError where there are none.
+    A mail that is there twice counts once. Raises RequestError where there are none.
     """
     functions = home.loaded.functions
     if _READ not in functions:
@@ -75,7 +75,7 @@ def mails_of(home: SimulatedHome, path: Path, progress: Callable[[int], None]) -
 
 @contextmanager
 def _mailbox(path: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """The attributes of a mailbox that reads it, and the files that are read by a link, by it.
+    """The attributes of a mailbox that reads it, and the files that are read through links, by link.
 
     Raises RequestError.
     """
@@ -105,7 +105,7 @@ def _by_file(message: str, links: Mapping[str, str]) -> str:
 
 
 def _once(outputs: list[OutputElement]) -> Iterator[Element]:
-    """The elements, of those of one key the first, as a source gives them."""
+    """The elements as a source gives them: of those with the same key only the first."""
     seen: set[str] = set()
     for output in outputs:
         element = Element(0, output.xml)
@@ -116,7 +116,7 @@ def _once(outputs: list[OutputElement]) -> Iterator[Element]:
 
 
 def with_mails(scenario: Scenario, mails: Mails) -> Scenario:
-    """The scenario, in which these mails come from its beginning on, some in each second."""
+    """The scenario with these mails coming from its beginning on, some in each second."""
     batches = range(0, len(mails.elements), TOGETHER)
     arrivals = (
         ScheduledElement(mails.elements[first : first + TOGETHER], When(after=float(second)))
@@ -126,8 +126,8 @@ def with_mails(scenario: Scenario, mails: Mails) -> Scenario:
 
 
 def outcome_of(report: SimulationReport, mails: Mails) -> dict[str, Any]:
-    """The outcome for the mails, as plain data: how many had which verdict and why, the most first, and the
-    letters that would go out.
+    """The outcome for the mails, as plain data: the number of mails for each verdict and reason, the largest
+    first, and the letters that would be sent.
     """
     verdicts: dict[tuple[str, str], tuple[str, str, str]] = {}
     for line in report.lines:
@@ -149,7 +149,7 @@ def outcome_of(report: SimulationReport, mails: Mails) -> dict[str, Any]:
 
 
 def _letters(report: SimulationReport) -> Iterator[dict[str, Any]]:
-    """The letters that calls would send, each once however often it is tried."""
+    """The letters that calls would send, each once, however often it is tried."""
     for call in report.calls:
         if call.how != RAN and call.attempt == 1:
             for letter in (element for _, elements in call.inputs for element in elements):

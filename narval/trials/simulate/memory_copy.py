@@ -1,4 +1,4 @@
-"""The memory of a home, read without touching a byte of the home; and a store that begins with it."""
+"""The memory of a home, read without changing the home; and a store that begins with it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from narval.store.rows import number
 from narval.store.store import AgentStore
 
 ATTEMPTS = 5
-"""The number of times a memory is read anew because the store was written meanwhile."""
+"""The most attempts to read a memory while the store is written."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """A memory without its runs: elements, marks, what was withdrawn, labels, and the values of unique
-    outputs.
-    """
+    """A memory without its runs: elements, marks, withdrawals, labels, and the values of unique outputs."""
 
     elements: Sequence[KeptElement] = ()
     marks: Sequence[MarkRow] = ()
@@ -40,7 +38,7 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
-    """The memory of a home's own agent, or of another, as it is now; empty if it never ran.
+    """The present memory of a home's own agent, or of another; empty if it never ran.
 
     Raises StoreError, RequestError.
     """
@@ -63,7 +61,7 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
 
 
 def stored(agent: AgentStore) -> Remembered:
-    """The memory that a store has of an agent. Raises StoreError, ValueError."""
+    """The memory of an agent in a store. Raises StoreError, ValueError."""
     next_eid = number(agent.meta, "next_eid", 1)
     marks, withdrawals, labels = list(agent.marks()), list(agent.withdrawals()), list(agent.labels())
     return Remembered(list(agent.elements()), marks, withdrawals, labels, list(agent.keys()), next_eid)
@@ -92,15 +90,15 @@ def store_of(home: Home, settings: Settings) -> Path:
 
 
 def simulated_row(number: int, name: str, state: str = ACTIVE) -> AgentRow:
-    """The agent of that number in a simulation: the same in each, so that one like another has the same
-    calls.
+    """The agent of that number in a simulation: its row is the same in each simulation, so that equal
+    simulations have equal calls.
     """
     return AgentRow(number, f"{number - HOME_AGENT:032x}", name, state)
 
 
 class SimulatedStore(VolatileStore):
-    """A store in memory of agents that begin with what they remember; `listen` is given each batch
-    committed. It keeps the rows of runs that have ended, or does not.
+    """A store in memory of agents that begin with given memories; `listen` is given each committed batch. It
+    keeps the rows of ended runs, or does not.
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class SimulatedStore(VolatileStore):
 
 
 class _SimulatedAgent(VolatileAgent):
-    """An agent that begins with a remembered memory, which is read when it is first at work."""
+    """An agent that begins with a given memory, which is read when it is first at work."""
 
     def __init__(self, row: AgentRow, recall: Callable[[], Remembered]) -> None:
         super().__init__(row.agent, row)
@@ -165,7 +163,7 @@ class _SimulatedAgent(VolatileAgent):
 
 
 def with_declared(recalled: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:
-    """The same memory with declared elements that it lacks, such as `start-plan`s that must not act."""
+    """The same memory with missing declared elements added, such as `start-plan`s that must not act."""
     there = {row.declared for row in recalled.elements}
     next_eid = max([recalled.next_eid, *(row.element.eid + 1 for row in recalled.elements)])
     new = [

@@ -1,4 +1,4 @@
-"""The names of a scenario: what it names must be there, and what it gives must fit."""
+"""The names of a scenario: checks that they exist, and that its elements fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Known(NamedTuple):
 
 
 class _Names:
-    """The names that agents know: what can be started, what can be called, which work there is."""
+    """The names that agents know: definitions to start, targets of calls, work."""
 
     def __init__(self, agents: Iterable[Known]) -> None:
         libraries = [agent.library for agent in agents]
@@ -55,9 +55,9 @@ class _Names:
 
 
 def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Known]) -> list[Fault]:
-    """The faults of a scenario that names what is not there, or gives what is refused; `agents` by name.
+    """The faults of a scenario that uses unknown names, or gives refused elements; `agents` by name.
 
-    An answer is for the calls of all agents.
+    An answer may serve calls of any agent.
     """
     faults: list[Fault] = []
     names: dict[str, _Names] = {}
@@ -121,14 +121,14 @@ def _callable(names: _Names) -> str:
 
 
 class _Seen:
-    """The part of a view by which the outputs of an answer are judged."""
+    """The part of a view that is needed to judge the outputs of an answer."""
 
     def __init__(self, schemas: Schemas) -> None:
         self.schema_fault = schemas.refusal
 
 
 def _no_end(answer: CannedAnswer) -> str:
-    """The reason why an answer is none that a program may give, or ""."""
+    """The reason why a program may not give an answer, or ""."""
     if answer.elements:
         return f"{answer.action} is a program, and gives no elements; error says how it ends"
     if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
@@ -150,7 +150,7 @@ def _no_output(answer: CannedAnswer, dataflow: Any) -> str:
 
 
 def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
-    """The reason why an answer is none that its action may give, or ""."""
+    """The reason why an action may not give an answer, or ""."""
     source = isinstance(target, Action) and target.where == "source"
     if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
         return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"

@@ -61,7 +61,7 @@ def _after(text: str) -> float:
 
 
 def read_when(text: str) -> When:
-    """`+2h` or `2h` after the start, or a date. Raises ValueError with what was expected."""
+    """Read `+2h` or `2h` after the start, or a date. Raises ValueError with what was expected."""
     with suppress(ValueError):
         return When(_seconds(text.removeprefix("+")))
     try:
@@ -73,7 +73,7 @@ def read_when(text: str) -> When:
 
 
 def read_date(text: str) -> When:
-    """A date. Raises ValueError with what was expected."""
+    """Read a date. Raises ValueError with what was expected."""
     when = None
     with suppress(ValueError):
         when = When(date=datetime.fromisoformat(text))
@@ -153,10 +153,10 @@ def is_scenario(data: bytes) -> bool:
 
 
 def read_scenario(source: Source, agents: Mapping[str, Known] | None = None) -> Scenario:
-    """The scenario of a file. Raises DefinitionError with all its faults.
+    """The scenario in a file. Raises DefinitionError with all its faults.
 
-    With what is known of each agent by its name ("": the one that is simulated), what it names must be there,
-    and what it gives must fit.
+    With the definitions and schemas of each agent by name ("": the simulated one), names must exist, and
+    elements must fit.
     """
     root = read_xml(source)
     if local_name(root.tag) != ROOT:
@@ -179,7 +179,7 @@ class _Parser:
         self._path, self._reading, self._patterns = source.path, reading, Patterns(reading)
 
     def read(self, root: XmlNode) -> Scenario:
-        """The scenario, as far as it can be read."""
+        """The readable part of the scenario."""
         reading, scenario = self._reading, Scenario(name_of(self._path), self._path)
         with suppress(TooManyFaultsError):
             entry = reading.entry(root, ROOT)
@@ -291,16 +291,16 @@ class _Parser:
             )
 
     def _of_calls(self, entry: Entry) -> dict[str, Any]:
-        """The calls that are meant: their action, recipe and step, and the condition on their inputs."""
+        """The criteria for calls: their action, recipe and step, and the condition on their inputs."""
         names = {name: entry.get(name, "") for name in ("action", "recipe", "step")}
         return {**names, "condition": self._condition(entry)}
 
     def _of_items(self, entry: Entry) -> dict[str, Any]:
-        """The items that are meant: they are elements, of a definition."""
+        """The criteria for items: they are elements of a definition."""
         return {"recipe": entry.get("name", ""), "condition": items_expected(self._reading, entry)}
 
     def _condition(self, entry: Entry, name: str = "match") -> Condition | None:
-        """The condition that an attribute holds."""
+        """The condition in an attribute."""
         pattern = self._patterns.of_attribute(entry, name)
         return Condition((pattern,)) if pattern is not None else None
 
@@ -337,7 +337,7 @@ def _raise(entry: Entry) -> ScheduledRaise:
 
 
 def _text(entry: Entry, agent: str) -> str:
-    """An expectation as people read it, of an agent if one is named."""
+    """An expectation in words for people, with the agent if one is named."""
     values = entry.values
     words = [entry.word, *(values[name] for name in ("recipe", "action", "match", "name") if name in values)]
     words += [f"of {values['step']}"] if "step" in values else []
@@ -351,5 +351,5 @@ def _answers(entry: Entry, *, to_people: bool) -> Iterator[Entry]:
 
 
 def name_of(path: str) -> str:
-    """The name of a scenario: that of its file, without what the name ends with."""
+    """The name of a scenario: that of its file, without the ending."""
     return PurePath(path).name.removesuffix(".xml").removesuffix(".scenario")

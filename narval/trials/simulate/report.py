@@ -1,4 +1,4 @@
-"""The outcome of a simulation: all that happened, was called, was expected."""
+"""The outcome of a simulation: all events, calls and expectations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.trials.simulate.trace import Line
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """An expectation, and the number of elements, runs or calls that there were of it at a moment."""
+    """An expectation, and the number of its elements, runs or calls at a moment."""
 
     expectation: Expectation
     at: float
@@ -24,7 +24,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     @property
     def met(self) -> bool:
-        """True if there were as many as expected."""
+        """True if the number is as expected."""
         most = math.inf if self.expectation.most is None else self.expectation.most
         return self.expectation.least <= self.count <= most
 
@@ -47,11 +47,11 @@ class SimulationReport(msgspec.Struct, frozen=True):
     calls: list[RecordedCall]
     """The calls that were made."""
     runs: list[dict[str, Any]]
-    """The runs, as `narval runs` shows them; with `who`, where there are several agents."""
+    """The runs, as in `narval runs`; with `who`, where there are several agents."""
     waiting: list[dict[str, Any]]
-    """The reasons why runs wait, as `narval why` shows them."""
+    """The reasons why runs wait, as in `narval why`."""
     judged: list[Judged]
-    """The expectations, with what came of each."""
+    """The expectations, with their results."""
     stopped: str = ""
     """The reason why it ended before its time."""
     endless: bool = False

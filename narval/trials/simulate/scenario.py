@@ -1,8 +1,8 @@
-"""Scenario: what comes and when, what outside actions answer, and what is expected of it.
+"""Scenario: what comes and when, the answers of outside actions, and the expected results.
 
 It is read from a file that a user keeps beside the recipes (`scenario_parser`), or made for one definition.
-Nothing here is altered after it was made. `agent` is the one that it is done to, or of which it is expected;
-"" stands for the one that is simulated.
+Nothing here is altered after it was made. `agent` is the agent of an event or an expectation; "" stands for
+the simulated one.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
-"""The memory to begin with: of a home on its first day, of the home as it is, or none."""
+"""The memory to begin with: that of a new home, the present one of the home, or none."""
 
 NEVER = float("inf")
 
 
 class When(msgspec.Struct, frozen=True):
-    """A moment: a number of seconds after the start, or a date; a date without a zone is of the home's."""
+    """A moment: a number of seconds after the start, or a date; without a zone it is in the home's."""
 
     after: float = 0.0
     date: datetime | None = None
 
     def moment(self, start: float, zone: tzinfo | None) -> float:
-        """In seconds since 1970, UTC."""
+        """The moment in seconds since 1970, UTC."""
         return start + self.after if self.date is None else seconds(self.date, zone)
 
 
@@ -47,7 +47,7 @@ class ScheduledStart(msgspec.Struct, frozen=True):
 class ScheduledElement(msgspec.Struct, frozen=True):
     """Elements from outside; with `every`, again after a number of seconds, `times` in all (None: always).
 
-    With `replaces` the one element takes the place of the newest that fits it. They have these `labels`.
+    With `replaces` the one element replaces the newest that fits it. They have these `labels`.
     """
 
     elements: tuple[bytes, ...]
@@ -71,7 +71,7 @@ class ScheduledElement(msgspec.Struct, frozen=True):
 
 
 class ScheduledOutdating(msgspec.Struct, frozen=True):
-    """All elements that fit `condition` are said to count no more, for a `reason`."""
+    """All elements that fit `condition` are outdated, for a `reason`."""
 
     condition: Condition
     at: When = When()
@@ -82,8 +82,8 @@ class ScheduledOutdating(msgspec.Struct, frozen=True):
 
 
 class ScheduledSignal(msgspec.Struct, frozen=True):
-    """A signal to the runs of `recipe` under way, of those that hold an element that fits `condition` if
-    there is one.
+    """A signal to the runs of `recipe` under way; with `condition`, only to those that hold an element that
+    fits it.
     """
 
     name: str
@@ -110,7 +110,7 @@ class ScheduledRaise(msgspec.Struct, frozen=True):
 
 
 Scheduled = ScheduledStart | ScheduledElement | ScheduledOutdating | ScheduledSignal | ScheduledRaise
-"""Something that a scenario does at a moment."""
+"""An event of a scenario at a moment."""
 
 
 class CannedAnswer(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class CannedAnswer(msgspec.Struct, frozen=True):
 
 
 class ScheduledAct(msgspec.Struct, frozen=True):
-    """An act of a person on each item of a work, some time after it was asked for."""
+    """An act of a person on each item of a work, some time after the item was offered."""
 
     work: str
     """The work whose items are acted on."""
@@ -200,7 +200,7 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A whole scenario."""
+    """A scenario."""
 
     name: str
     """The name of the scenario."""
@@ -213,7 +213,7 @@ class Scenario(msgspec.Struct, frozen=True):
     at: When | None = None
     """The start; None: now."""
     until: When | None = None
-    """The end of its time; None: as long as something is due, up to a day after the last that it says."""
+    """The end of its time; None: as long as something is due, up to a day after its last moment."""
     starts: tuple[ScheduledStart, ...] = ()
     """The runs that are started."""
     arrivals: tuple[ScheduledElement, ...] = ()
@@ -235,12 +235,12 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:
-    """A date as seconds since 1970; without a zone of its own it is of this one (None: the machine's)."""
+    """A date as seconds since 1970; without a zone of its own, in `zone` (None: the machine's)."""
     if date.tzinfo is None and zone is not None:
         date = date.replace(tzinfo=zone)
     return date.timestamp()
 
 
 def scenario_of(name: str) -> Scenario:
-    """The scenario of starting one definition on the memory as it is now."""
+    """The scenario of starting one definition on the present memory."""
     return Scenario(name, memory="now", starts=(ScheduledStart(name),))

@@ -1,4 +1,4 @@
-"""The things that a scenario does, as work of a turn: starts, arrivals, outdatings and signals."""
+"""The events of a scenario as work of a turn: starts, arrivals, outdatings and signals."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from narval.trials.simulate.scenario import (
 
 
 class _UnmetError(Exception):
-    """Nothing is there to do it to, or it is not taken."""
+    """The object of an event does not exist, or the event is refused."""
 
 
 def happen(scheduled: Scheduled, path: str, turn: Turn) -> None:
-    """Do what is due. Raises ElementError; RequestError, with its place in the file of that path, where
-    nothing is there to do it to.
+    """Carry out a due event. Raises ElementError; RequestError, with its place in the file of that path,
+    where its object does not exist.
     """
     try:
         _WAYS[type(scheduled)](scheduled, turn)
@@ -112,7 +112,7 @@ def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
 
 
 def _current(memory: Memory, condition: Condition) -> Iterator[int]:
-    """The elements that fit and that nothing has replaced."""
+    """The elements that fit and are not replaced."""
     return (eid for eid in memory.select(condition.bind()) if eid not in memory.outdated)
 
 

@@ -1,4 +1,4 @@
-"""Stage: what a simulation sees of a home, which it only reads."""
+"""Stage: a simulation's view of a home, which it only reads."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from narval.trials.simulate.names import Known
 
 
 class OtherAgent(msgspec.Struct, frozen=True):
-    """Another agent than the one that is simulated: the files that count for it, its memory as it is now.
+    """An agent other than the simulated one: the files that count for it, its present memory.
 
-    `is_at_work` says that it is at work from the first day, `is_suspended` that it does nothing now.
+    `is_at_work` says that it is at work from the first day, `is_suspended` that it does nothing at present.
     """
 
     files: AgentFiles
@@ -43,8 +43,8 @@ class OtherAgent(msgspec.Struct, frozen=True):
 class SimulatedHome(msgspec.Struct, frozen=True):
     """A home as a simulation sees it: its definitions, its settings, its schemas; None stands for no home.
 
-    `memory` is the file that declares elements, `recall` gives the memory as it is now: those of the home's
-    own agent, or of another; that one is simulated, and `others` take part.
+    `memory` is the file that declares elements, `recall` gives the present memory, both of the simulated
+    agent, which is the home's own, or another; `others` take part.
     """
 
     home: Home | None
@@ -58,7 +58,7 @@ class SimulatedHome(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> dict[str, Known]:
-        """The definitions and schemas of each agent; "" stands for the one that is simulated."""
+        """The definitions and schemas of each agent; "" stands for the simulated one."""
         own = Known(self.loaded.library, self.schemas)
         all_files = ((name, other.files) for name, other in self.others.items())
         others = {name: Known(files.loaded.library, files.schemas) for name, files in all_files}
@@ -66,7 +66,7 @@ class SimulatedHome(msgspec.Struct, frozen=True):
 
 
 def simulated_home(home: Home | None, agent: str = "") -> SimulatedHome:
-    """A home as a simulation sees it, of its own agent, or of another. Raises SettingsError."""
+    """A simulation's view of a home, with its own agent, or another. Raises SettingsError."""
     if home is None:
         return SimulatedHome(None, Settings(), Loaded(), Schemas(None), None)
     settings = Settings.load(home.path)
@@ -90,7 +90,7 @@ def simulated_home(home: Home | None, agent: str = "") -> SimulatedHome:
 def _others(home: Home, settings: Settings, now: Snapshot) -> Iterator[tuple[str, OtherAgent]]:
     """The agents besides the home's own: those with folders, and those that the store has."""
     rows: dict[str, AgentRow] = {}
-    with suppress(RequestError, StoreError):  # who begins with the memory as it is will be told
+    with suppress(RequestError, StoreError):  # a simulation that needs the memory reports it
         rows = {row.name: row for row in other_agents(home, settings)}
     for name in sorted({*now.agents, *rows}):
         files, recall = now.of(name), partial(remembered, home, settings, name)
@@ -100,12 +100,12 @@ def _others(home: Home, settings: Settings, now: Snapshot) -> Iterator[tuple[str
 
 
 def with_all_settings(files: AgentFiles, settings: AgentSettings) -> AgentFiles:
-    """Files that count for an agent, which say all its settings."""
+    """Files that count for an agent, with all its settings."""
     return msgspec.structs.replace(files, given=msgspec.structs.asdict(settings), faults=())
 
 
 def _as_own(settings: Settings, name: str, given: Given) -> Settings:
-    """The settings of a home whose own agent is that one."""
+    """The settings of a home as if that agent were its own."""
     own = settings.usual.with_given(given)
     return msgspec.structs.replace(
         settings, name=name, agent=given, timezone=own.timezone, forget_after=own.forget_after

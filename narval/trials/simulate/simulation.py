@@ -1,7 +1,7 @@
-"""Simulation: a scenario played on a simulated home, of which nothing is altered.
+"""Simulation: a scenario played on a simulated home, without altering the home.
 
-Time stands still while anything goes on, and then leaps to the next moment at which something is due: to a
-run, to an answer that takes its time, or in the scenario.
+Time stands still while any work is under way, and then leaps to the next due moment: of a run, of a delayed
+answer, or of the scenario.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from narval.trials.simulate.work import ActsOfPeople
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000
-"""Runs that may begin without any time passing; a definition that starts itself without end is stopped."""
+"""The most runs that may begin without any time passing; a definition that starts itself is stopped."""
 
 Progress = Callable[[list[Line]], None]
-"""Given the lines of the trace that are new."""
+"""A function that is given the new lines of the trace."""
 
 
 def start_of(home: SimulatedHome, scenario: Scenario) -> float:
-    """The moment at which a scenario starts: its own, or now (seconds since 1970, UTC)."""
+    """The starting moment of a scenario: its own, or now (seconds since 1970, UTC)."""
     return time.time() if scenario.at is None else scenario.at.moment(0.0, home.zone)
 
 
 async def play_scenario(
     home: SimulatedHome, scenario: Scenario, start: float, progress: Progress = lambda lines: None
 ) -> SimulationReport:
-    """Play a scenario that starts at a moment; `progress` is given the new lines of its trace meanwhile.
+    """Play a scenario from a moment on; `progress` is given the new lines of its trace meanwhile.
 
     Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
     """
@@ -80,7 +80,7 @@ async def play_scenario(
 def _beginning(
     home: SimulatedHome, scenario: Scenario, start: float
 ) -> tuple[Remembered, list[bytes] | None]:
-    """The memory to begin with, and what `data/memory.xml` is to be for it (None: left alone)."""
+    """The memory to begin with, and the content of `data/memory.xml` for it (None: left alone)."""
     if scenario.memory == "empty":
         return Remembered(), None
     declared: list[bytes] | None = None
@@ -94,8 +94,8 @@ def _beginning(
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """A past that comes besides the scenario, however long it is: work in the order of time, each for a turn,
-    and answers to calls. What happens is given to `hear`, and kept nowhere.
+    """A past of any length that is played besides the scenario: work in order of time, each for a turn, and
+    answers to calls. Events are given to `hear`, and not kept.
     """
 
     works: Iterator[tuple[float, Callable[[Turn], Any]]]
@@ -104,8 +104,8 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class Simulation:
-    """One scenario being played by a daemon in memory, with a `replay` if there is one; from a `look` at a
-    store it goes on with all its runs.
+    """One scenario played by a daemon in memory, with a `replay` if there is one; with a `look` at a store it
+    continues all the runs of that.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Simulation:
         return self._agents.daemon
 
     async def go_on(self) -> None:
-        """Bring back the runs of a look, which the trace knows by name from then on."""
+        """Restore the runs of a look; the trace knows their names from then on."""
         await self.daemon.simulate(goes_on=True)
         self._trace.know(self._agents.own_name, self.daemon.agent.runs.active.values())
 
@@ -185,7 +185,7 @@ class Simulation:
     # --- the schedule ---------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Plan what the scenario says, and begin with it."""
+        """Schedule the events of the scenario, and begin."""
         scenario, moment = self._scenario, self._moment
         for start in scenario.starts:
             if runnable(self._agents.known[start.agent].library, start.recipe) is None:
@@ -212,13 +212,13 @@ class Simulation:
         return max(self._start, float(when.moment(self._start, self._home.zone)))
 
     def _ask(self, agent: str, work: Callable[[Turn], Any]) -> None:
-        """Have something done in the next turn of an agent; a refusal ends the simulation."""
+        """Do something in the next turn of an agent; a refusal ends the simulation."""
         self._agents.host(agent).post(Request(work, self._outcome.settle))
 
     # --- time -----------------------------------------------------------------------------------------
 
     async def pass_time(self, progress: Progress, limit: float = math.inf) -> float:
-        """Let all that is due happen, moment after moment, to the end or to a limit; the moment reached."""
+        """Let all due events happen, moment after moment, to the end or to a limit; the moment reached."""
         end, is_set = self._end()
         while True:
             await self._settle_down(progress)
@@ -240,7 +240,7 @@ class Simulation:
         return self._agenda.next(), self._executor.next(), self._agents.next_moment()
 
     def _end(self) -> tuple[float, bool]:
-        """The end of time, and True if the scenario says so; else a day after the last thing of it."""
+        """The end of time, and True if the scenario sets it; else a day after its last event."""
         if self._scenario.until is not None:
             end = float(self._scenario.until.moment(self._start, self._home.zone))
             if end < self._start:
@@ -249,7 +249,7 @@ class Simulation:
         return self._agenda.last(self._start) + A_DAY, False
 
     async def _settle_down(self, progress: Progress) -> None:
-        """Work until nothing goes on by itself; then judge what is expected at this moment."""
+        """Work until nothing proceeds by itself; then judge the expectations for this moment."""
         await self.daemon.main_loop.until_idle()
         self._outcome.raise_refusal()
         self._people.plan(self._clock.now())
@@ -276,7 +276,7 @@ class Simulation:
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
-        """Add to each call how it came by its answer, known once it was made, and to an error its place."""
+        """Add to each call the way it got its answer, known only afterwards, and to an error its place."""
         calls: dict[str, deque[RecordedCall]] = {}
         for call in self._executor.new_calls():
             calls.setdefault(call.call, deque()).append(call)
@@ -327,23 +327,23 @@ class Simulation:
 
 
 def _place(agent: AgentState, eid: int) -> str | None:
-    """The file and line where the error of a run arose; None where that is not known, or forgotten."""
+    """The file and line where the error of a run arose; None where that is unknown, or forgotten."""
     run = agent.runs.get(eid)
     error = agent.memory.element(run.error or 0) if run is not None else None
     return place_of(agent, error) or None if error is not None else None
 
 
 def _just_stands(run: dict[str, Any], reasons: dict[str, Any]) -> bool:
-    """True of a standing run that waits for nothing but to be told something."""
+    """True of a standing run that only waits to be told something."""
     return is_standing(run["kind"]) and all(wait["for"] == "signal" for wait in reasons["waiting"])
 
 
 class _Outcome:
-    """The results so far: what was judged, what was refused, why it was stopped."""
+    """The results so far: judgements, refusals, and the reason for a stop."""
 
     def __init__(self, remembered: int) -> None:
         self.remembered = remembered
-        """The elements of memory that it began with."""
+        """The number of elements in memory at the beginning."""
         self.judged: list[Judged] = []
         self.stopped, self.endless = "", False
         self._refused: list[BaseException] = []

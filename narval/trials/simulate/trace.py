@@ -1,4 +1,4 @@
-"""The trace of a simulation: what happened, from what each turn recorded, in the words of history."""
+"""The trace of a simulation: events, taken from the records of turns, in the words of history."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ERROR = "error"
 
 
 class Trace:
-    """The lines of all agents in order, each with `who` where there are several; `names` are those of the
-    agents by number.
+    """The lines of all agents in order, each with `who` where there are several; `names` are the agents'
+    names by number.
     """
 
     def __init__(self, clock: Clock, names: Mapping[int, str], *, is_brief: bool = False) -> None:
@@ -40,25 +40,25 @@ class Trace:
             trace.begun = 0
 
     def crowd(self, most: int) -> str:
-        """The sentence about more runs that began at this moment than so many; "" if there are not."""
+        """The sentence that more than `most` runs began at this moment; "" if not."""
         if sum(trace.begun for trace in self.of.values()) <= most:
             return ""
         last = max(self.of.values(), key=attrgetter("begun")).last
         return f"{most:,} runs began at one moment, the last of {last}"
 
     def new_lines(self) -> list[Line]:
-        """The lines since this was last asked."""
+        """The lines since the last request."""
         new, self._shown = self.lines[self._shown :], len(self.lines)
         return new
 
     def drop(self) -> None:
-        """Keep nothing of what was asked for, nor of runs that have ended."""
+        """Drop lines that were fetched, and runs that have ended."""
         self.lines, self._shown = [], 0
         for trace in self.of.values():
             trace.drop()
 
     def know(self, name: str, runs: Iterable[Run]) -> None:
-        """Know the runs of an agent that began before the simulation."""
+        """Record the runs of an agent that began before the simulation."""
         self._of(name).know(runs)
 
     def _of(self, name: str) -> AgentTrace:
@@ -67,7 +67,7 @@ class Trace:
         return trace
 
     def listen(self, batch: Batch) -> None:
-        """Add what one turn recorded."""
+        """Add the record of one turn."""
         name = self._names[batch.agent]
         trace = self._of(name)
         trace.listen(batch)
@@ -76,13 +76,13 @@ class Trace:
             self.add(name, line)
 
     def add(self, name: str, line: Line) -> None:
-        """Add what happened at an agent."""
+        """Add an event of an agent."""
         self.lines.append({**line, "who": name} if len(self._names) > 1 else line)
 
 
 class AgentTrace:
-    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun. A brief one has
-    what comes, begins, is sent and ends, and no more.
+    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun. A brief trace has
+    only arrivals, beginnings, messages sent, and ends.
     """
 
     def __init__(self, clock: Clock, *, is_brief: bool = False) -> None:
@@ -90,12 +90,12 @@ class AgentTrace:
         self.lines: list[Line] = []
         """The lines of the last turn."""
         self.begun = 0
-        """Runs that began at this moment."""
+        """The number of runs that began at this moment."""
         self.last = ""
         self.phases: dict[int, tuple[str, str]] = {}
-        """The definition that each run follows, and its phase, of forgotten runs too."""
+        """The definition and the phase of each run, forgotten runs included."""
         self.items: dict[int, str] = {}
-        """The work that each item of people follows."""
+        """The work definition of each item."""
         self._names: dict[int, str] = {}
         self._started: dict[int, Started] = {}
         self._besides: dict[int, str] = {}
@@ -107,7 +107,7 @@ class AgentTrace:
         """The runs that have ended since the last drop."""
 
     def know(self, runs: Iterable[Run]) -> None:
-        """Know the definitions of runs that began before, and who called them."""
+        """Record the definitions of runs that began before, and their callers."""
         for run in runs:
             self._names[run.eid] = run.name
             self._started[run.eid] = Started(0, run.started, caller=run.caller)
@@ -119,7 +119,7 @@ class AgentTrace:
                 self.items[run.eid] = run.name
 
     def drop(self) -> None:
-        """Keep nothing of runs that have ended."""
+        """Drop runs that have ended."""
         for run in self._over:
             for facts in (self.phases, self.items, self._names, self._started, self._besides):
                 facts.pop(run, None)
@@ -131,7 +131,7 @@ class AgentTrace:
         return self._names.get(run, "")
 
     def listen(self, batch: Batch) -> None:
-        """Add what one turn recorded."""
+        """Add the record of one turn."""
         self._names.update((row.eid, row.name) for row in batch.runs)
         self._besides.update((row.eid, row.kind) for row in batch.runs if is_beside(row.kind))
         self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)

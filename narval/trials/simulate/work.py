@@ -1,4 +1,4 @@
-"""People in simulations (P81): no one is asked; what a scenario says is done to each item, or refused."""
+"""People in simulations (P81): nobody is asked; acts of the scenario are done to each item, or refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACT_WORDS: Mapping[str, Attribute] = {
     "outcome": Attribute(identifier),
     "to": Attribute(identifier),
 }
-"""The attributes of an `answer` that is given to items."""
+"""The attributes of an `answer` to items."""
 
 ITEM_WORDS: Mapping[str, Attribute] = {
     "name": Attribute(identifier, required=True),
@@ -38,11 +38,11 @@ ITEM_WORDS: Mapping[str, Attribute] = {
     "outcome": Attribute(identifier),
     **{name: Attribute(integer(0)) for name in ("count", "least", "most")},
 }
-"""The attributes of the items that are expected."""
+"""The attributes of expected items."""
 
 
 def read_act(reading: Reading, entry: Entry, of_calls: Iterable[str]) -> ScheduledAct:
-    """An answer to the items of some work; the attributes of answers to calls have no place in it."""
+    """An answer to the items of some work; the attributes of answers to calls are not allowed in it."""
     if "error" in entry.written:
         reading.fault(entry, "people answer by an outcome, or refuse; remove this", "error")
     for name in of_calls:
@@ -60,7 +60,7 @@ def read_act(reading: Reading, entry: Entry, of_calls: Iterable[str]) -> Schedul
 
 
 def people_of(reading: Reading, entry: Entry | None) -> Directory | None:
-    """The people that a scenario has of its own, written as in etc/people.toml; None where it has none."""
+    """The people declared in a scenario, as in etc/people.toml; None where it declares none."""
     if entry is None:
         return None
     directory, faults = parse_people(Source("people", dedent(entry.node.text).encode()))
@@ -70,7 +70,7 @@ def people_of(reading: Reading, entry: Entry | None) -> Directory | None:
 
 
 def items_expected(reading: Reading, entry: Entry) -> Condition | None:
-    """The condition on the elements of the items that are expected."""
+    """The condition on the elements of expected items."""
     tests = ["@state"]
     for name in ("name", "state", "outcome"):
         value = entry.get(name)
@@ -82,7 +82,7 @@ def items_expected(reading: Reading, entry: Entry) -> Condition | None:
 
 
 class ActsOfPeople:
-    """The acts of a scenario, done to each item so long after it was asked for."""
+    """The acts of a scenario, done to each item some time after it was offered."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ActsOfPeople:
         self._done = [0] * len(acts)
 
     def plan(self, now: float) -> None:
-        """Schedule what is to be done to the items that are new."""
+        """Schedule the acts on new items."""
         for agent, trace in self._trace.of.items() if self._acts else ():
             new = list(islice(trace.items.items(), self._seen[agent], None))
             self._seen[agent] = len(trace.items)

@@ -20,7 +20,7 @@ from narval.core.definitions.reading.values import TextTemplate
 from narval.core.trust.paths import SlotPath
 
 Where = Literal["thread", "worker", "inline", "async", "source", "cluster", "mcp"]
-"""The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36). A
+"""The places where a function runs (N33): `async` is a task in the loop; so is `source`, which stays (N36). A
 tool runs in its MCP server.
 """
 
@@ -36,14 +36,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A Python function that can be called; `where` is the place where it runs.
 
-    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it.
-    `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
-    model answers, which the input of that id names. What it gives has the `label`, if any. `resources`
-    are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
-    say where the call goes; None if nobody has said, so that each may: not of a pure one, which goes nowhere.
-    `needs` are the places that it may reach; of code that declares none they are None: it may need anything.
-    `undo` is the action that undoes what a call did, if there is one. `tool` is what an MCP server
-    says of one that is a tool there. `xml` is the `action` element that memory shows.
+    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it. `outside`
+    says that what a call does can be seen outside the home. With `model` it gives the answer of a language
+    model, which the input of that id names. Its outputs have the `label`, if any. `resources` are what it
+    needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that say where the
+    call goes; None if not stated, so that each part may; a pure action goes nowhere. `needs` are the places
+    that it may reach; None for code that declares none, which may need anything. `undo` is the action that
+    undoes what a call did, if there is one. `tool` is the MCP server's description of an action that is a
+    tool there. `xml` is the `action` element that memory shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -62,8 +62,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def reads_outside(self) -> bool:
-        """True if it changes nothing outside the home, and yet says there what it is given: it asks a model
-        or a server.
+        """True if it changes nothing outside the home but sends its inputs there: it asks a model or a
+        server.
         """
         return not self.outside and (bool(self.model) or (self.needs is not None and bool(self.needs.hosts)))
 
@@ -158,14 +158,14 @@ def action(
     The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
     says where it runs ("thread" by default, "worker", "inline", "cluster"; `async def` runs in the loop), and
     `resources` what it needs of a worker of the cluster, as in {"GPU": 1}; `source` that it is an async
-    generator whose step stays running; `pure` that it touches nothing outside, so that a
-    simulation may run it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to
-    people who are to agree to it. `outside` says that what it does can be seen outside the home, as it
-    can of what is neither pure nor a source unless it says False: after a language model's answer such a call
-    asks first. `model` is the id of the input that names the model whose answer it gives; `label` says by
-    which way comes what it gives that nobody of the home has written: "web", "mail". `needs` are the places
-    that it may reach: a definition that calls code which declares none is shown to need anything. `undo` is
-    the action that undoes what a call did, as in "shop.cancel": it gets what the call was given and gave.
+    generator whose step stays running; `pure` that it touches nothing outside, so that a simulation may run
+    it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to people who are to agree
+    to it. `outside` says that its effect can be seen outside the home; it is True by default, unless the
+    action is pure or a source. After a language model's answer such a call asks first. `model` is the id of
+    the input that names the model whose answer it gives; `label` names the way by which it brings in what
+    nobody of the home has written: "web", "mail". `needs` are the places that it may reach: a definition that
+    calls code without them is shown to need anything. `undo` is the action that undoes what a call did, as in
+    "shop.cancel": it gets the inputs and outputs of the call.
     """
     declaration = ActionDeclaration(
         inputs=tuple(inputs),

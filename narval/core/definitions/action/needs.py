@@ -1,6 +1,6 @@
 """Needs: what an action may reach outside of memory, as its author declares it.
 
-Of its four lists a value is a place, or names where the place is written: `{outbox/@host}:{outbox/@port}` is
+A value of its four lists is a place, or names where the place is written: `{outbox/@host}:{outbox/@port}` is
 the host of an `outbox` element, `[models]` are the places of that table of the settings.
 """
 
@@ -19,7 +19,7 @@ WRITTEN = re.compile(r"\{([A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)?)/@([A-Za-z_][\w
 """The place where a value is written: an attribute of elements of a name, or of their children of a name."""
 
 HOME = "home"
-"""The word, in brackets, for the files of a home but those that say what it does."""
+"""The word, in brackets, for the files of a home except those that say what it does."""
 
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?")
@@ -48,7 +48,7 @@ class ServicePlace(NamedTuple):
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """The places that an action may reach, of each sort those that its author names; usually none.
+    """The places of each sort that an action may reach, as its author names them; usually none.
 
     `hosts` as `HOST` or `HOST:PORT`, where `*` begins any name; `folders` as `PATH r` or `PATH rw`, where a
     relative path begins at the home; `programs` and `secrets` by name.

@@ -115,12 +115,12 @@ def _oddly_held(declared: Input | Output) -> Iterator[object]:
 
 
 def _is_countable(declared: Input) -> bool:
-    """True if `newest` is a number, of a list."""
+    """True if `newest` is a count, and the input a list where it is not 0."""
     return type(declared.newest) is int and declared.newest >= 0 and (declared.list or not declared.newest)
 
 
 def _contradictions(action: Action, where: Where, outside: bool | None) -> Iterator[str]:
-    """The faults of what the author of an action declares, where parts of it do not fit together."""
+    """The faults of a declaration whose parts contradict each other."""
     if action.resources and where != "cluster":
         yield 'resources: only calls on a cluster have any; add runs="cluster"'
     if outside and action.pure:
@@ -353,7 +353,7 @@ class _ActionMaker:
 
 
 class _Tree:
-    """Reads the XML tree of a module (tables 2.15-2.17), which lies in the Python file as `MODULE_XML`."""
+    """Reads the XML tree of a module (tables 2.15-2.17), which is in the Python file as `MODULE_XML`."""
 
     def __init__(self, maker: _ActionMaker, module: ModuleType, text: Any) -> None:
         self._maker, self._module, self._text = maker, module, text

@@ -1,4 +1,4 @@
-"""Declared parts: of inputs those that say where, of outputs an action's own and those that are passed on."""
+"""Declared parts: inputs' parts that say where, and outputs' parts that are the action's own or passed on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Read = TypeVar("Read")
 
 
 class PartFault(NamedTuple):
-    """A fault of such a declaration, and the text of it that is at fault."""
+    """A fault of a declared part, and the text at fault."""
 
     text: str
     message: str
@@ -66,7 +66,7 @@ def _read_keeps(declared: object) -> tuple[tuple[Keep, ...], list[PartFault]]:
 
 
 def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) -> Iterator[PartFault]:
-    """The faults of parts of inputs and outputs that there are not."""
+    """The faults of parts whose input or output does not exist, and of parts that an impure action keeps."""
     inputs, outputs = ([slot.id for slot in slots] for slots in (prototype.inputs, prototype.outputs))
     for part in says_where:
         yield from _unknown("where", part, "input", inputs)
@@ -82,7 +82,7 @@ def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) 
 
 
 def check_parts(reading: Reading, entry: Entry, faults: Iterable[PartFault]) -> None:
-    """Note what does not fit where attributes of XML declare it."""
+    """Note these faults at the attributes of XML that declare the parts."""
     for text, message in faults:
         word = message.partition(":")[0]
         written = entry.node.attributes[entry.written[word]]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 Resources = tuple[tuple[str, float], ...]
-"""So much of each, in order of the names."""
+"""The amount of each resource, in order of the names."""
 
 _WANTED = 'names with numbers, such as {"GPU": 1}'
 _WRITTEN = "names with numbers, such as GPU=1"

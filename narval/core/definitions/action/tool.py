@@ -52,7 +52,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
     @property
     def is_repeatable(self) -> bool:
-        """True if it says that it only reads, or that a second call of the kind changes no more."""
+        """True if it says that it only reads, or that a second equal call changes nothing more."""
         return True in (self.annotations.get("readOnlyHint"), self.annotations.get("idempotentHint"))
 
 

@@ -1,7 +1,7 @@
 """Arguments of tools: elements become them, by the JSON schema of a tool.
 
 Scalars are attributes; they may be written as children with text too. Objects are children, arrays are
-children of one name. What is to be filled in when a step is run is checked as far as it is written.
+children of one name. Values that are filled in when a step is run are checked as far as they are written.
 """
 
 from __future__ import annotations
@@ -206,7 +206,9 @@ def _scalar(text: str, type: Any) -> Any:
 
 
 def _resolved(schema: Any, of: _Document) -> Mapping[str, Any]:
-    """A schema, or that to which it refers within the same document; what is none allows anything."""
+    """A schema, or the one that it refers to in the same document; a value that is no schema allows
+    anything.
+    """
     for _ in range(MOST_DEPTH):
         if not isinstance(schema, dict):
             return {}

@@ -33,8 +33,8 @@ def _check_outcome(work: Any, *, path: str, place: Place) -> list[Fault]:
 
 
 def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tuple[int, str]]:
-    """Doubts about the rules of a home, each with the position of the rule: actions and work that are not
-    there, work that no one agrees by.
+    """Doubts about the rules of a home, each with the position of the rule: actions and work that are
+    missing, and work without an outcome that approves.
     """
     for position, rule in enumerate(rules):
         work, actions = library.get(ASKING, rule.work), library.of(ACTION)
@@ -52,7 +52,7 @@ def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tup
 
 
 def _lacks_outcome(work: Any) -> str | None:
-    """The words for work that no one can agree by; None for any other."""
+    """The message for work without an outcome that approves; None for any other."""
     if work.outcome(APPROVED) is not None:
         return None
     outcomes = ", ".join(outcome.name for outcome in work.outcomes)

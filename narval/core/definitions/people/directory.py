@@ -1,6 +1,6 @@
 """The directory of people: who there is, which roles they hold, who acts for whom (P15–P19).
 
-It says what is so; what follows from it for a piece of work the engine of that decides, at each act (P18).
+It states facts; the engine of a piece of work decides at each act what follows from them (P18).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WAYS = ("terminal", "web", "file", *WRITTEN)
 
 
 APPROVED = "approve"
-"""The outcome of work by which a call that waits for it is made."""
+"""The outcome of work that lets the call waiting for it be made."""
 
 AFTER_A_MODEL = "model.approve"
 """The work that asks, where neither step nor home does, before a call goes outside after a model's answer."""
@@ -37,10 +37,10 @@ BY_A_RULE = "trust.ask"
 """The work that asks because of a rule of the home about what may go where."""
 
 ONCE, ALWAYS = "once", "always"
-"""The outcomes of that work by which a call is made: this one, or from now on."""
+"""The outcomes of that work that let a call be made: this once, or from now on."""
 
 DESTROYING = "tools.approve"
-"""The work that asks before a tool is called whose MCP server says that it destroys."""
+"""The work that asks before the call of a tool that destroys, as its MCP server says."""
 
 GRANTING, GRANT = "trust.grant", "grant"
 """The work that asks for what a definition needs, and the outcome by which it is granted."""
@@ -74,7 +74,7 @@ class Person(msgspec.Struct, frozen=True):
     full_name: str = ""
     """The name for people to read."""
     login: str = ""
-    """The user of this machine that they are."""
+    """Their user name on this machine."""
     mail: tuple[str, ...] = ()
     """The addresses of mail: they write from any, and are written to at the first."""
     roles: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return self._by_name.get(name)
 
     def by_login(self, login: str) -> Person | None:
-        """The person who is a user of this machine."""
+        """The person with that user name on this machine."""
         return self._by_login.get(login)
 
     def by_address(self, address: str) -> Person | None:
@@ -266,7 +266,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
     ) -> Right | None:
         """The right by which a person may act on a day: their own, else that of one who is away.
 
-        Who is excluded has no right and gives none to a substitute, who may have one of their own.
+        An excluded person has no right and gives none to a substitute, who may have one of their own.
         """
         if person in excluded:
             return None
@@ -292,7 +292,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return {name: right for name, right in rights.items() if right is not None}
 
     def represented_by(self, person: str, day: date) -> tuple[str, ...]:
-        """The people for whom one acts on a day: who is away, or was to act for those and is too."""
+        """The absent people for whom one acts on a day, directly or through a substitute who is away too."""
         chain = [person]
         for name in chain:
             for absent in self._represented.get(name, ()):
@@ -301,7 +301,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return tuple(chain[1:])
 
     def substitutes(self, person: str, day: date) -> Iterator[str]:
-        """The people who act for one on a day: who is named, and who acts for that one if away too."""
+        """The people who may act for one on a day: the named substitute, and that one's own if away too."""
         current = self._by_name.get(person)
         while current is not None and current.away is not None and current.away.covers(day):
             current = self._by_name.get(current.away.instead)
@@ -313,7 +313,7 @@ def chat_key(address: str) -> str:
     """The form in which addresses at chat services are compared, with their kinds: xmpp:ann@example.org.
 
     Those of XMPP are compared without their resource, and without the case of a to z. No other letters are
-    folded, for then two accounts that a server tells apart could be one.
+    folded, since then two accounts that a server tells apart could be one.
     """
     kind, _, rest = address.partition(":")
     return f"xmpp:{rest.partition('/')[0].translate(_LOWER)}" if kind == "xmpp" else address

@@ -31,8 +31,8 @@ _PART = re.compile(r"([01]?\d|2[0-4])(?::([0-5]\d))?-([01]?\d|2[0-4])(?::([0-5]\
 
 
 def interval(text: str) -> Appointment:
-    """The time from one moment to the next (N40), a length by the calendar; where weekdays follow it, only
-    these count, and where hours of the day do, only these of them.
+    """The time from one moment to the next (N40), a length by the calendar; if weekdays follow it, only these
+    count, and if hours of the day do, only these of them.
     """
     of_day = _HOURS.fullmatch(text)
     hours = () if of_day is None else _hours(of_day[2])

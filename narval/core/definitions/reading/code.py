@@ -44,7 +44,7 @@ class CodeMaker(ABC, Generic[Code, Declaration]):
         """Make the code of one declaration, or note its faults."""
 
     def _keep(self, code: Code, xml: bytes) -> None:
-        """Have made code, which memory shows as this element."""
+        """Keep the code made; memory shows it as this element."""
         digest = hashlib.sha256(self._source.digest.encode() + xml).hexdigest()
         self._made.append(replace(code, xml=xml, digest=digest))
 

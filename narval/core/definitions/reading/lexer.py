@@ -26,7 +26,7 @@ MOST_CHARACTERS = 20_000
 """A longer text is not read."""
 
 INTEGERS = range(-(2**31), 2**31)
-"""The numbers that there are: 32 bits."""
+"""The numbers allowed: 32 bits."""
 
 NAME, NUMBER, STRING = "name", "number", "string"
 
@@ -108,7 +108,7 @@ class Cursor(TokenCursor):
             self.faults.append(SyntaxFault(self.next.at if at is None else at, message))
 
     def lost(self, message: str) -> Exception:
-        """Note a fault; return the error to raise, as reading cannot go on here."""
+        """Note a fault; return the error to raise, as reading cannot continue here."""
         self.fault(message)
         return super().lost(message)
 

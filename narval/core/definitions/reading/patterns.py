@@ -90,9 +90,9 @@ class Patterns:
         without: str = "",
         elsewhere: Mapping[str, str] | None = None,
     ) -> None:
-        """Note a fault for each variable that is none of the known ones, but for those within one word.
+        """Note a fault for each unknown variable, except within the word `without`.
 
-        `elsewhere` has the reasons why variables that stand for something in other places cannot here.
+        `elsewhere` says of variables that are known in other places why they are not known here.
         """
         for pattern, locate, within in self.read:
             if without and within is not None and within.word == without:

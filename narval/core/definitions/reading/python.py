@@ -53,7 +53,7 @@ def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tupl
 
 
 def misplaced_run(runs: object, is_async: bool, places: Collection[str] = tuple(RUNS)) -> str | None:
-    """The fault of a declaration's `runs`, which may be one of these places; None where it can be so."""
+    """The fault of a declaration's `runs`, which may be one of these places; None if it has none."""
     if runs not in (None, *places):
         *others, last = places
         return f"runs: expected {', '.join(others)} or {last}, found {runs!r}"

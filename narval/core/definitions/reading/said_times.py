@@ -6,8 +6,8 @@
     DAYS   = "day" | "weekday" | WEEKDAY {("," | "and") WEEKDAY}
     LENGTH = {NUMBER UNIT}, from minutes to weeks
 
-A reading of the clock on the wall has its moments as anywhere (`wall.py`), but where the wall shows it twice,
-the first that is still to come counts.
+A reading of the clock on the wall has its moment as elsewhere (`wall.py`), but if the wall shows it twice,
+the first moment still to come counts.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class SaidTime:
         return clock
 
     def day(self) -> Iterator[date] | None:
-        """The days that are meant, the nearest first; None where no day is named."""
+        """The days that the line names, the nearest first; None where no day is named."""
         has_on = self.take(_ON) is not None
         relative = None if has_on else self.take(_RELATIVE)
         today = self._wall.date()
@@ -217,7 +217,7 @@ class SaidTime:
         return self._line[self._blanks() :]
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read what fits a pattern, after blanks; None where the line goes on otherwise."""
+        """Read what fits a pattern, after blanks; None where something else comes next."""
         match = pattern.match(self._line, self._blanks())
         if match is not None:
             self._at = match.end()
@@ -229,13 +229,13 @@ class SaidTime:
             raise self.expected(f"the end of {what}")
 
     def expected(self, what: str, *examples: str) -> ReminderError:
-        """The fault of a line that should go on otherwise."""
+        """The fault of a line in which something else should come next."""
         rest = self.rest
         such = f", such as {', '.join(f'`{example}`' for example in examples)}" if examples else ""
         return ReminderError(f"expected {what}{such}; found {repr(short(rest)) if rest else 'nothing'}")
 
     def sees(self, pattern: re.Pattern[str]) -> bool:
-        """True if the line goes on with what fits a pattern."""
+        """True if what fits a pattern comes next."""
         return pattern.match(self._line, self._blanks()) is not None
 
     def _comma(self) -> bool:
@@ -253,7 +253,7 @@ class SaidTime:
 
 
 def _named(written: str, names: tuple[str, ...]) -> int:
-    """The place of a name among those that it may be the beginning of."""
+    """The index of the first of some names that begins with the first three letters written."""
     return next(at for at, name in enumerate(names) if name.startswith(written[:3].lower()))
 
 
@@ -274,7 +274,7 @@ def _each_year(first: int, month: int, day: int) -> Iterator[date]:
 
 
 def _moments(reading: datetime, zone: tzinfo) -> Iterator[float]:
-    """The moments at which the wall shows a reading: two where it is doubled, that after a gap where it is
+    """The moments at which the wall shows a reading: two if it is doubled, the one after the gap if it is
     skipped.
     """
     yield moment_of(reading, zone)

@@ -28,7 +28,7 @@ class FieldReader:
     """A reader of a field of a date: `*`, or a list of numbers, ranges, and steps within either (N39).
 
     With `from_last` values may be counted from the last, which is -1. The values from `least` on may have
-    `names`; a range of names may lead over the last to the first, as sun-thu does.
+    `names`; a range of names may pass the last and continue with the first, as sun-thu does.
     """
 
     def __init__(self, least: int, most: int, *, from_last: bool = False, names: Sequence[str] = ()) -> None:
@@ -154,7 +154,8 @@ def _read(name: str, written: re.Match[str]) -> Ranges:
 
 
 def _of_weeks(written: re.Match[str]) -> Iterator[dict[str, Ranges]]:
-    """The fields that the weekdays of cron stand for: of every week, and where L follows of a month's last.
+    """The fields that the weekdays of cron stand for: of every week, and of a month's last week where L
+    follows.
 
     Raises PartError.
     """
@@ -179,7 +180,7 @@ def _of_weeks(written: re.Match[str]) -> Iterator[dict[str, Ranges]]:
 
 
 def _spans(days: set[int]) -> Ranges:
-    """The ranges of some days; all of them are a range too, for they are not left out."""
+    """The ranges of some days; all seven are written as a range too, not left out."""
     firsts = [day for day in sorted(days) if day - 1 not in days]
     lasts = [day for day in sorted(days) if day + 1 not in days]
     return tuple(zip(firsts, lasts, strict=True))

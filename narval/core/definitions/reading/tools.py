@@ -9,7 +9,7 @@ from narval.core.errors import RequestError
 
 
 def read_tool(reading: Reading, recipe: Entry) -> Tool | None:
-    """The tool that a recipe is; None of one that is none."""
+    """The tool that a recipe declares itself to be; None if it declares none."""
     entry = reading.one(recipe, "tool")
     if entry is None:
         return None
@@ -47,7 +47,7 @@ def _argument(reading: Reading, entry: Entry) -> ToolArgument:
 
 
 def _values(text: str) -> list[str]:
-    """The values in a text, with "|" between if it has one, so that they may have blanks; else with these."""
+    """The values in a text, separated by "|" if it has one, so that they may have blanks; else by blanks."""
     values = text.split("|") if "|" in text else text.split()
     return [value.strip() for value in values if value.strip()]
 

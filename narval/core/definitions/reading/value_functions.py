@@ -1,8 +1,8 @@
 """Functions of values, beside those of XPath 1.0: a choice, texts joined, and dates and moments.
 
-They read dates as appointments do, so a local one is of the home's zone, and lengths as appointments have
-them, so weekdays may follow. What is no date gives what XPath gives of it elsewhere: no text, or no number.
-The lengths and the weekdays are the author's: they are read when the file is.
+They read dates as appointments do, so a local one is in the home's zone, and lengths as appointments have
+them, so weekdays may follow. For a text that is no date they give what XPath gives elsewhere: "" or NaN. The
+author writes the lengths and the weekdays: they are read with the file.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def uses_functions(tree: Expression) -> bool:
 
 
 def check_functions(tree: Expression) -> None:
-    """Raise ExpressionError at a function of values that would be called for each node, or with what is no
-    length and no weekdays.
+    """Raise ExpressionError at a function of values that would be called for each node, or with invalid
+    lengths or weekdays.
     """
     for predicate in _predicates(tree):
         for part in walk(predicate):
@@ -87,7 +87,7 @@ def functions_in(zone: str) -> dict[tuple[None, str], Any]:
 
 def _if(_: Any, test: Any, then: Any, otherwise: Any) -> Any:
     """The second argument where the first is true, as boolean() says, else the third: nodes by their text."""
-    is_true = test == test and bool(test)  # what is no number is not true
+    is_true = test == test and bool(test)  # NaN is not true
     chosen = then if is_true else otherwise
     return _text(chosen, strip=False) if isinstance(chosen, list) else chosen
 
@@ -105,7 +105,9 @@ def _shift(text: str) -> Appointment:
 
 
 def _date_add(zone: str, _: Any, begin: Any, length: str) -> str:
-    """The date so long after another, or before it; a date remains one where days are added."""
+    """The date a length after another, or before it; a date without a time stays one if only days are
+    added.
+    """
     text, shift = _text(begin), _shift(length)
     try:
         moment = shift.moment(read_date(text, zone), zone)
@@ -124,8 +126,8 @@ def _date_add(zone: str, _: Any, begin: Any, length: str) -> str:
 
 
 def _days_between(zone: str, _: Any, begin: Any, end: Any, days: str = "*") -> float:
-    """The days from one date to another, of which the first counts and the last does not; those of some
-    weekdays alone. Less than 0 where the second is earlier.
+    """The days from one date to another, counting the first and not the last, or only those of some weekdays.
+    Negative if the second is earlier.
     """
     try:
         first, last = _day(_text(begin), zone), _day(_text(end), zone)
@@ -137,7 +139,7 @@ def _days_between(zone: str, _: Any, begin: Any, end: Any, days: str = "*") -> f
 
 
 def _seconds_between(zone: str, _: Any, begin: Any, end: Any) -> float:
-    """The seconds from one moment to another; less than 0 where the second is earlier."""
+    """The seconds from one moment to another; negative if the second is earlier."""
     try:
         return read_date(_text(end), zone) - read_date(_text(begin), zone)
     except (ValueError, OverflowError):
@@ -145,8 +147,8 @@ def _seconds_between(zone: str, _: Any, begin: Any, end: Any) -> float:
 
 
 def _time_between(zone: str, _: Any, begin: Any, end: Any) -> str:
-    """The time from one moment to another as a length such as 1d 2h, with - before it where the second is
-    earlier; from a date to a date in days.
+    """The time from one moment to another as a length such as 1d 2h, with - before it if the second is
+    earlier; from date to date in days.
     """
     first, last = _text(begin), _text(end)
     if _is_day(first) and _is_day(last):

@@ -1,7 +1,7 @@
 """Values in texts of definitions: XPath 1.0 expressions of variables, in braces (N42), and whole templates.
 
-A value is read when its file is, and evaluated on the elements of its variables and nothing else, within the
-limits that patterns have. What it selects becomes text; of several nodes, with blanks between.
+A value is read with its file, and evaluated on the elements of its variables and nothing else, within the
+limits of patterns. What it selects becomes text; several nodes are joined with blanks.
 """
 
 from __future__ import annotations
@@ -80,10 +80,9 @@ class ArgumentValue:
         return " ".join(self.texts_for(bindings, zone, times))
 
     def texts_for(self, bindings: Bindings, zone: str, times: int = 1) -> list[str]:
-        """The text of each node that it selects; of an expression that selects none, the one that it gives.
+        """The text of each node that it selects; the one text of an expression that selects no nodes.
 
-        Local dates are of the zone. Raises ElementError for elements too large for it, when it is evaluated
-        so many times.
+        Local dates are in the zone. Raises ElementError for elements too large to evaluate it `times` times.
         """
         value = self._value(bindings, zone, times)
         if not self._selects:
@@ -112,7 +111,7 @@ argument_value = lru_cache(maxsize=1024)(ArgumentValue)
 
 
 def _gives_elements(tree: Expression) -> bool:
-    """True if an expression is one that selects elements, as far as it shows."""
+    """True if an expression selects elements, as far as its form shows."""
     match tree:
         case Path(steps=(*_, last)):
             return last.axis not in ("attribute", "namespace") and not last.test.endswith(")")
@@ -175,7 +174,7 @@ def argument_values(text: str) -> Iterator[ArgumentValue]:
 
 
 def filled(text: str, bindings: Bindings, zone: str, times: int = 1) -> str:
-    """A text with its values, filled in so many times; what is none stays as it stands.
+    """A text with its values filled in, for one of `times` fillings; braces without a value stay unchanged.
 
     Raises ElementError for elements too large.
     """
@@ -216,10 +215,10 @@ class Used(NamedTuple):
 def template_from(
     reading: Reading, patterns: Patterns, text: str, locate: Locate, own: frozenset[str] = frozenset()
 ) -> TextTemplate:
-    """The template that a text is; `own` are variables that it has beside those of patterns. What is no value
-    in its braces is a fault, and stays as it stands.
+    """Read a text as a template; `own` are variables that it has besides those of patterns. Braces that hold
+    no value are a fault, and stay unchanged.
 
-    So the store's version of a definition that was good before braces were values means what it meant.
+    So a stored definition that was valid before braces were values keeps its meaning.
     """
     parts: list[str | ArgumentValue] = []
     end = 0

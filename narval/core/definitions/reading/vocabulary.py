@@ -78,7 +78,7 @@ def yes_no(text: str) -> bool:
 
 
 def matching(pattern: str, expectation: str) -> Callable[[str], str]:
-    """A reader of texts that are as a regular expression says; `expectation` describes them."""
+    """A reader of texts that match a regular expression; `expectation` describes them."""
 
     def read(text: str) -> str:
         if not re.fullmatch(pattern, text):

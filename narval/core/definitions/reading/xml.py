@@ -28,10 +28,10 @@ MOST_FAULTS = 200
 """The faults after which a file is read no further."""
 
 _FEW = 2
-"""The most words that are named as the place of an attribute which another has not."""
+"""The most words named as places for an attribute that the word at hand does not have."""
 
 INTERNAL = frozenset({"eid", "state"})
-"""Attributes that memory gives (tables 2.3-2.5): they may come back in a file and say nothing there."""
+"""Attributes that memory gives (tables 2.3-2.5): they may come back in a file and are ignored there."""
 
 Place = tuple[int, int]
 """A line and column."""
@@ -121,7 +121,7 @@ class Reading:
         self.warnings.append(replace(self.source.fault(message, *place), warning=True))
 
     def warnings_so_far(self) -> tuple[Fault, ...]:
-        """The warnings about a definition that is made now: those that none before it was given."""
+        """Take the warnings for the definition that is being made: those that no earlier one was given."""
         warnings, self.warnings = self.warnings, []
         return tuple(dict.fromkeys(warnings))
 

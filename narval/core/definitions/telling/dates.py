@@ -1,4 +1,4 @@
-"""Dates in words: readings of the calendar that come again, and moments that are reckoned from others."""
+"""Dates in words: readings of the calendar that come again, and moments that are counted from others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def weekdays(days: Ranges) -> str:
 
 
 def _missed(missed: str) -> str:
-    """The fate of a date at which nothing was at work."""
+    """The words for the fate of a missed date."""
     return ", and not at all if that was missed" if missed == "skip" else ""
 
 

@@ -16,8 +16,8 @@ from narval.core.kinds import KINDS
 
 
 class Sentence(NamedTuple):
-    """A sentence, with the place in the file that it tells of; one of greater depth tells more of the one
-    before it that has less.
+    """A sentence, with the place in the file that it tells of; a deeper one tells more of the last one before
+    it that is less deep.
     """
 
     text: str
@@ -66,7 +66,7 @@ def _description(definition: Definition) -> Iterator[Sentence]:
 
 
 def _through_others(definition: Definition, library: Library) -> Iterator[Sentence]:
-    """The sentence about what a definition has done outside by those that it runs, and they by others."""
+    """The sentence about effects outside that a definition has through those it runs, directly or not."""
     acts: dict[str, None] = {}
     line = list(_called(definition, library))
     for other in line:

@@ -1,4 +1,4 @@
-"""Telling of transforms: what they take and give; how, their stylesheets alone say."""
+"""Telling of transforms: what they take and give; only their stylesheets say how."""
 
 from __future__ import annotations
 

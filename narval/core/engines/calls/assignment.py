@@ -2,7 +2,7 @@
 
 A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes
 to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. It is decided in five
-passes, each of which leaves standing what those before it decided:
+passes, each of which keeps what those before it decided:
 
 1. every mandatory slot is seated somewhere, by augmenting paths; if that cannot be done, nothing is given;
 2. mandatory slots, in declaration order, move to the nearest candidate that still leaves all others a seat; a
@@ -65,13 +65,13 @@ def _nearest(slot: Slot) -> Assignment:
 
 
 def candidates_of(slots: Sequence[Slot]) -> list[Candidates]:
-    """The candidates of each slot, yet unread."""
+    """The candidates of each slot, not read yet."""
     return [Candidates(slot.ranks()) for slot in slots]
 
 
 def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment | None:
-    """Each slot its nearest candidate, or as a list the nearest rank that has any: what the five passes come
-    to where no two slots want the same one. None where two do.
+    """Give each slot its nearest candidate, or a list the nearest rank that has any. This is the result of
+    the five passes if no two slots want the same candidate; None if two do.
     """
     given: dict[str, tuple[int, ...]] = {}
     missing: list[str] = []
@@ -128,7 +128,7 @@ class Candidates:
         return tuple([other for _, other in self.within(rank)]) if all_of_rank else (eid,)
 
     def within(self, last: float) -> Iterator[tuple[int, int]]:
-        """The candidates of rank 1 to `last`; what lies beyond is not looked at."""
+        """The candidates of rank 1 to `last`; those beyond are not read."""
         known, position = self._known, 0
         while position < len(known) or self._read(last):
             if known[position][0] > last:
@@ -137,7 +137,7 @@ class Candidates:
             position += 1
 
     def _read(self, last: float) -> bool:
-        """Learn one more candidate, of no rank beyond `last`."""
+        """Read one more candidate, of rank `last` at most; False if there is none."""
         while True:
             for eid in self._unread:
                 if eid not in self._seen:

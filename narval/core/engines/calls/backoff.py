@@ -11,11 +11,13 @@ SOURCE_REST = 60.0
 LONGEST_RESTART = 300.0
 """Seconds; a definition that restarts and fails in a row waits 1, 2, 4 … up to this long."""
 _DOUBLINGS = 64
-"""So many reach it from any backoff that matters; more would only grow the number."""
+"""The most doublings: enough to reach it from any backoff that matters; more would only grow the number."""
 _JITTER = 0.5
-"""Up to so much of a wait is added to it: calls that failed together do not come again together."""
+"""The most of a wait that is added to it, so that calls that failed together are not tried again together."""
 _GOLDEN = 0x9E3779B1
-"""2**32 by the golden ratio: multiples of it, modulo 2**32, lie evenly, in whatever order numbers come."""
+"""2**32 by the golden ratio: multiples of it, modulo 2**32, are spread evenly, in whatever order numbers
+come.
+"""
 
 
 def wait(backoff: float | None, tries: int, chance: int) -> float:

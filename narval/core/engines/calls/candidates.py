@@ -51,8 +51,8 @@ class CandidateSearch:
     ) -> Callable[[], Iterator[Iterable[int]]]:
         """The ranks of one input or condition, read lazily.
 
-        `again` may be taken though it is marked there: by the run that this one was begun again from. Of each
-        rank there are but the `newest` so many, if that is not 0.
+        `again` may be taken though marked: the run that this one was begun again from has used it. If
+        `newest` is not 0, each rank has only that many, the newest.
         """
         if newest:
             return partial(self._newest, bound, scope, again, newest)
@@ -65,7 +65,7 @@ class CandidateSearch:
     def _newest(
         self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...], most: int
     ) -> Iterator[Iterable[int]]:
-        """The newest of each rank, oldest first; of all of memory no more is read than that."""
+        """The `most` newest of each rank, oldest first; no more of memory is read than that."""
         for rank in self._near(bound, scope, again):
             yield deque(rank, most)
         yield sorted(islice(self.view.matching(bound, scope, newest_first=True), most))

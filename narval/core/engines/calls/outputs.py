@@ -22,7 +22,7 @@ UniqueKey = tuple[str, str, str]
 """The value that `unique` gives of an element: name, expression, value."""
 
 Accepted = tuple[Element, UniqueKey | None, Bound | None]
-"""An element that may enter memory, the key of a unique output, and what of memory it takes the place of."""
+"""An element that may enter memory, the key of a unique output, and the condition on what it replaces."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ NOTHING = Verdict()
 
 
 def _no_bindings(variables: frozenset[str]) -> Bindings:
-    """The elements of variables, where there are none."""
+    """The default for `bindings`: no variable has elements."""
     return {}
 
 
@@ -50,13 +50,13 @@ def judge(
     *,
     complete: bool = True,
 ) -> Verdict:
-    """Each element fits exactly one output, none is missing, only a list has several.
+    """Check that each element fits exactly one output, none is missing, and only a list has several.
 
-    `bindings` gives the elements of variables, if outputs have any.
-    `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
-    need no declaration and are never outputs; when there is one nothing counts as missing. Those of a
-    call that goes on may be declared all the same, and then have a key too: a source that begins again tells
-    of the same trouble again. The error that ends a call has none, for it is always told.
+    `bindings` gives the elements of variables, if outputs have any. `complete=False` is for what a call under
+    way has produced: nothing can be missing yet. `error` elements need no declaration and are never outputs;
+    when there is one, nothing counts as missing. Those of a call under way may be declared all the same, and
+    then have a key too: a source that begins again reports the same trouble again. The error that ends a call
+    has no key, since it is always reported.
     """
     if not raws and not prototype.outputs:
         return NOTHING
@@ -147,8 +147,8 @@ def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
 
 
 def _earlier(text: str, element: Element) -> Bound | None:
-    """The condition on elements that one takes the place of, as its output says by `replaces`; None where it
-    lacks the attribute, or has a namespace.
+    """The condition on the elements that one replaces, by `replaces` of its output; None if it lacks the
+    attribute, or has a namespace.
     """
     match = REPLACES.fullmatch(text)
     assert match is not None, text

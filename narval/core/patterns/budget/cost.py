@@ -1,11 +1,10 @@
 """The most nodes and bytes an element may have for a pattern of XPath 1.0 to be tried on it.
 
-A pattern is its owner's, an element a stranger's. `mail[to = cc]` compares each with each,
-`//b[count(//b) > 2]` looks through the element once for each `b`, and `m/b/following-sibling::b` throws
-together what follows each `b`, comparing each node with each found before: with a million of them that would
-keep the loop for days. lxml counts no work, so the text of a pattern is searched for such looks and joins,
-whose number limits the nodes of an element: what is tried takes some 50 milliseconds. Most patterns look
-once.
+The owner writes a pattern, a stranger an element. `mail[to = cc]` compares each with each, `//b[count(//b) >
+2]` looks through the element once for each `b`, and `m/b/following-sibling::b` joins what follows each `b`,
+comparing each node with each found before: with a million of them that would block the loop for days. lxml
+counts no work, so the text of a pattern is searched for such looks and joins, whose number limits the nodes
+of an element: a try then takes some 50 milliseconds. Most patterns look once.
 """
 
 from __future__ import annotations

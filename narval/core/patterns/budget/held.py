@@ -1,4 +1,4 @@
-"""The cost of what variables hold: `$step/…` may be large too, and a stranger's.
+"""The cost of what variables hold: `$step/…` may be large too, and from a stranger.
 
 `cost` limits the element that a pattern of XPath 1.0 is tried on. What its variables hold is looked at as
 well, once or for each of many nodes: `//b[@x = $list/@y]` takes the nodes of the element times those of the
@@ -41,8 +41,8 @@ _BLIND = frozenset(
 
 
 class Term(NamedTuple):
-    """A cost: so many times the nodes of the element, and of what is held, times the bytes held if it `reads`
-    them, "attributes" or "all"; it may be `most`.
+    """A cost, at most `most`: powers of the nodes of the element (`own`) and of what is held (`held`), times
+    the bytes held if it `reads` them, "attributes" or "all".
     """
 
     own: int
@@ -53,7 +53,8 @@ class Term(NamedTuple):
 
 class _Place(NamedTuple):
     """The circumstances of a part of an expression: how often it is evaluated, in powers of the nodes of the
-    element and of what is held; if its context node is held; if it is a part of no predicate; if it is read.
+    element and of what is held; whether its context node is held, it is outside of predicates, and it is
+    read.
     """
 
     own: int = 0
@@ -63,9 +64,9 @@ class _Place(NamedTuple):
     read: bool = False
 
     def times(self, *sizes: _Size) -> tuple[int, int]:
-        """The powers of what is done here for each of so many nodes, or for each pair of them.
+        """The powers of what is done here for each node of a size, or for each pair of nodes of two.
 
-        One of them may be `shared`: what lies in each context node lies in no other.
+        One size may be `shared`: the nodes in one context node are in no other.
         """
         own, held = self.own + sum(size.own for size in sizes), self.held + sum(size.held for size in sizes)
         if any(size.shared for size in sizes):
@@ -73,7 +74,7 @@ class _Place(NamedTuple):
         return own, held
 
     def for_each(self, size: _Size) -> _Place:
-        """The place of a predicate of so many nodes."""
+        """The place of a predicate that is tried on that many nodes."""
         return _Place(*self.times(size), size.of_held, False, False)
 
 
@@ -113,7 +114,7 @@ def most_nodes(costs: Iterable[Term], elements: Iterable[Element]) -> int | None
 
 
 def _allowed(term: Term, nodes: int, attributes: int, size: int) -> int | None:
-    """The most nodes that an element may have for one cost; None for as many as any has."""
+    """The most nodes that an element may have for one cost; None for any number."""
     cost = nodes**term.held * {"": 1, "attributes": attributes, "all": size}[term.reads]
     if cost > term.most:
         return -1
@@ -135,7 +136,7 @@ def _counted(trees: Iterable[Tree]) -> tuple[int, int]:
 
 
 def _visit(node: Expression, place: _Place, terms: set[Term]) -> _Size:
-    """Find the costs of a part of an expression; the size of what it leads to."""
+    """Find the costs of a part of an expression; return the size of what it leads to."""
     match node:
         case Variable():
             return _note(place, place, _Size(0, 1, True), "all", terms)
@@ -223,7 +224,9 @@ def _step(step: PathStep, alone: int, size: _Size) -> tuple[int, _Size]:
 def _note(
     place: _Place, around: _Place, size: _Size, reads: str, terms: set[Term], text: int = TEXT
 ) -> _Size:
-    """Note that a path is walked, and that its text is read, if it is, as often as what is `around` it."""
+    """Note the cost of walking a path and, if its text is read, of reading it as often as what is `around`
+    it.
+    """
     terms.add(Term(*place.times(size), LOOKS))
     if size.of_held and place.read:
         terms.add(Term(around.own, around.held, text, reads))

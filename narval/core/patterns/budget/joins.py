@@ -1,4 +1,4 @@
-"""Paths that take longer than they look: where lxml joins what many nodes lead to, or reads text again.
+"""Paths that take longer than they seem to: lxml joins what many nodes lead to, or reads text again.
 
 A step from many nodes may lead to the same node again, so lxml compares each that it finds with all before.
 One step from one node does not; nor do steps to children and attributes, which have one parent.

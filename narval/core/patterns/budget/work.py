@@ -1,8 +1,8 @@
 """The work that one evaluation may take, counted where its time goes.
 
-A pattern is its owner's, an element a stranger's, and the daemon's loop evaluates the one on the other. So
+The owner writes a pattern, a stranger an element, and the daemon's loop evaluates the one on the other. So
 whatever takes time says how much before it begins, and an evaluation that would take longer than the loop can
-spare ends: the element does not match. Work is counted, not timed, so it comes to the same on any machine.
+spare ends: the element does not match. Work is counted, not timed, so the result is the same on any machine.
 """
 
 from __future__ import annotations

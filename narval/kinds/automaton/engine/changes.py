@@ -14,12 +14,13 @@ after quick deaths, the moment of its next try, or room under `max-parallel`."""
 
 
 class AutomatonChange(RunChange, frozen=True):
-    """A fact that changes a run of an automaton. `at` is its moment, 0 where it was recorded without one."""
+    """A fact that changes a run of an automaton. `at` is its moment, 0 if it was recorded without one."""
 
 
 class RunStarted(AutomatonChange, RunBegan, frozen=True):
-    """The run began; `elements` are its first context. It is given up at the moment `until`, which `wake`
-    names, if it has one (A17)."""
+    """The run began; `elements` are its first context. If it has a moment `until`, it is given up then, by
+    the timer `wake` (A17).
+    """
 
     wake: str = ""
     until: float | None = None
@@ -31,16 +32,16 @@ class RunStarted(AutomatonChange, RunBegan, frozen=True):
 
 
 class RunLate(AutomatonChange, frozen=True):
-    """The run has had its time, and is given up."""
+    """The run has exceeded its time limit, and is given up."""
 
     def apply(self, state: AutomatonState) -> None:
         state.wake = ""
 
 
 class StateReady(AutomatonChange, frozen=True):
-    """The state is to run; `by` started it, and would take it along when it is killed itself. `dying` are the
-    calls of what was killed for it: they are gone before it runs. `soon`: an error led
-    back to it soon after it had begun."""
+    """The state is to run; `by` started it, and if `by` is killed, so is it. `dying` are the calls of states
+    killed for it: they must be gone before it runs. `soon`: an error led back to it soon after it had begun.
+    """
 
     state: str
     by: str = ""
@@ -63,8 +64,9 @@ class StateReady(AutomatonChange, frozen=True):
 
 
 class StateHeld(AutomatonChange, frozen=True):
-    """The state waits before it runs; `wake` names the moment and `until` is it, where there is one. After a
-    back-off the contender `fallback` has its turn."""
+    """The state waits before it runs; `until` is the moment, if there is one, and `wake` its timer. After a
+    back-off the contender `fallback` has its turn.
+    """
 
     state: str
     hold: Hold
@@ -84,8 +86,9 @@ class StateHeld(AutomatonChange, frozen=True):
 
 
 class StateCalled(AutomatonChange, frozen=True):
-    """A program, or a run, was asked for: the first contender, or a later one (A8). `wake` names the end of
-    the time that a run has; a program's is kept by who runs it."""
+    """A program, or a run, was asked for: the first contender, or a later one (A8). `wake` is the timer of a
+    run's time limit; the executor enforces that of a program.
+    """
 
     state: str
     call: str
@@ -102,7 +105,9 @@ class StateCalled(AutomatonChange, frozen=True):
 
 
 class StateSkipped(AutomatonChange, frozen=True):
-    """The state was up to date: what it creates is there, and nothing it needs is newer; counts as 0 (A9)."""
+    """The state was up to date: what it creates is there, and nothing it needs is newer. It
+    counts as 0 (A9).
+    """
 
     state: str
     at: float = 0.0
@@ -114,7 +119,7 @@ class StateSkipped(AutomatonChange, frozen=True):
 
 
 class CallLate(AutomatonChange, frozen=True):
-    """The run that answers in place of a program has had its time, and is given up."""
+    """The run that answers in place of a program has exceeded its time limit, and is given up."""
 
     call: str
 
@@ -124,7 +129,7 @@ class CallLate(AutomatonChange, frozen=True):
 
 
 class StateInterrupted(AutomatonChange, frozen=True):
-    """A signal interrupts the state: it ends with this label once what runs of it is gone (A20)."""
+    """A signal interrupts the state: it ends with this label once its program is gone (A20)."""
 
     state: str
     label: str
@@ -169,7 +174,7 @@ class StateEnded(AutomatonChange, frozen=True):
 
 
 class StateAwaited(AutomatonChange, frozen=True):
-    """A successor needs the 0 of this state no more; `W` of section 4."""
+    """A successor no longer needs the 0 of this state; `W` of section 4."""
 
     state: str
     of: str
@@ -184,7 +189,9 @@ class StateAwaited(AutomatonChange, frozen=True):
 
 
 class StatesKilled(AutomatonChange, frozen=True):
-    """These states are as if they had never run; `calls` are those of theirs under way, now being ended."""
+    """These states are reset, as if they had never run; `calls` are their calls under way, which are being
+    ended.
+    """
 
     states: tuple[str, ...]
     calls: tuple[str, ...] = ()
@@ -223,7 +230,7 @@ class SignalHeard(AutomatonChange, frozen=True):
 
 
 class SignalTaken(AutomatonChange, frozen=True):
-    """A state had waited for this signal, and goes on; `kept`: it had been heard before."""
+    """A state that had waited for this signal continues; `kept`: the signal had been heard before."""
 
     state: str
     name: str
@@ -246,7 +253,9 @@ class FinalReached(AutomatonChange, frozen=True):
 
 
 class RunMoved(AutomatonChange, frozen=True):
-    """The run went on to another state; `outcome` is what it will come to once its programs are gone."""
+    """The run moved to another state; `outcome` is the status that it will have once its programs
+    are gone.
+    """
 
     to: str
     at: float
@@ -264,7 +273,7 @@ class RunMoved(AutomatonChange, frozen=True):
 
 
 class AutomatonMigrated(AutomatonChange, frozen=True):
-    """The run goes on with another version of its automaton, in this state."""
+    """The run continues with another version of its automaton, in this state."""
 
     version: str
     state: AutomatonState

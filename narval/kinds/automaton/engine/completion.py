@@ -1,4 +1,6 @@
-"""A state has ended: who follows it, who is killed for that, and when the run ends (A3-A5, section 4)."""
+"""The end of a state: its successors, the states killed for them, and the end of the run (A3-A5,
+section 4).
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from narval.kinds.automaton.engine.start import call, go_on, make_ready
 from narval.kinds.automaton.language.definition import END, SIGNAL, SUCCESS, TIMEOUT, State
 
 Ended = tuple[str, ...]
-"""The labels of a call's end, most precise first."""
+"""The labels for the end of a call, most precise first."""
 
 
 def returned(decision: AutomatonDecision, event: Returned) -> None:
-    """A program, or a run in its place, is gone: because it ended, or because it was killed."""
+    """Handle that a program, or a run in its place, is gone because it ended or was killed."""
     if event.call in decision.state.dying:
         decision.change(CallGone(event.call))
     elif event.call in decision.state.calls:
@@ -40,7 +42,7 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
         labels = (now.interrupted,)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
-    is_final = event.problem is not None and event.problem.final  # another try would be no use (N29)
+    is_final = event.problem is not None and event.problem.final  # another try is useless (N29)
     if labels[0] != SUCCESS and not now.interrupted and not is_final:
         contender = state.contenders[now.fallback] if state.contenders else None
         if contender is not None and now.tries < contender.retries:
@@ -62,7 +64,7 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
 
 
 def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
-    """Leave a state that is under way by the transition of a signal, once what runs of it is gone."""
+    """Leave a state that is under way by the transition of a signal, once its program is gone."""
     now = decision.state.of(state.name)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
@@ -75,7 +77,7 @@ def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
 
 
 def how_it_ended(event: Returned) -> tuple[Ended, str]:
-    """The labels that a call's end has, most precise first, and the last lines of its output."""
+    """The labels for the end of a call, most precise first, and the last lines of its output."""
     value = event.value or {}
     output = str(value.get("output") or "")
     if event.problem is not None and not event.value:
@@ -93,7 +95,9 @@ def how_it_ended(event: Returned) -> tuple[Ended, str]:
 def _back_off(
     decision: AutomatonDecision, state: State, backoff: float | None, tries: int, fallback: int = 0
 ) -> None:
-    """All contenders have failed so often, or one has: its turn comes after a while, doubled."""
+    """Schedule the next try, after a pause that doubles: all contenders, or one, have failed
+    `tries` times.
+    """
     wake = decision.identifier()
     until = decision.event.at + wait(backoff, max(1, tries), decision.event.id)
     decision.change(StateHeld(state.name, "back-off", wake, until, fallback, decision.event.at))
@@ -119,10 +123,10 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
 
 
 def _start_over(decision: AutomatonDecision, successor: State, by: State, *, erred: bool) -> None:
-    """Start a successor; what is left of it, and all it had started, is killed before (A3, A4).
+    """Start a successor; its remains, and all that it had started, are killed before (A3, A4).
 
-    Where that includes the state that led here, it does not own its successor: or to start that one anew
-    would kill what it has just begun, which is what the log printed for example 2 shows (A6).
+    If that includes the state that led here, that state does not own its successor: otherwise starting it
+    again would kill what it has just begun, as the log printed for example 2 shows (A6).
     """
     killed = decision.started_by(successor.name)
     decision.kill(killed)
@@ -130,7 +134,7 @@ def _start_over(decision: AutomatonDecision, successor: State, by: State, *, err
 
 
 def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> None:
-    """No transition has this label: the end of a branch that went well, or of the run (A5)."""
+    """Handle that no transition has this label: a branch ends well, or the run ends (A5)."""
     if labels[0] == SUCCESS and state.is_final:
         decision.change(FinalReached(state.name))
         if state.name == END:
@@ -148,7 +152,7 @@ def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> N
 
 
 def let_go(decision: AutomatonDecision) -> None:
-    """Let states go on that waited for a call to be gone, or for its room."""
+    """Let states continue that waited for a call to be gone, or for its room."""
     if decision.state.status != "running":
         return
     if len(decision.state.held) > len(decision.state.queue):
@@ -161,7 +165,7 @@ def let_go(decision: AutomatonDecision) -> None:
 
 
 def settle(decision: AutomatonDecision) -> None:
-    """Go on until nothing is left to decide, then see whether the run has ended."""
+    """Continue until nothing is left to decide, then check whether the run has ended."""
     while decision.to_run or decision.skipped:
         while decision.to_run:
             state = decision.to_run.popleft()
@@ -183,7 +187,7 @@ def settle(decision: AutomatonDecision) -> None:
 
 
 def _missing(decision: AutomatonDecision) -> str:
-    """The joins that have got some of what they need."""
+    """Words for the joins that have some, but not all, of what they need."""
     found = []
     for name, state in decision.definition.states.items():
         missing = decision.state.missing(name)

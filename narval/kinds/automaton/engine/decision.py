@@ -17,15 +17,15 @@ from narval.kinds.automaton.language.definition import Automaton, State
 
 
 class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw_only=True, eq=False):
-    """One advance of one run: what is known, what has been decided, and which states are still to go on."""
+    """One advance of one run: what is known, what has been decided, and which states are still to advance."""
 
     to_run: deque[State] = msgspec.field(default_factory=deque)
     asked: set[str] = msgspec.field(default_factory=set)
-    """States of which it was asked whether they are up to date."""
+    """States that were checked for being up to date."""
     times: FileTimes = msgspec.field(default_factory=dict)
-    """The moments of the files that were looked at for that."""
+    """The times of the files examined for that."""
     skipped: deque[State] = msgspec.field(default_factory=deque)
-    """States that were up to date, and whose successors are still to start."""
+    """States that were up to date, whose successors are still to start."""
 
     # --- killing (section 4, A4) ----------------------------------------------------------------------
 
@@ -43,10 +43,10 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         return tuple(names)
 
     def kill(self, states: Iterable[str]) -> None:
-        """These are as if they had never run; programs of theirs are ended, with their whole groups.
+        """Reset states as if they had never run, and end their programs with their whole groups.
 
-        So their 0 does not count any more for a join that has not started: section 4 lets it count, and then
-        a join starts that some of what it waits for has yet to reach.
+        So their 0 no longer counts for a join that has not started. Section 4 lets it count, but then a join
+        could start before all it waits for is reached.
         """
         names = tuple([name for name in states if self.state.of(name).state != "idle"])
         if not names:
@@ -63,7 +63,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
     # --- the end --------------------------------------------------------------------------------------
 
     def end(self, outcome: str, error: int | None = None) -> None:
-        """The run is decided: what still runs is ended, and then it has ended."""
+        """Decide the outcome of the run: end what still runs, and then the run."""
         if self.state.status != "running":
             return
         self.to_run.clear()

@@ -77,7 +77,9 @@ def dates_of(definition: Automaton, part: str) -> tuple[Time, ...]:
 
 
 def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
-    """A date has come, or the moment of the next try, or a run has had its time: this one, or one called."""
+    """Handle a timer: a date, the moment of the next try, or the time limit of this run or of a
+    called one.
+    """
     if event.wake == decision.state.wake:
         _give_up(decision)
         return
@@ -100,7 +102,7 @@ def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
 
 
 def _give_up(decision: AutomatonDecision) -> None:
-    """End a run that was not over in time: its programs as those of a state that is killed."""
+    """End a run that exceeded its time limit, with its programs."""
     definition, under_way = decision.definition, [*decision.state.calls.values(), *decision.state.held]
     at = f": it was at {', '.join(under_way)}" if under_way else ""
     decision.change(RunLate())
@@ -109,10 +111,11 @@ def _give_up(decision: AutomatonDecision) -> None:
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
-    """Hear a signal: what it interrupts is left, the first state that waits for it goes on (A10).
+    """Handle a signal: leave the states that it interrupts, and let the first state that waits for it
+    continue (A10).
 
-    One that a state may yet wait for is kept. What came with it joins the run's context, where programs are
-    given it (A13).
+    A signal that a state may yet wait for is kept. The elements that came with it join the run's context,
+    from which programs are given them (A13).
     """
     if decision.state.status not in ("ready", "running"):
         why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
@@ -138,7 +141,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
 
 
 def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], list[str]]:
-    """The states that ever wait for a signal, and those under way that it interrupts."""
+    """The states that can wait for a signal, and those under way that it interrupts."""
     states, now = decision.definition.states, decision.state
     under_way = dict.fromkeys((*now.calls.values(), *now.held))
     return (
@@ -148,7 +151,7 @@ def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], lis
 
 
 def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
-    """Interrupt a state; False if it was already, or is under way no more."""
+    """Interrupt a state; False if it was interrupted already, or is no longer under way."""
     now = decision.state.of(name)
     if now.interrupted or now.state not in ("running", "held"):
         return False
@@ -157,7 +160,9 @@ def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
 
 
 def _unheard(decision: AutomatonDecision, signal: str) -> str:
-    """The reason why nothing listens to a signal: it is none, or it would interrupt what is not under way."""
+    """The reason why nothing listens to a signal: it is unknown, or interrupts only states that are not under
+    way.
+    """
     definition = decision.definition
     states = definition.states.values()
     interrupts = [state.name for state in states if signal in state.interrupted_by]

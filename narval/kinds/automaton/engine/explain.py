@@ -1,4 +1,6 @@
-"""A run of an automaton for people: as an element (N2), its waits, its parts, and why they are so."""
+"""A run of an automaton for people: as an element (N2), its waits, its parts, and the reasons for their
+state.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from narval.kinds.automaton.language.definition import Automaton, State, signal_
 
 
 def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:
-    """The `automaton` element: states with how they stand, transitions, the context by reference."""
+    """The `automaton` element: states with their progress, transitions, the context by reference."""
     root = etree.Element(
         "automaton",
         definition=definition.full_name,
@@ -50,7 +52,7 @@ def _render_state(root: etree._Element, part: State, state: AutomatonState) -> N
 
 
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """The things that the run waits for now: programs, dates, signals, room, its time limit, and joins."""
+    """The waits of the run now: programs, dates, signals, room, its time limit, and joins."""
     for call, name in state.calls.items():
         ended = ", to be gone" if state.of(name).interrupted else ""
         yield Wait(name, "call", _called(definition.states[name], state) + ended, calls=(call,))
@@ -98,7 +100,7 @@ def _called(target: State, state: AutomatonState) -> str:
 
 
 def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
-    """The states, as surfaces show them, each with who follows it."""
+    """The states, as surfaces show them, each with its successors."""
     return {"states": [_part(part, state) for part in definition.states.values()]}
 
 
@@ -121,7 +123,7 @@ def _part(part: State, state: AutomatonState) -> dict[str, Any]:
 
 
 def explain(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
-    """Why a state, or with no name the run, is as it is; None when there is nothing to tell."""
+    """The reason for the state of a state, or without a name of the run; None if there is none."""
     if identifier is None:
         return _reason_of_run(definition, state)
     part = definition.states.get(identifier)

@@ -9,12 +9,12 @@ from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import SUCCESS, Automaton, State
 
 LONGEST = 40
-"""So many characters of a command are shown."""
+"""The most characters of a command that are shown."""
 
 STATE_TONES: dict[str, Tone] = {
     "ready": "waiting", "held": "waiting", "running": "active", "done": "done", "erred": "failed",
 }  # fmt: skip
-"""The tone of each way that a state may stand; any other is idle."""
+"""The tone of each progress of a state; any other is idle."""
 
 
 def graph(definition: Automaton, state: AutomatonState) -> Graph:

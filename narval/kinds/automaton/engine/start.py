@@ -1,4 +1,4 @@
-"""Running a state: what it waits for first, and the calls of its contenders (A7-A10, A14, A15)."""
+"""Running a state: its waits before, and the calls of its contenders (A7-A10, A14, A15)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ _NEXT: dict[str, tuple[Hold, ...]] = {
     "back-off": _HOLDS[-1:],
     **{hold: _HOLDS[place:] for place, hold in enumerate(_HOLDS, 1)},
 }
-"""By what a state has waited for, what it may wait for next."""
+"""The waits that may follow each wait of a state."""
 
 
 QUICK, QUICK_DEATHS = 1.0, 20
-"""An error that leads back to a state within a number of seconds of its start is a quick death; after more of
-them in a row than that, a pause comes before the next start."""
+"""The seconds after a state's start within which an error that leads back to it is a quick death; the quick
+deaths in a row after which there is a pause before the next start.
+"""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
-"""Seconds of the first of these pauses, which double, and of the longest."""
+"""The seconds of the first of these pauses, which double, and of the longest."""
 
 
 def make_ready(
@@ -45,7 +46,7 @@ def make_ready(
     *,
     erred: bool = False,
 ) -> None:
-    """Make a state ready, once what was killed for it is gone; unless it was visited often enough."""
+    """Make a state ready, to run once what was killed for it is gone, unless it has had its most visits."""
     now = decision.state.of(state.name)
     visits, dying = now.visits, decision.state.dying
     if state.max_visits is not None and visits >= state.max_visits:
@@ -59,7 +60,7 @@ def make_ready(
 
 
 def go_on(decision: AutomatonDecision, state: State) -> None:
-    """A state goes on to the next thing it waits for, or runs."""
+    """Advance a state to its next wait, or run it."""
     for hold in _NEXT[decision.state.states[state.name].hold]:
         if hold == "room" and _is_up_to_date(decision, state):
             decision.change(StateSkipped(state.name, decision.event.at))
@@ -71,7 +72,7 @@ def go_on(decision: AutomatonDecision, state: State) -> None:
 
 
 def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
-    """Ask for the program of a contender, or for the run that answers in its place (A8, A15)."""
+    """Call the program of a contender, or the run that answers in its place (A8, A15)."""
     identifier = decision.identifier()
     if state.target is not None:
         _call_run(decision, state, state.target, identifier)
@@ -85,10 +86,11 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
 
 
 def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
-    """Call a run, which finds nearest what this one was given and what its states have produced.
+    """Call a run, for which the nearest elements are what this one was given and what its states have
+    produced.
 
-    One of another agent gets these and sees nothing else (G33).
-    Its time limit is kept here: who makes calls keeps that of programs alone.
+    A run of another agent gets these and sees nothing else (G33). Its time limit is enforced here: executors
+    enforce only that of programs.
     """
     kind, name = target
     limit = limit_of_remote(state.timeout) if state.agent else state.timeout
@@ -106,7 +108,7 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
 
 
 def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
-    """The program of a state; whether it must be run is seen when it is started."""
+    """The program of a state; whether it must be run is checked when it is started."""
     return commands.Program(
         words=state.contenders[fallback].words,
         text=state.contenders[fallback].text,
@@ -127,7 +129,9 @@ def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Pr
 
 
 def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The elements of the run's context that its programs are given, by variable; "" is standard input."""
+    """The elements of the run's context that the state's programs are given, by variable; "" is standard
+    input.
+    """
     fed = []
     for feed in state.inputs:
         bound = feed.condition.bind({})
@@ -138,9 +142,9 @@ def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[in
 
 
 def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
-    """True if there is nothing to do: it takes no room, and no program, to see that.
+    """True if there is nothing to do; this check takes no room and no program.
 
-    Asked once in an event: in a circle of such states the second answer is left to the program backend.
+    It is made once in an event: in a circle of such states the second check is left to the program backend.
     """
     if not state.creates or state.name in decision.asked:
         return False
@@ -161,7 +165,7 @@ def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
 
 
 def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
-    """Wait for the next date that fits, if the state has dates; so too when the clock was set back."""
+    """Wait for the next date that fits, if the state has dates; also after the clock was set back."""
     if not state.after:
         return False
     date = next_date(state.after, decision.view.zone, decision.event.at)

@@ -26,7 +26,7 @@ STATE_MOVES: dict[str, frozenset[str]] = {
     "erred": frozenset({"ready"}),
 }
 TIMED = ("held", "running")
-"""The states of a state whose length is kept: it waits, or something of it runs."""
+"""The states of a state whose duration is recorded: it waits, or its program runs."""
 RUN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
     "running": frozenset({"ending", "done", "failed", "cancelled"}),
@@ -35,7 +35,7 @@ RUN_MOVES: dict[str, frozenset[str]] = {
 
 
 class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A state as far as it has come; one not in the run's state is idle and awaits all it ever does."""
+    """The progress of a state; one not in the run's state is idle and still awaits everything."""
 
     state: str = "idle"
     """The state that it is in."""
@@ -54,13 +54,13 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     skipped: bool = False
     """True if it was up to date."""
     hold: str = ""
-    """The thing that it waits for while it is held."""
+    """Its present wait while it is held."""
     wake: str = ""
     """The timer of `until`."""
     until: float | None = None
     """The moment that it waits for."""
     dying: tuple[str, ...] = ()
-    """The calls of what was killed for it: they are gone before it runs."""
+    """The calls of states killed for it: they must be gone before it runs."""
     started: dict[str, None] = {}
     """The states that its present or last run has started: `V` of section 4."""
     by: str = ""
@@ -68,26 +68,26 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     missing: dict[str, None] | None = None
     """The states whose 0 it still needs, None for all of them: `W`."""
     produced: tuple[int, ...] = ()
-    """The elements that its last call gave."""
+    """The elements that its last call returned."""
     since: float = 0.0
     """The moment of its last call."""
     quick: int = 0
-    """The number of times in a row that an error led back to it soon after that."""
+    """The times in a row that an error led back to it soon after that."""
     late: bool = False
-    """True if the run that answers its call has had its time."""
+    """True if the run that answers its call has exceeded its time limit."""
     interrupted: str = ""
-    """The label by which a signal leaves it, while what runs of it is being ended."""
+    """The label by which a signal leaves it, while its program is being ended."""
     tries: int = 0
-    """The number of times that the present contender has failed and will be tried again."""
+    """The failures of the present contender after which it is tried again."""
     stood: float = 0.0
-    """The moment since which it is what it is."""
+    """The moment since which it is in its present state."""
     succeeded: float = 0.0
     """The moment of its last 0."""
     spent: dict[str, float] = {}
-    """The seconds for which it was held, and for which it ran, in all its visits, up to `stood`."""
+    """The seconds for which it was held, and for which it ran, in all its visits up to `stood`."""
 
     def become(self, state: str, at: float) -> None:
-        """Be something else from a moment on (0 where that is not known)."""
+        """Move to a state at a moment (0 if unknown)."""
         if at:
             if self.stood and self.state in TIMED:
                 self.spent[self.state] = self.spent.get(self.state, 0.0) + max(0.0, at - self.stood)
@@ -113,21 +113,21 @@ class AutomatonState(RunState, omit_defaults=True):
     dying: dict[str, str] = {}
     """Calls that were killed and are not gone yet: id to state."""
     held: dict[str, None] = {}
-    """States that are ready and wait for something; in the order in which they came."""
+    """States that are ready and wait for something, in the order in which they came."""
     queue: dict[str, None] = {}
     """The states among them that wait for room."""
     signals: tuple[str, ...] = ()
-    """Signals heard that no state has waited for."""
+    """Signals heard for which no state waited yet."""
     finals: tuple[str, ...] = ()
     """Final states that ended with 0."""
     wake: str = ""
-    """The timer of `until`; "" if there is none, or it has come."""
+    """The timer of `until`; "" if there is none, or it has fired."""
     until: float | None = None
     """The moment at which the run is given up."""
 
     @classmethod
     def blank(cls, run: int, definition: Automaton) -> Self:
-        """The state of a run that has not started: its joins wait for all their states."""
+        """The state of a run that has not started, whose joins wait for all their states."""
         awaits = {state.name: state.awaits for state in definition.states.values() if state.awaits}
         return cls(run, definition.full_name, awaits=awaits)
 
@@ -141,15 +141,15 @@ class AutomatonState(RunState, omit_defaults=True):
         return self.awaits.get(state, ()) if missing is None else missing
 
     def has_capacity(self, most: int | None) -> bool:
-        """True if one more program may run; what is being killed takes room until it is gone (A14)."""
+        """True if one more program may run; killed programs take room until they are gone (A14)."""
         return most is None or len(self.calls) + len(self.dying) < most
 
     def progress(self) -> Iterator[tuple[str, str]]:
-        """The states that were reached, and how they stand."""
+        """The states that were reached, with their progress."""
         return ((name, part.state) for name, part in self.states.items())
 
     def move_state(self, name: str, to: str, at: float) -> StateRun:
-        """Let a state become something else. Raises InternalError for a move that no table lists."""
+        """Move a state to another of its states. Raises InternalError for a move that no table lists."""
         run = self.states.get(name)
         if run is None:
             run = self.states[name] = StateRun()
@@ -159,7 +159,7 @@ class AutomatonState(RunState, omit_defaults=True):
         return run
 
     def let_go(self, run: StateRun, name: str) -> None:
-        """Let a state wait for nothing any more."""
+        """End all waits of a state."""
         run.hold, run.wake, run.until = "", "", None
         self.held.pop(name, None)
         self.queue.pop(name, None)

@@ -1,11 +1,11 @@
-"""Checks of the graph of an automaton before it runs (A11): states and joins that never come to anything.
+"""Checks of the graph of an automaton before it runs (A11): states that cannot start, and joins that are
+never met.
 
-A state can start when some label but 0 leads to it from a state that can, or when all the states that lead to
-it by 0 can end so: it waits for each of them. The states that cannot start are those left over when all have
-started that can.
+A state can start if a label other than 0 leads to it from a state that can start, or if all the states that
+lead to it by 0 can end so, because it waits for each of them. The states that remain after this cannot start.
 
-A state that is started once at most ends with one label only. So a join is never met where all ways to what
-it waits for need two different labels of such a state.
+A state that is started at most once ends with only one label. So a join is never met if all ways to what it
+waits for need two different labels of such a state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ends = frozenset[tuple[str, str]]
 
 
 def ways_to_start(states: Mapping[str, State]) -> dict[str, list[Ends]]:
-    """The ways in which each state is started: by its join, or by another state with a label but 0."""
+    """The ways in which each state is started: by its join, or by another state with a label other than 0."""
     ways: dict[str, list[Ends]] = {name: [] for name in states}
     for name, state in states.items():
         if state.awaits:
@@ -34,7 +34,7 @@ def ways_to_start(states: Mapping[str, State]) -> dict[str, list[Ends]]:
 
 
 def startable(states: Mapping[str, State], unmet: Mapping[str, str]) -> set[str]:
-    """The names of the states that some course of events starts; the joins of `unmet` are never met."""
+    """The names of the states that can start; the joins of `unmet` are never met."""
     edges = [
         ([before for before, _ in way], [name])
         for name, ways in ways_to_start(states).items()
@@ -45,7 +45,7 @@ def startable(states: Mapping[str, State], unmet: Mapping[str, str]) -> set[str]
 
 
 def unmet_joins(states: Mapping[str, State]) -> dict[str, str]:
-    """The states whose join is never met, though each of what it waits for may end with 0, and why."""
+    """The states whose join is never met, though each state it waits for may end with 0, and why."""
     ways, unmet = ways_to_start(states), dict[str, str]()
     first = [START] if not ways.get(START) else []
     single = [([before for before, _ in way[0]], [name]) for name, way in ways.items() if len(way) == 1]
@@ -57,7 +57,7 @@ def unmet_joins(states: Mapping[str, State]) -> dict[str, str]:
             for name in states
             for way in ways[name]
             if _is_join(way) and (clash := _clash(_needed_by(way, needed, choices)))
-            if not any(_clash(needed[before]) for before, _ in way)  # then that one is told
+            if not any(_clash(needed[before]) for before, _ in way)  # then that one is reported
         }
         for name, (way, (state, labels)) in found.items():
             ways[name].remove(way)
@@ -73,7 +73,7 @@ def _is_join(way: Ends) -> bool:
 
 
 def _needed(ways: Mapping[str, list[Ends]], choices: set[str]) -> dict[str, Ends]:
-    """The ends of `choices` that have come before, whatever way led to each state that can start."""
+    """The ends of `choices` that must have come before each state that can start, by every way to it."""
     after: dict[str, set[str]] = {name: set() for name in ways}
     for name, led in ways.items():
         for before, _ in frozenset[tuple[str, str]]().union(*led):
@@ -93,7 +93,7 @@ def _needed(ways: Mapping[str, list[Ends]], choices: set[str]) -> dict[str, Ends
 
 
 def _needed_by(way: Ends, needed: Mapping[str, Ends], choices: set[str]) -> Ends | None:
-    """The ends that have come before by one way; None while something of it has not been found to start."""
+    """The ends that must have come before by one way; None while part of the way is not known to start."""
     if any(before not in needed for before, _ in way):
         return None
     own = frozenset(end for end in way if end[0] in choices)
@@ -109,7 +109,9 @@ def _clash(ends: Ends | None) -> tuple[str, list[str]] | None:
 
 
 def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
-    """The states that cannot start, and why: nothing leads there, or a join lacks one that comes after it."""
+    """The states that cannot start, and why: nothing leads there, or a join waits for a state that comes
+    after it.
+    """
     unmet = unmet_joins(states)
     started = startable(states, unmet)
     for state in states.values():
@@ -131,7 +133,7 @@ def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
 
 
 def warnings(automata: Iterable[Automaton], _: Library) -> list[Fault]:
-    """Warnings about the states of automata: what is allowed and may not be meant."""
+    """Warnings about the states of automata: what is allowed but may not be intended."""
     return [
         Fault(automaton.path, line, 1, message, warning=True)
         for automaton in automata
@@ -141,10 +143,10 @@ def warnings(automata: Iterable[Automaton], _: Library) -> list[Fault]:
 
 
 def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """States from which none can be reached that ends the run well."""
+    """States from which no good end of the run can be reached."""
     final = [state for state in automaton.states.values() if state.is_final]
     if not final:
-        return  # it is meant to go on until it is stopped
+        return  # it is intended to run until it is stopped
     ways = [([after], [state.name]) for state in automaton.states.values() for after in _followers(state)]
     hopeful = reached([state.name for state in final], ways)
     for state in automaton.states.values():
@@ -169,7 +171,7 @@ def _failing(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """Cycles in which nothing limits how often they are gone round, where there is an end at all."""
+    """Cycles without a limit, in automata that have an end."""
     if not any(state.is_final for state in automaton.states.values()):
         return
     states = automaton.states
@@ -185,7 +187,9 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _followers(state: State, by_signals: bool = True) -> Iterable[str]:
-    """The names of the states that follow one, each once; those that only a signal leads to, or not."""
+    """The names of the successors of a state, each once, with or without those to which only a
+    signal leads.
+    """
     follow = (ones for label, ones in state.follow.items() if by_signals or not signal_of(label))
     return dict.fromkeys(successor.name for successors in follow for successor in successors)
 

@@ -1,4 +1,4 @@
-"""Automaton: states that run programs, and transitions on how those ended (A1-A16).
+"""Automaton: states that run programs, and transitions by how those ended (A1-A16).
 
 An automaton is linked once, when it is loaded: a state has its successors by label, and the states that it
 waits for. Nothing here is altered afterwards.
@@ -21,27 +21,28 @@ START, END = "start", "end"
 """The state every automaton begins with, and the one that ends a run at once when it is done."""
 
 SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
-"""Labels beside numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
-that has no other label."""
+"""Labels besides numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
+that has no other label.
+"""
 
 _TOLD = "signal "
 
 
 def signal_label(signal: str) -> str:
-    """The label of a transition that somebody's signal takes; no program ends so."""
+    """The label of a transition for a signal told to the run; no program ends with it."""
     return _TOLD + signal
 
 
 def signal_of(label: str) -> str:
-    """The name of the signal that takes transitions of this label; "" of one for how a program ends."""
+    """The name of the signal that takes transitions of this label; "" for one about the end of a program."""
     return label[len(_TOLD) :] if label.startswith(_TOLD) else ""
 
 
 class ProgramInput(msgspec.Struct, frozen=True):
     """Elements of the run's context that a program is given: as a variable, or on standard input.
 
-    `name` is the variable, or "" for standard input; of the newest element that fits, `select` is the XPath
-    whose text becomes the value. Standard input is given all that fit, within a `memory`.
+    `name` is the variable, or "" for standard input. `select` is the XPath, evaluated on the newest element
+    that fits, whose text becomes the value. Standard input is given all elements that fit, within a `memory`.
     """
 
     name: str
@@ -50,8 +51,8 @@ class ProgramInput(msgspec.Struct, frozen=True):
 
 
 class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The limits of a program: seconds of processor, bytes of memory, open files, and how many
-    processes it may be at once (A19); None: no limit.
+    """The limits of a program: seconds of processor, bytes of memory, open files, and processes at once
+    (A19); None: no limit.
     """
 
     cpu: int | None = None
@@ -63,7 +64,7 @@ class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 class Contender(msgspec.Struct, frozen=True):
     """A command of a state, as words, never text for a shell; `text` is its standard input.
 
-    It is tried so many `retries` more before the next contender has its turn.
+    It is tried `retries` more times before the next contender has its turn.
     """
 
     words: tuple[str, ...]
@@ -90,7 +91,7 @@ class State(msgspec.Struct, eq=False):
     max_visits: int | None = None
     """The number of times it may be entered."""
     creates: tuple[str, ...] = ()
-    """The files that it makes: it is skipped while all are there, and newer than what it needs."""
+    """The files that it makes: it is skipped if all exist, and are no older than what it needs."""
     needs: tuple[str, ...] = ()
     """The files that it needs."""
     unless: tuple[str, ...] = ()
@@ -100,7 +101,7 @@ class State(msgspec.Struct, eq=False):
     wait: str = ""
     """The signal that it waits for when it is ready."""
     on_restart: Literal["retry", "error"] = "retry"
-    """The fate of an attempt that was cut off by a crash."""
+    """The treatment of an attempt that was cut off by a crash."""
     grace: float = 2.0
     """Seconds between the signal to end and the one that kills."""
     directory: str = ""
@@ -108,7 +109,7 @@ class State(msgspec.Struct, eq=False):
     environment: Mapping[str, str] = {}
     """Variables for its programs."""
     reaches: Needs | None = None
-    """The places that its programs may reach besides their own files; None where that is not said."""
+    """The places that its programs may reach besides their own files; None if that is not said."""
     inputs: tuple[ProgramInput, ...] = ()
     """The elements that its programs are given."""
     limits: ProgramLimits = ProgramLimits()
@@ -116,7 +117,7 @@ class State(msgspec.Struct, eq=False):
     line: int = 1
     """The line in the file."""
     follow: Mapping[str, tuple[State, ...]] = {}
-    """The successors by label, those by a signal too (`signal_label`)."""
+    """The successors by label, including signals (`signal_label`)."""
     awaits: tuple[str, ...] = ()
     """The names of the states whose 0 it needs before it starts."""
     agent: str = ""
@@ -129,7 +130,9 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def is_final(self) -> bool:
-        """True if its 0 is a good end of the run: nothing follows its end; of `end`, nothing by 0."""
+        """True if its 0 is a good end of the run: nothing follows its end, or for `end`, nothing
+        follows 0.
+        """
         return all(map(signal_of, self.follow)) or (self.name == END and self.label(SUCCESS) is None)
 
     @property
@@ -138,7 +141,7 @@ class State(msgspec.Struct, eq=False):
         return filter(None, map(signal_of, self.follow))
 
     def label(self, *words: str) -> str | None:
-        """The first of these labels, most precise first, that leads on; or `*`; None where none does."""
+        """The first of these labels, most precise first, that has a transition; or `*`; None if none has."""
         for word in (*words, ANY):  # each state that ends asks this, so without a generator
             if word in self.follow:
                 return word
@@ -163,8 +166,8 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
     `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
-    seconds a run is given up. With `restart` another begins once one has ended. Its
-    programs may be `processes` at once, with all that they start.
+    seconds a run is given up. With `restart` another begins once one has ended. Its programs, with all that
+    they start, may be at most `processes` processes at once.
     """
 
     kind: ClassVar[str] = "automaton"
@@ -206,12 +209,12 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     @property
     def says_its_reach(self) -> bool:
-        """True if all of its programs are held to what their states say that they reach."""
+        """True if all of its programs are limited to what their states say that they reach."""
         return all(state.reaches is not None for state in self.states.values() if state.contenders)
 
     @property
     def limits_processes(self) -> Iterator[int]:
-        """The lines that say how many processes there may be."""
+        """The lines that limit the number of processes."""
         if self.processes is not None:
             yield self.line
         for state in self.states.values():

@@ -1,4 +1,4 @@
-"""The flow of automata: whatever a run holds may go to its programs, and to what it calls."""
+"""The flow of automata: everything that a run holds may go to its programs, and to what it calls."""
 
 from __future__ import annotations
 

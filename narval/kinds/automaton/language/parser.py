@@ -45,7 +45,9 @@ def _automata(reading: Reading, root: XmlNode) -> Iterator[Automaton | None]:
 
 
 class _AutomatonBuilder:
-    """Makes an automaton of its entry; a part with a fault is left out, the others are checked anyway."""
+    """Makes an automaton from its entry; a part with a fault is left out, and the others are
+    still checked.
+    """
 
     def __init__(self, reading: Reading, entry: Entry) -> None:
         stem = PurePath(reading.source.path).stem
@@ -53,7 +55,7 @@ class _AutomatonBuilder:
         self.group, self.name = entry.get("group", stem), entry.get("name", stem)
 
     def build(self) -> Automaton | None:
-        """The automaton, linked; None when it lacks a start, or what makes it one."""
+        """The automaton, linked; None if it lacks a start, or an essential part."""
         reading, entry = self._reading, self._entry
         states = reading.each_once(entry.of("state"), _StateReader(reading, entry).state, "name")
         link(states, self._transitions(states))
@@ -118,7 +120,7 @@ class _AutomatonBuilder:
 
 
 class _StateReader:
-    """Reads `state` entries; what `root`, the automaton, has for all its states is theirs too."""
+    """Reads `state` entries, which inherit what `root`, the automaton, has for all states."""
 
     def __init__(self, reading: Reading, root: Entry) -> None:
         self._reading, self._root = reading, root

@@ -1,4 +1,4 @@
-"""Telling of automata: their states as they follow one another, and what they run."""
+"""Description of automata: their states in order, and what they run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from narval.kinds.automaton.language.definition import (
 
 
 def sentences(automaton: Automaton, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of an automaton."""
+    """The sentences that describe an automaton."""
     yield from (Sentence(text, automaton.line) for text in _whole(automaton))
     for state in _in_order(automaton):
         yield Sentence(f"{quoted(state.name)} {_does(state, library)}.", state.line)
@@ -51,7 +51,7 @@ def _whole(automaton: Automaton) -> Iterator[str]:
 
 
 def _in_order(automaton: Automaton) -> Iterator[State]:
-    """The states as they follow one another from the first, which leads to all."""
+    """The states in order from the first, which leads to all."""
     line, seen = [automaton.start], {automaton.start.name}
     for state in line:
         yield state

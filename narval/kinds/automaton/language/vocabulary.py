@@ -38,7 +38,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def command(text: str) -> tuple[str, ...]:
-    """A command as words; quotes and backslashes are read as a shell reads them, and nothing else is."""
+    """A command as words; quotes and backslashes have their meaning in a shell, nothing else has."""
     try:
         words = tuple(split(text))
     except ValueError as error:
@@ -49,7 +49,7 @@ def command(text: str) -> tuple[str, ...]:
 
 
 def label(text: str) -> str:
-    """The way a program ends: a status, a signal, the end of its time limit, or anything else."""
+    """A label for the end of a program: a status, a signal, the end of its time limit, or anything else."""
     if re.fullmatch(r"[0-9]{1,3}", text) and int(text) <= 255:
         return str(int(text))
     if text in ("timeout", "signal", "*"):
@@ -72,7 +72,7 @@ variable = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as S
 
 
 def reaches(text: str) -> Needs:
-    """The places that a program may reach: hosts, folders, other programs and secrets, each as it is."""
+    """The places that a program may reach: hosts, folders, other programs and secrets, each literally."""
     needs = read_needs(text)
     for _, value in needs.all:
         if "{" in value or table_of(value):

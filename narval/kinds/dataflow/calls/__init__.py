@@ -1,1 +1,1 @@
-"""Executor of dataflows: networks are driven, and what their operators ask outside is done."""
+"""Executor of dataflows: drives networks, and does the work that their operators ask for outside."""

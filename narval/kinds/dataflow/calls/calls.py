@@ -63,16 +63,16 @@ MOST_GIVEN = 1 << 20
 
 
 Judge = Callable[[Iterable[int]], None]
-"""Raises ActionError where a session may not have elements."""
+"""Raises ActionError if a session may not have these elements."""
 
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
-"""The lines that are shown of what a session printed, the last ones, and the characters of each."""
+"""The last printed lines of a session that are shown, and the characters of each."""
 
 COUNTED_FOR = 0.05
-"""The seconds for which what a session has done so far is not counted again, unless it goes on."""
+"""The seconds for which the count of a session's work is reused, unless it makes progress."""
 
 PROGRESS_PACE = 0.5
-"""Seconds from when a session goes on until that is told to who looks at its run."""
+"""Seconds from progress of a session until viewers of its run are told."""
 
 NOBODY_AGREES = (
     "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
@@ -87,8 +87,8 @@ _ASKS = (
 
 
 def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -> None:
-    """Raise ActionError unless rules allow a dataflow that acts outside to be given elements: what it makes
-    of them is not followed, so each may say where something goes.
+    """Raise ActionError unless rules allow a dataflow that acts outside to be given elements. Its results are
+    not traced to inputs, so any element may decide where something goes.
     """
     labels, having = agent.memory.labels, tuple(eid for eid in eids if eid)
     said, deciding = labels.told(labels.of((*having, run.eid)))
@@ -110,7 +110,7 @@ def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -
 
 
 def _judge_without_rules(agent: AgentState, run: Run, asked: Call, eids: Iterable[int]) -> None:
-    """Raise ActionError where a language model's answer has entered into the run or into elements."""
+    """Raise ActionError if a language model's answer has entered the run or the elements."""
     labels = agent.memory.labels
     if comes_of_a_model(agent, run, asked) or labels.is_hearsay(labels.of(eids)):
         raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
@@ -135,8 +135,8 @@ class FlowCalls:
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
         """The call that runs a session.
 
-        Raises ActionError for inputs that cannot be read, and for a run that comes of a model's answer, or is
-        not allowed by the rules of the home.
+        Raises ActionError for unreadable inputs, and for a run that results from a model's answer, or that
+        the rules of the home do not allow.
         """
         payload: Mapping[str, Any] = asked.payload or {}
         definition: DataflowDefinition = run.definition
@@ -185,7 +185,7 @@ class FlowCalls:
         limits: FlowLimits,
         value: dict[str, Any],
     ) -> list[bytes]:
-        """Drive a session; its outputs as documents. Raises ActionError."""
+        """Drive a session; return its outputs as documents. Raises ActionError."""
         home, gathered = self._targets.home, GatheredOutputs(MOST_GIVEN)
         code = UserCode(functions, partial(self._calls.part, call()))
         sessions = await self._known_sessions()
@@ -235,7 +235,7 @@ class FlowCalls:
         return documents if over.state == "done" else []
 
     def _settle(self, session: str, change: ResultChange, turn: Turn) -> None:
-        """Have a session that ended well remember, with the turn that takes its outcome."""
+        """Record what a session that ended well remembers, in the turn that takes its outcome."""
         event = turn.transaction.batch.journal[-1].event
         if isinstance(event, Returned) and event.problem is None and not event.abandoned:
             change.put(turn.transaction.batch)
@@ -243,7 +243,7 @@ class FlowCalls:
                 self._sessions.discard(session)
 
     async def _known_sessions(self) -> set[str]:
-        """The sessions that may have results: at first those of before, which are over or go on."""
+        """The sessions that may have results: at first earlier ones, ended or under way."""
         if self._sessions is None:
             await take_over(self._agent.store, self._id, self._targets.home, self._results.write)
             scopes = await asyncio.to_thread(self._agent.store.scopes)
@@ -253,7 +253,7 @@ class FlowCalls:
         return self._sessions
 
     def _opened_pages(self) -> PageCache:
-        """The pages that were fetched, opened when they are first needed."""
+        """The cache of fetched pages, opened when it is first needed."""
         if self._pages is None:
             home = self._targets.home
             self._pages = PageCache(None if home is None else pages_file(home))
@@ -272,13 +272,13 @@ class PrintedLines:
         self.lines: deque[str] = deque(maxlen=MOST_PRINTED)
 
     def show(self, line: str) -> None:
-        """Take a line."""
+        """Add a line."""
         log.info("%s: %s", self._name, line)
         self.lines.append(line if len(line) <= LONGEST_PRINTED else f"{line[:LONGEST_PRINTED]}…")
 
 
 class ProgressNews:
-    """Tells that a session has gone on, some time after it did; where it rests nothing is told."""
+    """Tells of a session's progress, a little later; while it rests, nothing is told."""
 
     def __init__(self, network: Network, tell: Callable[[], None]) -> None:
         self._network, self._tell = network, tell
@@ -286,7 +286,7 @@ class ProgressNews:
         self._told = network.progress
 
     def __call__(self) -> None:
-        """Take note that the network may have gone on."""
+        """Handle that the network may have made progress."""
         if self._timer is None and self._network.progress != self._told:
             self._timer = asyncio.get_running_loop().call_later(PROGRESS_PACE, self._now)
 
@@ -295,15 +295,15 @@ class ProgressNews:
         self._tell()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Stop telling."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 class LiveState:
-    """Tells the state of a run with what a session under way has done so far.
+    """Gives the state of a run, with the work so far of a session under way.
 
-    It is counted once for all who ask at about the same time, as a page of a run asks several times.
+    The work is counted once for callers at about the same time, as a page of a run asks several times.
     """
 
     def __init__(self, plan: str, network: Network, call: str, printed: PrintedLines) -> None:
@@ -313,7 +313,7 @@ class LiveState:
         self._streams: dict[str, int] = {}
 
     def __call__(self, state: DataflowState) -> DataflowState:
-        """The state with what was done so far in the session."""
+        """The state, with the work so far of the session."""
         place = state.calls.get(self._call)
         if place is None:
             return state

@@ -7,7 +7,7 @@
       </session>
     </plan_input>
 
-Outputs have the same form, and so have the elements that a dataflow gives to memory.
+Outputs, and the elements that a dataflow gives to memory, have the same form.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _STREAMS = ("TupleStream", "Relation", "Object")
 def inputs_of(
     definition: DataflowDefinition, session: etree._Element, others: Iterable[Element] = ()
 ) -> dict[str, FlowInput]:
-    """The inputs of a session. Of `others`, elements named `relation`, `value` or as an input count too: one
-    named as an input is a tuple of it. Raises FlowError for inputs that are not there, twice, or lacking.
+    """The inputs of a session. Elements of `others` named `relation`, `value` or like an input count too; one
+    named like an input is a tuple of it. Raises FlowError for unknown, repeated or missing inputs.
     """
     data = {datum.name: datum for datum in definition.inputs}
     given: dict[str, FlowInput] = {}
@@ -91,7 +91,7 @@ def inputs_of(
 
 
 def _example(datum: Datum) -> str:
-    """A way to give an input."""
+    """An example of how to give an input."""
     if datum.type in ("TupleStream", "Relation"):
         one = f'<relation name="{datum.name}"><tuple>…</tuple></relation>'
         return f"{one} in a session"
@@ -121,10 +121,10 @@ def value_of(datum: Datum, text: str) -> FlowInput:
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that a text is; None for any other.
+    """The number that a text is; None if it is not one.
 
-    A plain number has digits, a point before decimals, and maybe a sign and an exponent. Nothing is guessed:
-    a comma stands before decimals for some, and parts thousands for others.
+    A plain number has digits, a point before decimals, and an optional sign and exponent. Nothing is guessed,
+    as a comma may come before decimals or separate thousands.
     """
     plain = _PLAIN.fullmatch(text.strip())
     if plain is None or not isfinite(number := float(plain[0])):
@@ -136,7 +136,7 @@ def number_in(text: str) -> int | float | None:
     whole = int(plain[0])
     if abs(whole) < 2**63:
         return whole
-    return number if number == whole else None  # no rounded one in the place of a long one
+    return number if number == whole else None  # a long number is not rounded
 
 
 def relation_of(batch: TupleBatch, name: str) -> Relation:
@@ -147,7 +147,7 @@ def relation_of(batch: TupleBatch, name: str) -> Relation:
 
 
 def _number_given(attribute: str, text: str) -> int | float | None:
-    """The number of an attribute of an input; a blank text is no value. Raises FlowError for any other."""
+    """The number of an attribute of an input; None for a blank text. Raises FlowError for any other text."""
     number = number_in(text)
     if number is None and text.strip():
         message = f"expected a plain number, as 1250.50, for {attribute}, found {text!r:.80}"
@@ -158,7 +158,7 @@ def _number_given(attribute: str, text: str) -> int | float | None:
 def tuple_in(root: etree._Element, read: Callable[[str, str], Any] = _number_given) -> dict[str, Any]:
     """The attributes of a tuple: those of its element, and its children with their texts.
 
-    A child that says type="Number" is what `read` gives for its name and text.
+    The value of a child with type="Number" is what `read` gives for its name and text.
     """
     found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
     for child in root.iterchildren("*"):
@@ -178,7 +178,7 @@ def document_of(schema: Schema, row: Row, name: str = TUPLE) -> bytes:
 
 
 def tuple_element(schema: Schema, row: Row, name: str = TUPLE) -> etree._Element:
-    """A tuple as an element; no value is no child."""
+    """A tuple as an element; an attribute without value has no child."""
     root = etree.Element(name)
     for attribute, value in zip(schema, row, strict=True):
         if value is not None:
@@ -213,7 +213,7 @@ def value_element(name: str, value: Any) -> bytes:
 
 
 class GatheredOutputs:
-    """The outputs of a session, gathered as documents: `most` bytes of tuples at most are kept."""
+    """The outputs of a session, gathered as documents: at most `most` bytes of tuples."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -235,11 +235,11 @@ class GatheredOutputs:
         self._values[output] = value
 
     def over(self, output: str, cancelled: bool) -> None:
-        """Take note that an output is over."""
+        """Record the end of an output."""
         self._over[output] = cancelled
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
-        """The outputs that came, in the order of their end; one that was cancelled is not there."""
+        """The outputs in the order in which they ended, without cancelled ones."""
         for name, cancelled in self._over.items():
             if name in self._values:
                 yield name, value_element(name, self._values[name])
@@ -255,16 +255,16 @@ def named_values(values: Mapping[str, str]) -> etree._Element:
     return session
 
 
-# --- numbers that are none ----------------------------------------------------------------------------------
+# --- invalid numbers ----------------------------------------------------------------------------------------
 
 MOST_SHOWN = 3
-"""The texts that are shown of those that are no numbers, for one attribute of an operator."""
+"""The most invalid numbers shown for one attribute of an operator."""
 
 LONGEST_SHOWN = 80
 
 
 class NumberReader:
-    """Reads the numbers of a session, from any thread, and counts the texts that are none."""
+    """Reads the numbers of a session, from any thread, and counts the texts that are not numbers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -273,7 +273,7 @@ class NumberReader:
     def read(
         self, call: OperatorCall, attribute: str, value: Any, form: NumberForm | None = None
     ) -> int | float | None:
-        """The number that a value is; None for a blank text, and for one that does not fit the form."""
+        """The number of a value; None for a blank text, and for one that does not fit the form."""
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
             return value
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -292,5 +292,5 @@ class NumberReader:
 
     @property
     def unread(self) -> tuple[UnreadNumbers, ...]:
-        """The texts that were no numbers, by operator and attribute."""
+        """The texts that were not numbers, by operator and attribute."""
         return tuple(self._unread.values())

@@ -1,8 +1,10 @@
-"""The driver of a network: it lets the network run, has done what is asked outside, and keeps its time.
+"""The driver of a network: it lets the network run, performs the outside work it asks for, and watches its
+time.
 
-A network is driven in the loop of the daemon. Between two slices of it all others have their turn: other
-transactions (T56), agents, surfaces. What waits outside are tasks of that loop; they go on only while there
-is room (TA41): sources while nobody in the network is behind, others while nobody is that they give to.
+A network is driven in the loop of the daemon. Between two slices all others have their turn: other
+transactions (T56), agents, surfaces. Outside work is done by tasks of that loop, which continue only while
+there is room (TA41): sources while no operator of the network is behind, others while none that they give to
+is.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.system.time_slice import TimeSlice
 
 TURNS = 8
-"""The turns of a network between two looks at what is asked for, and at the time."""
+"""The turns of a network between two checks of its requests and the time."""
 
 OVERDUE = "time-to-live"
 
 
 FlowInput = Relation | str | int | float | None
-"""An input: a relation, which a stream has all of its tuples from, or a value."""
+"""An input: a relation, which has all tuples of a stream, or a value."""
 
 
 Place = tuple[str, str, int]
@@ -43,7 +45,7 @@ Place = tuple[str, str, int]
 
 
 class Show(Protocol):
-    """The taker of what a dataflow gives."""
+    """The receiver of a dataflow's outputs."""
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Take tuples of an output."""
@@ -52,18 +54,18 @@ class Show(Protocol):
         """Take the value of an output."""
 
     def over(self, output: str, cancelled: bool) -> None:
-        """Take note that nothing more comes of it."""
+        """Handle the end of an output."""
 
 
 class TimeToLive:
-    """The time that a transaction has from when it last moved (T30, TA26), in seconds of the loop's clock."""
+    """The time that a transaction has after its last progress (T30, TA26), in seconds of the loop's clock."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._progress, self._moved = -1, 0.0
 
     def note(self, progress: int) -> None:
-        """Begin anew if there is progress."""
+        """Start again if there is progress."""
         if progress != self._progress:
             self._progress, self._moved = progress, asyncio.get_running_loop().time()
 
@@ -74,9 +76,9 @@ class TimeToLive:
 
 
 class FlowDriver:
-    """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26).
+    """Drives one transaction; with `ttl` it ends after `ttl` seconds without progress (T30, TA26).
 
-    `moved` is called whenever the transaction may have gone on.
+    `moved` is called whenever the transaction may have made progress.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class FlowDriver:
             self._wake.clear()
 
     def stop(self, failure: Failure) -> None:
-        """Make the transaction void, and say why it failed."""
+        """Make the transaction void, with this failure."""
         self._stopped = failure
         self._network.stop()
         self._wake.set()
@@ -195,7 +197,7 @@ class FlowDriver:
             network.answer(request.id, *answer)
             self._wake.set()
             if is_source:
-                await asyncio.sleep(0)  # what it gave is carried on first, which may fill those behind it
+                await asyncio.sleep(0)  # what it gave is passed on first, which may fill those behind
 
         try:
             if place not in self._performers:
@@ -213,7 +215,7 @@ class FlowDriver:
     # --- time -----------------------------------------------------------------------------------------
 
     async def _watch(self, ttl: TimeToLive) -> None:
-        """End the transaction when nothing has moved for its time to live."""
+        """End the transaction when it has made no progress for its time to live."""
         ttl.note(self._network.progress)
         while (left := ttl.left) > 0:
             await asyncio.sleep(left)
@@ -226,7 +228,7 @@ def with_place(failure: Failure) -> str:
 
 
 def failure_in(error: Exception) -> Failure:
-    """The failure of an operator outside. One of a user's code may pass, as it may in an action."""
+    """The failure of an outside operator. One of user code may be temporary, as in an action."""
     if isinstance(error, FlowError):
         return error.failure
     if isinstance(error, ActionError):

@@ -1,7 +1,7 @@
-"""The file in which dataflows kept their results before the home's store had them: it is taken over once.
+"""The file that held the results of dataflows before the home's store did; it is imported once.
 
-Each agent of the home takes what dataflows remembered, for names belonged to the home, and the results of its
-own sessions that are under way.
+Each agent of the home takes what dataflows remembered, as names belonged to the home, and the results of its
+own sessions under way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from narval.store.batch import ResultRow
 from narval.store.store import AgentStore
 
 _TAKEN = "dataflows"
-"""The scope that says that it is taken over."""
+"""The scope that records the import."""
 
 
 async def take_over(
@@ -37,7 +37,7 @@ async def take_over(
     home: Path | None,
     write: Callable[[ResultChange], Awaitable[None]],
 ) -> None:
-    """Take over the file of a home for an agent, by its id, unless that was done."""
+    """Import the file of a home for an agent, by its id, unless that was done."""
     path = None if home is None else pages_file(home)
     if path is None or not path.exists():
         return
@@ -48,7 +48,7 @@ async def take_over(
 
 
 def _change(path: Path, agent: str) -> ResultChange | None:
-    """The results in the file, and that they are taken over; None for a file that never had any."""
+    """The results in the file, and the record of their import; None for a file that never had any."""
     with closing(sqlite3.connect(path)) as database:
         if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'seen'").fetchone() is None:
             return None

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from narval.calls.book import CallBook
 
 THREADS = 32
-"""The functions of modules that run at once in threads."""
+"""The most functions of modules that run in threads at once."""
 
 
 class FlowFile(NamedTuple):
-    """A dataflow of a file, with the functions of the modules around it, the settings it goes by, and the
-    folder at which relative paths begin. `home` is the folder of the home that it is in, if it is in one.
+    """A dataflow of a file, with the functions of the modules around it, its settings, and the base folder of
+    relative paths. `home` is the folder of the home that it is in, if any.
     """
 
     definition: DataflowDefinition
@@ -65,11 +65,11 @@ class FlowFile(NamedTuple):
 
 
 def load_dataflow(file: Path, name: str = "") -> FlowFile:
-    """The dataflow of a file, or the one of that name in it, ready to be run.
+    """The first dataflow of a file, or the one of that name in it, ready to be run.
 
-    A file below a folder `recipes` is loaded with all that lies there and in `modules` beside it, as in a
-    home; any other with `modules` in its own folder. Raises DefinitionError, SettingsError, and RequestError
-    for a name that is not there.
+    A file below a folder `recipes` is loaded with all files there and in `modules` beside it, as in a home;
+    any other with `modules` in its own folder. Raises DefinitionError, SettingsError, and RequestError for an
+    unknown name.
     """
     root = next((folder.parent for folder in file.absolute().parents if folder.name == "recipes"), None)
     loaded = load(root) if root is not None else _beside(file)
@@ -97,7 +97,9 @@ def _beside(file: Path) -> Loaded:
 
 
 def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._Element]:
-    """The sessions of a document of inputs, values added; one without a document. Raises RequestError."""
+    """The sessions of a document of inputs, with `values` added; without a document, one. Raises
+    RequestError.
+    """
     if data is None:
         return [named_values(values)]
     root = parse(canonical(data))
@@ -121,10 +123,10 @@ async def run_sessions(
     results: Results | None = None,
     listener: FlowListener | None = None,
 ) -> list[TransactionOver]:
-    """Run a dataflow for the inputs of all sessions at once; how each of them ended. Raises FlowError.
+    """Run a dataflow for the inputs of all sessions at once; return how each ended. Raises FlowError.
 
-    `limits` are those that differ from the settings. `warn` is told of texts that were to be numbers and are
-    none. `results` has what the home remembers; `listener` hears what happens at operators.
+    `limits` are those that differ from the settings. `warn` is told of texts that should be numbers and are
+    not. `results` has what the home remembers; `listener` hears what happens at operators.
     """
     definition, functions, settings, folder, home = flow
     here = CallContext("dataflow", 0, "", home=folder)
@@ -169,7 +171,7 @@ async def _drive(
     inputs: Mapping[str, FlowInput],
     ttl: float | None,
 ) -> TransactionOver:
-    """Drive a session, and have it remember what it saw, or what it told."""
+    """Drive a session, and record what it saw, or what it told."""
     results = tools.results
     try:
         over = await drive_session(network, tools, show, inputs, ttl)
@@ -183,9 +185,9 @@ async def _drive(
 
 
 class HomeResults(LocalResults):
-    """Results of a program without a daemon: those that outlive it are of the home, which `ask` reaches.
+    """Results of a program without a daemon; those that outlive it belong to the home, which `ask` reaches.
 
-    Unless it `keeps` them, the home learns nothing: it is a try.
+    Unless it `keeps` them, the home learns nothing.
     """
 
     def __init__(self, ask: Callable[..., Any], *, keeps: bool) -> None:
@@ -193,12 +195,12 @@ class HomeResults(LocalResults):
         self._ask, self._keeps, self._read = ask, keeps, set[str]()
 
     async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first."""
+        """The results of a scope, newest first."""
         await self._know(scope)
         return await super().all(scope, most)
 
     async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
-        """The results of a scope that have one of some keys."""
+        """The results of a scope that have one of these keys."""
         await self._know(scope)
         return await super().of(scope, keys)
 
@@ -213,7 +215,7 @@ class HomeResults(LocalResults):
             await asyncio.to_thread(self._ask, "record_flow_results", rows=rows, dropped=dropped)
 
     async def _know(self, scope: str) -> None:
-        """Read a scope of the home when it is first looked into."""
+        """Read a scope of the home on its first use."""
         if session_in(scope) is None and scope not in self._read:
             rows = await asyncio.to_thread(self._ask, "flow_results", scope=scope)
             rows_by_key = self.scopes.setdefault(scope, {})
@@ -223,15 +225,15 @@ class HomeResults(LocalResults):
 
 
 class OwnThreads:
-    """The threads of a program without a daemon, there once a function of a module is called."""
+    """The threads of a program without a daemon, made when a function of a module is first called."""
 
     def __init__(self) -> None:
         self._book: CallBook | None = None
 
     async def part(self, work: Callable[[], Any], timeout: float | None) -> Any:
-        """Do work in a thread, for at most so many seconds of it."""
+        """Do work in a thread, for at most `timeout` seconds."""
         if self._book is None:
-            from narval.calls.book import CallBook  # here: many dataflows call no function
+            from narval.calls.book import CallBook  # imported here, as many dataflows call no function
             from narval.calls.executor import Executor
 
             self._book = CallBook(Executor(CallLimits(threads=THREADS)))

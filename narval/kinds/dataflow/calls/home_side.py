@@ -1,4 +1,4 @@
-"""The home as dataflows of a daemon reach it: its memory, its mail (T60)."""
+"""The home as dataflows of a daemon use it: its memory, its mail (T60)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from narval.kinds.dataflow.calls.sending import FlowMessage, Sender
 
 
 class HomeSide:
-    """The home of an agent, for a session of a run, its step.
+    """The home of an agent, for one session of a run.
 
-    `judge` raises ActionError where it may not have elements; None where nothing goes outside.
+    `judge` raises ActionError if it may not have elements; None if nothing goes outside.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class HomeSide:
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]
 
     async def _to_memory(self, message: FlowMessage) -> None:
-        """Add the document of a value to memory; who waits for such an element sees it."""
+        """Add the document of a value to memory, where waiting runs see it."""
         xml = canonical(message.document)
         added: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._post(Request(partial(_add, xml, self._origin, frozenset(self.labels)), partial(_settle, added)))
@@ -75,7 +75,7 @@ class HomeSide:
     # --- mail -----------------------------------------------------------------------------------------
 
     async def _by_mail(self, message: FlowMessage) -> None:
-        """Send a value by the account of `[mail]`. Raises ActionError."""
+        """Send a value with the account of `[mail]`. Raises ActionError."""
         from narval.people.mail.account import MailAccount
         from narval.people.mail.writing import send_text
 
@@ -91,15 +91,15 @@ class HomeSide:
 
 
 def _text_in(xml: bytes) -> str:
-    """The text of an element, where it has any, else the element."""
+    """The text of an element, if it has any, else its XML."""
     text = text_within(parse(xml)).strip()
     return text or xml.decode()
 
 
 def _recipients(dest: str) -> tuple[str, str]:
-    """The addresses of `mailto:ADDRESS,…?subject=TEXT`, blanks between them, and the subject.
+    """The addresses of `mailto:ADDRESS,…?subject=TEXT`, separated by blanks, and the subject.
 
-    Raises ActionError for what else stands there.
+    Raises ActionError for anything else.
     """
     addresses, _, query = dest.partition(":")[2].partition("?")
     asked = dict(parse_qsl(query, keep_blank_values=True))
@@ -111,7 +111,7 @@ def _recipients(dest: str) -> tuple[str, str]:
 
 
 def _readable(message: FlowMessage) -> str:
-    """The value for people: its text if it has one attribute, else an attribute a line."""
+    """The value for people: its text if it has one attribute, else one attribute a line."""
     attributes = list(parse(message.document).iterchildren("*"))
     if len(attributes) == 1:
         return attributes[0].text or ""

@@ -1,6 +1,6 @@
-"""Pages that were fetched, kept to be asked for again only if they have changed: a cache of the machine.
+"""A cache of fetched pages, on this machine: they are fetched again only if they have changed.
 
-It is a file of SQLite in `var/` of the home. Whoever deletes it loses nothing but time.
+It is an SQLite file in `var/` of the home. Deleting it costs nothing but time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FILE = "dataflows.sqlite"
 """The name of the file in `var/`."""
 
 MOST_PAGES = 2_000
-"""The pages that are kept; the oldest go first."""
+"""The most pages kept; the oldest are dropped first."""
 
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, at REAL NOT NULL, data B
 
 
 class KeptPage(msgspec.Struct, array_like=True):
-    """A page as it was fetched, with what its server said to ask by whether it has changed."""
+    """A page as it was fetched, with the server's validators by which to ask whether it has changed."""
 
     etag: str
     modified: str
@@ -57,7 +57,7 @@ class PageCache:
         return None if row is None else msgspec.msgpack.decode(row[0], type=KeptPage)
 
     def keep(self, url: str, page: KeptPage, at: float) -> None:
-        """Keep a page, and let go of the oldest if there are too many."""
+        """Keep a page, and drop the oldest if there are too many."""
         with self._database as database:
             database.execute(
                 "INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", (url, at, msgspec.msgpack.encode(page))

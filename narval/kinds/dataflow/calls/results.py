@@ -1,10 +1,10 @@
 """Results of dataflows by key, in the home's store: what a session has done, and what dataflows remember.
 
 A *scope* has the results of one session, or what is remembered under one name. While a session is under way,
-what it has done is recorded before anything of it goes on (T23, TA22, TA23). What it sees stays its own, a
-*sight*, and becomes what is remembered in the turn that records its good end. The messages of a session that
-did not end well are kept as told, by the dataflow and its values: the next session, to which the same things
-are new, does not send them again.
+its work is recorded before the results are passed on (T23, TA22, TA23). What it sees stays its own, as a
+*sight*, and is remembered in the turn that records its good end. The messages of a session that did not end
+well are kept as told, by dataflow and values: the next session, to which the same things are new, does not
+send them again.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.store.batch import Batch, ResultRow
 from narval.store.store import ALL, AgentStore
 
-if TYPE_CHECKING:  # a dataflow in the foreground has none
+if TYPE_CHECKING:  # not needed by a dataflow in the foreground
     from narval.calls.book import AgentCalls
 
 MOST_KEPT = 64 << 20
-"""The most bytes of one result that are kept; one that is larger is asked for again after a crash."""
+"""The most bytes of a kept result; a larger one is asked for again after a crash."""
 
 REMEMBERED, TOLD, LABELS_OF = "remembered ", "told ", "labels of "
-"""The beginnings of the scopes that outlive sessions: a name follows, or the digest of a dataflow. The last
-has the labels of what is remembered under a name.
+"""The prefixes of the scopes that outlive sessions; a name follows, or the digest of a dataflow. The last has
+the labels of what is remembered under a name.
 """
 
 LABELS = "?labels"
-"""The key of the labels of what a session has got from outside, among what it has done."""
+"""The key, among a session's recorded work, of the labels of what it has got from outside."""
 
 DONE, SIGHTS, TELLING = "done ", "sights ", "telling "
-"""The beginnings of the scopes of a session, whose name follows."""
+"""The prefixes of the scopes of a session, whose name follows."""
 
 _OF_SESSIONS = (DONE, SIGHTS, TELLING)
 
 
 class ResultChange(msgspec.Struct, frozen=True):
-    """Results that come, those of a scope and a key that go, and scopes that go as a whole."""
+    """Results to add, results to remove by scope and key, and scopes to remove as a whole."""
 
     rows: list[ResultRow] = []
     dropped: list[tuple[str, str]] = []
     scopes: list[str] = []
 
     def put(self, batch: Batch) -> None:
-        """Have a turn record it."""
+        """Add it to the batch of a turn."""
         batch.results.extend(self.rows)
         batch.dropped_results.extend(self.dropped)
         batch.dropped_scopes.extend(self.scopes)
@@ -60,13 +60,13 @@ class Results(Protocol):
     """The results of an agent."""
 
     async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first; `most` of them."""
+        """The results of a scope, newest first; at most `most`."""
 
     async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
-        """The results of a scope that have one of some keys."""
+        """The results of a scope that have one of these keys."""
 
     async def write(self, change: ResultChange) -> None:
-        """Record a change; it returns when that is recorded."""
+        """Record a change; return once it is recorded."""
 
 
 class StoredResults:
@@ -76,15 +76,15 @@ class StoredResults:
         self._store, self._calls = store, calls
 
     async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first."""
+        """The results of a scope, newest first."""
         return await asyncio.to_thread(self._store.results, scope, most)
 
     async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
-        """The results of a scope that have one of some keys."""
+        """The results of a scope that have one of these keys."""
         return await asyncio.to_thread(self._store.results_of, scope, keys)
 
     async def write(self, change: ResultChange) -> None:
-        """Record a change with a turn of the agent."""
+        """Record a change in a turn of the agent."""
         await self._calls.keep(lambda turn: change.put(turn.transaction.batch))
 
 
@@ -98,14 +98,14 @@ class SeenItem(NamedTuple):
 
 
 class _Sight(NamedTuple):
-    """An item as a frame of a session has seen it."""
+    """An item as seen by a frame of a session."""
 
     frame: str
     item: SeenItem
 
 
 def encoded(answer: FlowAnswer) -> bytes:
-    """An answer as it is recorded."""
+    """An answer in recorded form."""
     return msgspec.json.encode((*answer.batch, answer.port, answer.at))
 
 
@@ -120,7 +120,7 @@ def _answers(data: bytes) -> list[FlowAnswer]:
 
 
 def item_of(row: ResultRow) -> SeenItem:
-    """An item as its row has it."""
+    """The item in a row."""
     first, data = msgspec.json.decode(row.data, type=tuple[float, msgspec.Raw])
     return SeenItem(row.key, first, row.at, bytes(data))
 
@@ -132,12 +132,12 @@ def row_of(name: str, item: SeenItem) -> ResultRow:
 
 
 def told_scope(dataflow: str) -> str:
-    """The scope of what sessions told that did not end well, of a dataflow by its name and values."""
+    """The scope of what unsuccessful sessions told, for a dataflow by its name and values."""
     return TOLD + blake2b(dataflow.encode(), digest_size=16).hexdigest()
 
 
 class Claims:
-    """The claims of the sessions of one agent that are under way: what one has seen is new to no other."""
+    """The claims of the sessions of one agent under way: what one has seen is new to no other."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], str] = {}
@@ -145,16 +145,16 @@ class Claims:
         self._under_way: set[str] = set()
 
     def begin(self, session: str) -> None:
-        """Take note that a session is under way."""
+        """Register a session under way."""
         self._under_way.add(session)
 
     def end(self, session: str) -> None:
-        """Let others have what it has claimed."""
+        """Release what it has claimed."""
         self._under_way.discard(session)
         self._sessions = {item: holder for item, holder in self._sessions.items() if holder != session}
 
     def claim(self, session: str, name: str, key: str) -> bool:
-        """Let a session tell of an item; False if another is to."""
+        """Claim an item for a session; False if another has it."""
         holder = self._sessions.get((name, key))
         if holder is not None and holder != session and holder in self._under_way:
             return False
@@ -162,7 +162,7 @@ class Claims:
         return True
 
     def claim_message(self, key: str) -> bool:
-        """Let a session have a message that was told for its own; False if another has it."""
+        """Claim a message already told; False if another session has it."""
         if key in self._messages:
             return False
         self._messages.add(key)
@@ -170,9 +170,9 @@ class Claims:
 
 
 class SessionResults:
-    """The results of one session. With `dataflow`, the name and values of one that remembers, it takes the
-    messages of such sessions that did not end well for sent. `labels` are those of what the session has got:
-    they are recorded with what came of it, and come back with that.
+    """The results of one session. With `dataflow`, the name and values of one that remembers, it treats the
+    messages of unsuccessful sessions of it as sent. `labels` are those of what the session has got: they are
+    recorded, and restored, with its results.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class SessionResults:
         self._is_resumed = False
 
     async def begin(self) -> None:
-        """Go on with what the session has done before a crash."""
+        """Load what the session did before a crash."""
         self._claims.begin(self.session)
         self._is_resumed = bool(await self._results.all(DONE + self.session, 1))
         if self._is_resumed:
@@ -211,13 +211,13 @@ class SessionResults:
                 self._claims.claim(self.session, name, key)
 
     def end(self) -> None:
-        """Let other sessions have what it has claimed."""
+        """Release what it has claimed to other sessions."""
         self._claims.end(self.session)
 
     # --- what is done (T23) ---------------------------------------------------------------------------
 
     async def done(self, keys: Iterable[str]) -> dict[str, list[FlowAnswer]]:
-        """The answers of those pieces of work that were done, by their keys."""
+        """The answers of these pieces of work that are finished, by key."""
         asked = [key for key in keys if self._is_resumed or key in self._keys or key in self._pending]
         found = {key: _answers(self._pending[key]) for key in asked if key in self._pending}
         unread = [key for key in asked if key not in found]
@@ -227,7 +227,7 @@ class SessionResults:
         return found
 
     async def record(self, key: str, answers: Iterable[bytes] = ()) -> None:
-        """Record what came of a piece of work: its answers, each as it is `encoded`."""
+        """Record the result of a piece of work: its answers, each as `encoded`."""
         await self._write({key: b"[%b]" % b",".join(answers)})
 
     async def _write(self, work: Mapping[str, bytes], change: ResultChange | None = None) -> None:
@@ -247,11 +247,11 @@ class SessionResults:
     # --- what was seen (T49) --------------------------------------------------------------------------
 
     def claim(self, name: str, key: str) -> bool:
-        """Let the session tell of an item; False if another that is under way is to."""
+        """Claim an item for this session; False if another one under way has it."""
         return self._claims.claim(self.session, name, key)
 
     async def remembered(self, name: str, keys: Iterable[str]) -> dict[str, SeenItem]:
-        """The items under a name that were seen before, by their keys."""
+        """The items under a name that were seen before, by key."""
         unseen = {key for key in keys if (name, key) not in self._sights}
         rows = await self._results.of(REMEMBERED + name, unseen) if unseen else []
         if rows:
@@ -259,12 +259,12 @@ class SessionResults:
         return {row.key: item_of(row) for row in rows}
 
     def seen(self, name: str, key: str) -> SeenItem | None:
-        """An item as the session has seen it."""
+        """An item as seen by the session, or None."""
         sight = self._sights.get((name, key))
         return None if sight is None else sight.item
 
     def see(self, frame: str, name: str, item: SeenItem) -> None:
-        """Take note of an item that a frame of the session sees, as it is now."""
+        """Record an item, in its present form, as seen by a frame of the session."""
         before = self._sights.get((name, item.key))
         first = item.first if before is None else before.item.first
         self._sights[name, item.key] = _Sight(
@@ -272,7 +272,7 @@ class SessionResults:
         )
 
     async def record_sights(self, work: Mapping[str, bytes], name: str, keys: Collection[str]) -> None:
-        """Record what came of tuples, and that the session has seen the items of some keys."""
+        """Record the results of tuples, and that the session has seen the items of these keys."""
         rows = []
         for key in dict.fromkeys(keys):
             frame, item = self._sights[name, key]
@@ -284,7 +284,9 @@ class SessionResults:
     # --- what was told --------------------------------------------------------------------------------
 
     async def told_before(self, message: str) -> str | None:
-        """The key of a message that a session which did not end well has sent, for this one to have."""
+        """The key under which an unsuccessful session has sent a message, which this one then claims; or
+        None.
+        """
         if not self._told:
             return None
         for row in await self._results.all(self._told):
@@ -293,7 +295,7 @@ class SessionResults:
         return None
 
     async def tell(self, key: str, message: str, before: str | None) -> None:
-        """Record that a message is told, or that the session has one for its own that was told `before`."""
+        """Record that a message is told, or that the session takes over one told `before`."""
         if not self._told:
             await self.record(key)
             return
@@ -305,8 +307,8 @@ class SessionResults:
     # --- its end --------------------------------------------------------------------------------------
 
     async def ended_well(self, void: Iterable[str]) -> ResultChange:
-        """The change with which the session has ended well: all that it has seen is remembered, but for what
-        its void frames saw, and what earlier sessions told before they failed need not be known any more.
+        """The change for the good end of the session. All that it has seen is remembered, except what its
+        void frames saw. What earlier sessions told before they failed is dropped.
         """
         gone = frozenset(void)
         rows = [
@@ -324,7 +326,7 @@ def _scopes_of(session: str) -> list[str]:
 
 
 def session_in(scope: str) -> str | None:
-    """The session that a scope is of, if it is of one."""
+    """The session that a scope belongs to, if any."""
     return next((scope.removeprefix(one) for one in _OF_SESSIONS if scope.startswith(one)), None)
 
 
@@ -338,25 +340,25 @@ async def forget_session(results: Results, session: str) -> None:
 
 
 async def forget_sessions(results: Results, sessions: set[str], is_over: Callable[[str], bool]) -> None:
-    """Forget those of some sessions that are over and did not end well."""
+    """Forget those of these sessions that have ended, and not well."""
     for session in [one for one in sessions if is_over(one)]:
         sessions.discard(session)
         await forget_session(results, session)
 
 
 class LocalResults:
-    """Results in memory, gone with their program."""
+    """Results in memory, lost with their program."""
 
     def __init__(self) -> None:
         self.scopes: dict[str, dict[str, ResultRow]] = {}
 
     async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first."""
+        """The results of a scope, newest first."""
         rows = self.scopes.get(scope, {}).values()
         return sorted(rows, key=lambda row: (-row.at, row.key))[:most]
 
     async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
-        """The results of a scope that have one of some keys."""
+        """The results of a scope that have one of these keys."""
         rows = self.scopes.get(scope, {})
         return [rows[key] for key in keys if key in rows]
 

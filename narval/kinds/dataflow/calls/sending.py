@@ -1,4 +1,4 @@
-"""Ways by which notify sends values: to a file, to a web address, by mail, into memory (T60)."""
+"""The ways in which notify sends values: to a file, to a web address, by mail, into memory (T60)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from narval.kinds.dataflow.calls.web import Web
 
 
 class FlowMessage(NamedTuple):
-    """A value to be sent: where to, its text, its document named as `name` says, and a key that a try again
-    has too.
-    """
+    """A value to be sent: the address, its text, its document, and a key that retries share."""
 
     dest: str
     text: str
@@ -29,11 +27,11 @@ Sender = Callable[[FlowMessage], Awaitable[None]]
 
 
 _CLOSED = ((), ("agents",), ("data",), ("etc",), ("modules",), ("recipes",))
-"""The parts of a home in which no value is written: whoever writes there decides what runs."""
+"""The parts of a home in which no value is written, as files there decide what runs."""
 
 
 def to_file(code: UserCode, folder: Path, message: FlowMessage) -> Awaitable[None]:
-    """Add the text of a value to a file below a folder, as a line of it."""
+    """Append the text of a value to a file below a folder, as a line."""
     return code.in_thread(partial(_append, folder, message))
 
 
@@ -48,7 +46,7 @@ def _append(folder: Path, message: FlowMessage) -> None:
 
 
 def outside(code: UserCode, folder: Path | None, web: Web) -> dict[str, Sender]:
-    """The ways to send that need no memory: to files below a folder, if there is one, and to the web."""
+    """The senders that need no memory: to files below a folder, if there is one, and to the web."""
     to_web: Sender = partial(_to_web, web)
     ways: dict[str, Sender] = {"http": to_web, "https": to_web}
     if folder is not None:
@@ -57,7 +55,7 @@ def outside(code: UserCode, folder: Path | None, web: Web) -> dict[str, Sender]:
 
 
 async def _to_web(web: Web, message: FlowMessage) -> None:
-    """Post a value as JSON; its key goes along, by which a server knows one that it had."""
+    """Post a value as JSON, with its key, by which a server recognises a repeated one."""
     status = await web.post(message.dest, message.text.encode(), message.key)
     if not 200 <= status < 300:
         raise ActionError(f"{message.dest} answered {status}", "bad-answer", final=400 <= status < 500)

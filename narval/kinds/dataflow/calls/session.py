@@ -1,4 +1,4 @@
-"""Sessions of dataflows: who does the work of operators outside, and a transaction driven to its end."""
+"""Sessions of dataflows: the performers of outside operators, and a transaction driven to its end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PERFORMERS: Mapping[str, MakePerformer] = {
     "print": Print,
     "sleep": Sleep,
 }
-"""The performers of the operators of the table, by name; others are of modules."""
+"""The performers of the operators of the table, by name; all others are operators of modules."""
 
 
 _RECORD_THEMSELVES = frozenset({"notify", "remember", "listen"})
@@ -66,7 +66,7 @@ _RECORD_THEMSELVES = frozenset({"notify", "remember", "listen"})
 
 
 def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
-    """The performer for the instance that a request is of."""
+    """The performer for the instance that a request belongs to."""
     operator = request.call.operator
     made = PERFORMERS.get(operator.name, CodeOperator)(tools, request)
     if not operator.io or operator.name in _RECORD_THEMSELVES:
@@ -75,7 +75,7 @@ def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
 
 
 def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:
-    """Raise FlowError for a dataflow that could not go on without disk, where none may be used (TA41)."""
+    """Raise FlowError for a dataflow that could get stuck without disk, if none may be used (TA41)."""
     calls = [(graph, call) for graph in definition.graphs.values() for call in graph.calls if call.spills]
     for graph, call in calls if not limits.spill else ():
         why = "what waits there comes from the source that it waits for, and may not go to disk"
@@ -84,7 +84,7 @@ def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:
 
 
 def bounds(limits: FlowLimits, disk: Spill, listener: FlowListener | None = None) -> FlowSettings:
-    """The bounds of a transaction, with room on disk if that may be used, and who listens to it."""
+    """The bounds of a transaction, with room on disk if that may be used, and its listener."""
     spill = disk if limits.spill else MemoryAlone()
     return FlowSettings(limits.depth, limits.frames, limits.restarts, spill=spill, listener=listener)
 
@@ -97,15 +97,15 @@ async def drive_session(
     ttl: float | None = None,
     moved: Callable[[], None] | None = None,
 ) -> TransactionOver:
-    """Drive a session to its end. What it saw is remembered with the change of its good end alone; `moved`
-    is called when it may have gone on.
+    """Drive a session to its end. What it saw is remembered only by the change of its good end. `moved` is
+    called when it may have made progress.
     """
     await tools.results.begin()
     return await FlowDriver(network, partial(performer, tools), show, ttl, moved).drive(inputs)
 
 
 def remembering(definition: DataflowDefinition, inputs: Mapping[str, FlowInput]) -> str:
-    """The name of a dataflow that remembers, with the values that it is given; "" for one that does not."""
+    """The name of a dataflow that remembers, with its input values; "" for one that does not."""
     calls = (call for graph in definition.graphs.values() for call in graph.calls)
     if not any(call.operator.name == "remember" for call in calls):
         return ""

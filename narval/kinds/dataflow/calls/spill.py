@@ -1,7 +1,7 @@
-"""Rows of dataflows beyond what may stay in memory, in a file without a name, gone with its program (TA41).
+"""Rows of dataflows beyond what may stay in memory, in an unnamed file that ends with its program (TA41).
 
-Batches are written one after another, as marshal has them: nothing is looked up in the file, it is only read
-in order, so a database would cost nine times as much to write and six times to read.
+Batches are written one after another, in marshal's form. The file is only read in order, never searched; a
+database would take nine times as long to write and six times as long to read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import IO, Any
 Row = tuple[Any, ...]
 
 MEMORY = 64 * 2**20
-"""Bytes that the rows of one transaction may take in memory, beside those that an operator has in a table."""
+"""The most bytes in memory for the rows of one transaction, besides those in tables of operators."""
 
 CHUNK, LARGE = 1024, 2**18
-"""Rows, and bytes in memory, that are worth being written at once."""
+"""Rows, and bytes in memory, that are worth writing at once."""
 
 
 def weight(rows: Sequence[Row]) -> int:
-    """The bytes that a row takes in memory, judged by the first of some."""
+    """The bytes that a row takes in memory, estimated from the first of these."""
     first = rows[0]
     return sys.getsizeof(first) + sum([sys.getsizeof(value) for value in first])
 
@@ -75,7 +75,7 @@ class SpilledRows:
 
 
 class DiskSpill:
-    """Place for the rows of one transaction: in memory up to `memory` bytes, then in a file in `folder`."""
+    """Storage for the rows of one transaction: up to `memory` bytes in memory, then a file in `folder`."""
 
     def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
         self._folder, self._memory = folder, memory
@@ -84,20 +84,20 @@ class DiskSpill:
         self._end = 0
 
     def room(self, rows: Sequence[Row]) -> int:
-        """The number of rows such as these that an operator may keep by itself."""
+        """The number of rows like these that an operator may keep itself."""
         return self._memory // (2 * weight(rows)) if rows else 1
 
     def kept(self) -> SpilledRows:
-        """A new sequence without rows."""
+        """A new empty sequence."""
         return SpilledRows(self)
 
     def hold(self, size: int) -> None:
-        """Take note of so many bytes more in memory, or less."""
+        """Count `size` more bytes in memory, or fewer if it is negative."""
         self._held += size
 
     @property
     def is_full(self) -> bool:
-        """True if more is in memory than should be."""
+        """True if memory holds more than it should."""
         return self._held > self._memory
 
     @property
@@ -106,7 +106,7 @@ class DiskSpill:
         return self._end
 
     def write(self, data: bytes) -> tuple[int, int]:
-        """Put bytes into the file; gives where they are."""
+        """Write bytes to the file; return their place."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="narval-", dir=self._folder, buffering=0)  # noqa: SIM115 - closed below
         place = self._end
@@ -121,7 +121,7 @@ class DiskSpill:
         return os.pread(self._file.fileno(), size, place)
 
     def close(self) -> None:
-        """Give up the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,4 +1,4 @@
-"""The web as dataflows see it: pages are asked for politely, and only where the settings allow it."""
+"""The web for dataflows: pages are asked for politely, and only where the settings allow it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from narval.kinds.dataflow.calls.pages import KeptPage, PageCache
 from narval.system.fetch import Fetched
 
 AT_ONCE = 20
-"""The requests to one host that are under way at once."""
+"""The most requests to one host at once."""
 
 TRIES = 3
 WAITS = (1.0, 4.0)
-"""Seconds before the second and third try, where the server does not say."""
+"""Seconds before the second and third try, if the server does not say."""
 
 LONGEST_WAIT = 60.0
-"""Seconds: a server that asks to wait longer is not asked again."""
+"""The longest wait in seconds; a server that asks for more is not asked again."""
 
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
@@ -31,8 +31,8 @@ _DECLARED = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w-]{1,40}
 
 
 class Web:
-    """The web for dataflows, asked by `narval.fetch` within the call of a session: so many requests to a host
-    at once; pages that are known are asked for only if they have changed.
+    """The web for dataflows, reached by `narval.fetch` within the call of a session: at most `AT_ONCE`
+    requests to a host at once; known pages are fetched only if they have changed.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Web:
         self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def page(self, url: str) -> KeptPage:
-        """A page. Raises ActionError where there is none, or none in time, which may pass (TA25)."""
+        """Get a page. Raises ActionError if there is none, or none in time, which may be temporary (TA25)."""
         try:
             async with self._hosts.setdefault(_host_of(url), asyncio.Semaphore(AT_ONCE)):
                 return await self._asked(url)
@@ -53,7 +53,7 @@ class Web:
             raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 
     async def post(self, url: str, body: bytes, key: str) -> int:
-        """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""
+        """Post JSON to an address, under a key; return the status of the answer. Raises ActionError."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         try:
             return (await fetch(url, method="POST", headers=headers, body=body)).status
@@ -101,14 +101,14 @@ def _host_of(url: str) -> str:
 
 
 def _may_pass(error: ActionError) -> bool:
-    """True if a server may answer another time; a name that nobody has is not there in a minute (TA25)."""
+    """True if a server may answer another time; an unknown host name stays unknown (TA25)."""
     cause = error.__context__
     is_nobody = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
     return error.kind == "unreachable" and not is_nobody
 
 
 def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
-    """Seconds to wait until a page is asked for again; None if the answer is to be taken as it is."""
+    """Seconds to wait before asking for a page again; None if the answer is final."""
     if found.status not in _AGAIN or attempt == TRIES:
         return None
     asked = found.retry_after(now)
@@ -117,8 +117,8 @@ def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
 
 
 def text_of_page(body: bytes, type: str) -> str:
-    """The text of a page: by the character set that its type, its mark or itself names, else UTF-8, else what
-    any byte is a character of.
+    """The text of a page: in the character set named by its type, its byte order mark or its content, else
+    UTF-8, else one in which every byte is a character.
     """
     for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if body.startswith(mark):

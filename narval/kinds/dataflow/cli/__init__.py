@@ -1,1 +1,1 @@
-"""The commands that run one file in the foreground, without a home."""
+"""The commands of dataflows, such as the one that runs a file in the foreground."""

@@ -64,10 +64,9 @@ def dataflow(
 ) -> None:
     """Run a dataflow of FILE in the foreground, without a home.
 
-    It is the first of the file, or the one named PLAN.
-    In a home it knows what dataflows remember there, and adds to it with --remember alone.
-    Results come as they are found. Functions are those of `modules/` beside FILE, or of the home it lies in.
-    The exit status is 0 when every session ended well, else 1.
+    It is the first of the file, or the one named PLAN. In a home it knows what dataflows remember there; only
+    with --remember does it add to that. Results are shown as they are found. Functions come from `modules/`
+    beside FILE, or from the home that FILE is in. The exit status is 0 if every session ended well, else 1.
     """
     import asyncio
 
@@ -126,7 +125,7 @@ def _why(over: TransactionOver) -> str:
 
 
 class ResultLines:
-    """Results as NDJSON, one object for each tuple or value: its output, and what it is."""
+    """Results as NDJSON, one object for each tuple or value, with its output."""
 
     def __init__(self, session: str) -> None:
         self._session = {"session": session.removesuffix(": ")} if session else {}
@@ -145,10 +144,10 @@ class ResultLines:
             self._write(output=output, value=value)
 
     def over(self, output: str, cancelled: bool) -> None:
-        """Nothing is written of an end."""
+        """Write nothing for an end."""
 
     def close(self) -> None:
-        """Everything is written."""
+        """Write nothing more."""
 
     def _write(self, **fields: Any) -> None:
         sys.stdout.write(json_bytes({**self._session, **fields}, indent=None).decode() + "\n")
@@ -156,7 +155,7 @@ class ResultLines:
 
 
 class Table(ResultLines):
-    """Results in columns, as wide as the first of them need."""
+    """Results in columns, as wide as the first results need."""
 
     def __init__(self, session: str) -> None:
         self._title = session
@@ -178,7 +177,7 @@ class Table(ResultLines):
             click.echo("  " + self._line(row, self._widths[output][1]))
 
     def value(self, output: str, value: Any) -> None:
-        """Write a value behind its name; a relation as its tuples."""
+        """Write a value after its name; a relation as its tuples."""
         if hasattr(value, "batches"):
             super().value(output, value)
         else:
@@ -192,7 +191,7 @@ class Table(ResultLines):
 
 
 class Csv(ResultLines):
-    """Results as CSV: the output, and the attributes below a line of their names."""
+    """Results as CSV: the output and the attributes, below a line of their names."""
 
     def __init__(self, session: str) -> None:
         self._writer = csv.writer(sys.stdout, lineterminator="\n")

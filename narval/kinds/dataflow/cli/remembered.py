@@ -42,8 +42,8 @@ def remembered(
 ) -> None:
     """List what dataflows remember.
 
-    These are the names that the operator `remember` was given; of NAME its items, the latest first.
-    KEY are the values of the key attributes of one item, in their order.
+    These are the names given to the operator `remember`; with NAME, its items, latest first. KEY is the
+    values of the key attributes of one item, in order.
     """
     wanted = list(key) or None
     if forget or forget_all:

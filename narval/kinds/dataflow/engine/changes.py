@@ -1,4 +1,6 @@
-"""Facts that change a run of a dataflow, each with its effect. Tuples are none: the executor has them."""
+"""Facts that change a run of a dataflow, each with its effect. Tuples are not among them: the executor has
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ class DataflowChange(RunChange, frozen=True):
 
 
 class DataflowBegan(DataflowChange, RunBegan, frozen=True):
-    """The run began. Its session has `ttl` seconds from its last progress (T30), and other `limits` than the
-    settings say; with `open` others follow until its input is declared complete (T38). A retry goes on from
-    the run `retry_of`.
+    """The run began. Its sessions have `ttl` seconds from their last progress (T30), and `limits` that differ
+    from the settings. If `open`, more sessions follow until its input is declared complete (T38). A retry
+    continues from the run `retry_of`.
     """
 
     ttl: float | None = None
@@ -29,8 +31,8 @@ class DataflowBegan(DataflowChange, RunBegan, frozen=True):
 
 
 class SessionBegan(DataflowChange, frozen=True):
-    """A session began, and with it a transaction (T21, T29): the one at `place` of the element `eid`,
-    from 1.
+    """A session began, and with it a transaction (T21, T29): the one at `place`, from 1, in the element
+    `eid`.
     """
 
     call: str
@@ -44,7 +46,7 @@ class SessionBegan(DataflowChange, frozen=True):
 
 
 class SessionKept(DataflowChange, frozen=True):
-    """A session had ended in the run that this one is a retry of; its results are these."""
+    """A session had ended, with these results, in the run that this one retries."""
 
     eid: int
     place: int
@@ -56,10 +58,10 @@ class SessionKept(DataflowChange, frozen=True):
 
 
 class SessionEnded(DataflowChange, frozen=True):
-    """A session ended: `done`, `void` by its own will (T35), or `failed`, which the element `error` tells."""
+    """A session ended: `done`, `void` by its own will (T35), or `failed` with the element `error`."""
 
     call: str
-    """The call that had it done."""
+    """The call that ran it."""
     at: float
     """The moment."""
     state: str
@@ -71,7 +73,7 @@ class SessionEnded(DataflowChange, frozen=True):
     error: int | None = None
     """The error element that says why it failed."""
     unread: tuple[UnreadNumbers, ...] = ()
-    """The texts that are no numbers where numbers are meant."""
+    """The texts that are not numbers where numbers are expected."""
     printed: tuple[str, ...] = ()
     """The last lines that it printed."""
     streams: dict[str, int] = {}
@@ -85,14 +87,14 @@ class SessionEnded(DataflowChange, frozen=True):
 
 
 class InputCompleted(DataflowChange, frozen=True):
-    """The input is declared complete: no other session follows (T38)."""
+    """The input is declared complete: no more sessions follow (T38)."""
 
     def apply(self, state: DataflowState) -> None:
         state.open = False
 
 
 class DataflowEnded(DataflowChange, frozen=True):
-    """The run is over."""
+    """The run has ended."""
 
     at: float
     status: str

@@ -1,4 +1,4 @@
-"""One advance of a run of a dataflow: sessions begin and end, and with the last of them the run."""
+"""One advance of a run of a dataflow: sessions begin and end, and the run ends with the last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.kinds.dataflow.engine.state import DataflowState, OperatorCount, Unr
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 
 PLAN_INPUT = "plan_input"
-"""The element of inputs: a `session` for each, with a `value` or `relation` for each input (T21, TA35)."""
+"""The element of inputs: one `session` each, with a `value` or `relation` for each input (T21, TA35)."""
 
 NO_COUNTS: tuple[OperatorCount, ...] = ()
 
@@ -27,7 +27,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
     # --- sessions ---------------------------------------------------------------------------------------
 
     def begin_sessions(self, eids: Iterable[int]) -> int:
-        """Begin the sessions of elements of inputs; how many there are."""
+        """Begin the sessions of elements of inputs; return their number."""
         begun = 0
         for eid in eids:
             element = self.view.element(eid)
@@ -44,7 +44,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         return any(element is not None and element.name == PLAN_INPUT for element in found)
 
     def begin_session(self, eid: int, place: int) -> None:
-        """Have one session done; it is told where its inputs are, and what the run began with."""
+        """Call one session, with the place of its inputs, and what the run began with."""
         state, call = self.state, self.identifier()
         self.change(SessionBegan(call, self.event.at, eid, place))
         payload: dict[str, Plain] = {"input": eid, "place": place, "ttl": state.ttl, **state.limits}
@@ -57,7 +57,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         )
 
     def returned(self, event: Returned) -> None:
-        """End a session as it came back."""
+        """End a session with its return."""
         place = self.state.calls.get(event.call)
         if place is None:
             return
@@ -100,7 +100,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         self.over("failed" if failed else "done", failed[0] if failed else None)
 
     def over(self, status: str, error: int | None = None) -> None:
-        """End the run: who called it gets the results, or the error."""
+        """End the run; its caller gets the results, or the error."""
         for call in tuple(self.state.calls):
             self.ask(commands.CancelCall(call))
         self.change(DataflowEnded(self.event.at, status, error))

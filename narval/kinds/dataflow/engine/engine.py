@@ -1,7 +1,7 @@
-"""The engine of dataflows: it decides at borders alone (T1–T60).
+"""The engine of dataflows: it decides only at the borders of sessions (T1–T60).
 
 A session is one transaction. Its tuples never pass through the journal: the executor runs the network of its
-operators, and gives back what came of it.
+operators, and returns the results.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ state_type = DataflowState
 decision_type = DataflowDecision
 
 OPEN = ":open"
-"""The word beside inputs with which a run is started to which more sessions follow."""
+"""The word, beside inputs, that starts a run which takes more sessions."""
 
 
 def _whole(text: str) -> float:
@@ -68,21 +68,21 @@ LIMITS: Mapping[str, Callable[[str], float]] = {
     "frames": _whole,
     "spill": _yes_or_no,
 }
-"""The limits that a run may be started with, as `:restarts`: those of the settings of dataflows."""
+"""The limits that a run may be started with, such as `:restarts`: those of the settings of dataflows."""
 
 COMPLETE, SESSION = "complete", "session"
 """The signals that a run hears while its input is open (T38)."""
 
 
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
-    """The inputs of a session, and its limits, as texts. Raises ValueError for a limit that is none."""
+    """The inputs of a session, and its limits, as texts. Raises ValueError for an invalid limit."""
     given = {name: str(value) for name, value in values.items() if value is not None}
     limits_in(given)
     return given
 
 
 def limits_in(given: Mapping[str, str]) -> dict[str, float]:
-    """The limits among the words that a run is started with, without their colons. Raises ValueError."""
+    """The limits among the words of a start, without their colons. Raises ValueError."""
     limits: dict[str, float] = {}
     for name, read in LIMITS.items():
         if f":{name}" in given:
@@ -120,9 +120,9 @@ def plan_resume(
     given: Iterable[Reusable],
     element: Lookup,
 ) -> Resume:
-    """Plan a run that does again what of an earlier one has not been done (T44); its inputs are the same.
+    """Plan a run that does the undone sessions of an earlier one, with the same inputs (T44).
 
-    Raises RequestError where a part is named, or inputs are forgotten.
+    Raises RequestError if a part is named, or if inputs are forgotten.
     """
     if part is not None:
         why = "sessions that were done are kept, all others begin again; leave out the part"
@@ -176,7 +176,7 @@ def _go_on(decision: DataflowDecision, resume: Resume) -> None:
 
 
 def _unknown_input(definition: DataflowDefinition, values: Mapping[str, str]) -> str:
-    """The fault of a value for an input that there is not; "" if there is none."""
+    """The fault of a value for an unknown input; "" if there is none."""
     known = [datum.name for datum in definition.inputs]
     for name in values:
         if name not in known:
@@ -185,7 +185,7 @@ def _unknown_input(definition: DataflowDefinition, values: Mapping[str, str]) ->
 
 
 def _signalled(decision: DataflowDecision, event: Signalled) -> None:
-    """Take another session, or the word that none follows (T38)."""
+    """Take another session, or the signal that no more follow (T38)."""
     state = decision.state
     if state.over or not state.open:
         why = "its input is complete" if not state.over else f"it is {state.status}"
@@ -217,14 +217,14 @@ def _take_sessions(decision: DataflowDecision, event: Signalled) -> None:
 
 
 _NAMED = frozenset({"relation", "value"})
-"""The elements that say by an attribute `name` which input they are."""
+"""The elements whose attribute `name` says which input they are."""
 
 
 def inputs_nearby(decision: DataflowDecision, event: Started, given: Iterable[str]) -> tuple[int, ...]:
-    """The elements around the calling step that are inputs which neither its arguments nor `given` have.
+    """The elements around the calling step that are inputs not among its arguments nor `given`.
 
-    The nearest rank that has any counts (N15): of a `relation` or `value` of the input's name the newest,
-    else all elements that are named as the input, each of which is a tuple.
+    The nearest rank that has any counts (N15): the newest `relation` or `value` of the input's name, else all
+    elements named like the input, each one a tuple.
     """
     if event.caller is None or not event.caller.run:
         return ()

@@ -1,4 +1,4 @@
-"""A run of a dataflow for people: as an element (N2), its waits, its parts, and why they are so."""
+"""A run of a dataflow for people: its element (N2), its waits, its parts, and why they are so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def render(definition: DataflowDefinition, state: DataflowState, context: Iterab
 def waiting_for(
     definition: DataflowDefinition, state: DataflowState, watches: dict[str, Watch]
 ) -> Iterator[Wait]:
-    """The things that the run waits for now: its sessions, and others while its input is open."""
+    """The things that the run waits for now: its sessions, and more of them while its input is open."""
     for call, place in state.calls.items():
         yield Wait(f"session {place + 1}", "call", f"{definition.full_name}, to be done", calls=(call,))
     if state.open:
@@ -42,8 +42,8 @@ def waiting_for(
 
 
 def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, list[dict[str, Any]]]:
-    """The sessions, the operators with what passed through them, the streams with what they carried, the
-    texts that were no numbers, and the lines that were printed.
+    """The sessions, the operators and streams with counts of their tuples, the texts that were not numbers,
+    and the printed lines.
     """
     return {
         "sessions": [_session(at, session) for at, session in enumerate(state.sessions, 1)],
@@ -96,8 +96,8 @@ IDLE: Mapping[str, Any] = {"state": "idle", "taken": 0, "given": 0, "requests": 
 
 
 def counted(state: DataflowState) -> dict[str, Mapping[str, Any]]:
-    """The tuples that each operator took and gave, its requests, and how it ended, over all sessions; by its
-    key.
+    """The tuples that each operator took and gave, its requests, and how it ended, over all
+    sessions, by key.
     """
     of_keys: dict[str, list[OperatorCount]] = {}
     for session in state.sessions:

@@ -45,7 +45,7 @@ _TONES: tuple[tuple[str, Tone], ...] = (
     ("failed", "failed"), ("at work", "active"), ("finishing", "active"), ("waiting", "waiting"),
     ("cancelled", "cancelled"), ("idle", "idle"),
 )  # fmt: skip
-"""The tones of the states of operators; of several states the first of these counts."""
+"""The tones of the states of operators; the first of several states in this order counts."""
 
 
 def _operator(call: OperatorCall, counts: Mapping[str, Any]) -> GraphNode:

@@ -1,4 +1,4 @@
-"""The state of a run of a dataflow: its sessions, and what came of them."""
+"""The state of a run of a dataflow: its sessions and their results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from narval.core.engines.run_state import Moves, RunState
 
 
 class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An operator of a session that has ended: the tuples that it took and gave, in how many requests; how it
-    ended is `done`, `cancelled`, `failed`, or "" if it never fired.
+    """An operator of an ended session: the tuples that it took and gave, the number of its requests, and how
+    it ended: `done`, `cancelled`, `failed`, or "" if it never fired.
     """
 
     key: str
@@ -23,9 +23,9 @@ class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The texts of an attribute that are no numbers though it has numbers: no value is in their place.
+    """The texts of a numeric attribute that are not numbers; they became no value.
 
-    `texts` are the first of them; the operator that read them is the call `key` at `line` of its dataflow.
+    `texts` has the first of them; the operator that read them is the call `key` at `line` of its dataflow.
     """
 
     key: str
@@ -44,7 +44,7 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     """A session: one transaction of the dataflow."""
 
     call: str
-    """The call that has it done."""
+    """The call that runs it."""
     eid: int
     """The element that has its inputs."""
     place: int
@@ -62,9 +62,9 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     error: int | None = None
     """The error element that says why it failed."""
     kept: bool = False
-    """True if it was done in the run that this one is a retry of."""
+    """True if it was done in the run that this one retries."""
     unread: tuple[UnreadNumbers, ...] = ()
-    """The texts that are no numbers where numbers are meant."""
+    """The texts that are not numbers where numbers are expected."""
     printed: tuple[str, ...] = ()
     """The last lines that it printed."""
     streams: dict[str, int] = {}

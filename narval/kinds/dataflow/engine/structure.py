@@ -1,6 +1,7 @@
-"""The branches of a dataflow, found on its graphs: what never fires, what excludes what, what spills (TA41).
+"""The branches of a dataflow, found on its graphs: what never fires, what excludes what, and what spills
+(TA41).
 
-What is an *error* here holds of every transaction; notes tell what depends on what.
+An *error* here holds of every transaction; notes say what depends on what.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _finding(graph: DataflowGraph, call: OperatorCall, severity: str, message: s
 
 
 def _branches(graph: DataflowGraph) -> Iterator[Finding]:
-    """The calls that fire on each of the ways that a conditional operator can take."""
+    """The calls that fire on each branch of a conditional operator."""
     for call in graph.calls:
         if not call.operator.conditional:
             continue
@@ -55,7 +56,7 @@ def _spilling(call: OperatorCall) -> str:
 
 
 def _recursion(definition: DataflowDefinition) -> Iterator[Finding]:
-    """Calls by which the plan calls itself, and what each of them depends on (TA34)."""
+    """The calls by which the plan calls itself, and what each of them depends on (TA34)."""
     graph = definition.graph
     for call in graph.calls:
         if call.plan == definition.full_name:

@@ -1,10 +1,10 @@
-"""Bundle: a plan and all that it calls as one text, which the store keeps and memory shows (N2).
+"""Bundle: a plan and all that it calls, as one text that the store keeps and memory shows (N2).
 
     // a dataflow and all that it calls
     // file 120 recipes/flats.plan
     PLAN HomeSeekers {…}
 
-The number is that of the characters that follow its line. The first plan is the one that is meant.
+The number counts the characters after its line. The first plan is the one that is run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART = re.compile(r"// file (\d{1,9}) ([^\n]*)\n")
 
 
 def bundled(parts: Iterable[tuple[PlanSource, Iterable[Operator]]]) -> str:
-    """The bundle of plans, each with the operators of modules that it calls."""
+    """The bundle of these plans, each with the operators of modules that it calls."""
     text = [BUNDLE, "\n"]
     for source, operators in parts:
         declared = {one.name.lower(): one.text for one in source.declared}
@@ -64,7 +64,7 @@ def declaration_of(operator: Operator) -> str:
 
 
 def element_of(source: PlanSource, text: str) -> bytes:
-    """The element that memory shows of a plan: its bundle, with its name."""
+    """The element for a plan in memory: its bundle, with its name."""
     root = etree.Element("dataflow", {"name": source.syntax.name, "group": source.place.group})
     root.text = text
     return canonical(root)

@@ -1,4 +1,4 @@
-"""Warnings about dataflows: what is allowed and may not be meant (TA8, TA9)."""
+"""Warnings about dataflows: what is allowed but may not be intended (TA8, TA9)."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def _lacking(call: OperatorCall, graph: DataflowGraph) -> Iterator[tuple[int, in
 
 
 def never(call: OperatorCall) -> str:
-    """The message that a call never fires, as it needs what excludes each other."""
+    """The message that a call never fires, as its needs exclude each other."""
     needs = " and ".join(f"{way!r} of {key}" for key, way in call.needs)
     return f"{call.operator.name} never fires: it needs {needs}, which exclude each other"

@@ -1,6 +1,6 @@
 """Code of modules that dataflows use: operators, wrappers and functions (T57, TA19).
 
-Their names are known in all dataflows, so no two modules may give the same one.
+All dataflows share their names, so no two modules may give the same one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ DATAFLOW_CODE = "__narval_dataflow__"
 class DataflowCode(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A function or class that dataflows use by name.
 
-    `operator` are the ports and properties of one that is an operator; `attributes` are those of the tuples
-    that a wrapper yields, with their types.
+    `operator` has the ports and properties of an operator; `attributes` are those of the tuples that a
+    wrapper yields, with their types.
     """
 
     kind: DataflowCodeKind
@@ -32,7 +32,7 @@ class DataflowCode(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def full_name(self) -> str:
-        """Its own name: dataflows know no other."""
+        """Its own name, the only one that dataflows know."""
         return self.name
 
     @property
@@ -84,7 +84,7 @@ def operator(
     granularity: int = 0,
     pure: bool = False,
 ) -> Any:
-    """Declare an operator of dataflows: a class, or a function for one that is called once for each tuple.
+    """Declare an operator of dataflows: a class, or a function that is called once for each tuple.
 
     The ports are written as in a declaration, `inputs="String city, TupleStream in"`; a class has methods
     `on_init`, `on_PORT` and `on_PORT_eos` for those that stream. The properties are those of
@@ -115,9 +115,9 @@ def wrapper(
     attributes: Mapping[str, str],
     runs: Literal["thread", "worker", "inline"] | None = None,
 ) -> Any:
-    """Declare a wrapper: a function that is given a query and yields a dict for each tuple.
+    """Declare a wrapper: a function that takes a query and yields a dict for each tuple.
 
-    `attributes` are the names of what is in those, and their types, String or Number.
+    `attributes` are the names of the values in these dicts, with their types, String or Number.
     """
     return _declared_as(DataflowDeclaration("wrapper", name, attributes=attributes, runs=runs))
 

@@ -97,7 +97,7 @@ class _DataflowCodeMaker(CodeMaker[DataflowCode, DataflowDeclaration]):
         return operator
 
     def _shape(self, value: Any, operator: Operator) -> None:
-        """Check that a class has the methods that its ports need, and is made without arguments (T57)."""
+        """Check that a class has the methods that its ports need, and takes no arguments (T57)."""
         if not isinstance(value, type):
             return
         self._check_made_alone(value)

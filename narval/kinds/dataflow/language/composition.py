@@ -1,7 +1,7 @@
-"""Composition: dataflows get the graphs of the plans of other files that they call, and modules' operators.
+"""Composition: dataflows get the graphs of plans in other files that they call, and modules' operators.
 
-Wherever a library is made, those that need something of it are compiled anew: so a dataflow of which a plan
-that it calls has changed is a new version. All that it needs goes into its `xml`, which makes it whole.
+Whenever a library is made, dataflows that need something of it are compiled again. So a dataflow that calls a
+changed plan is a new version. Its `xml` contains all that it needs, which makes it whole.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from narval.kinds.dataflow.language.syntax import PlanSource
 
 
 def compose_all(library: Library) -> tuple[Library, list[Fault]]:
-    """A library whose dataflows are whole, as far as they can be; and why the others are not.
+    """A library whose dataflows are whole as far as possible, and the faults of the others.
 
-    What is not there at all is a fault of a reference (`library.check_targets`).
+    Missing plans are faults of references (`library.check_targets`).
     """
     found = [cast("DataflowDefinition", one) for one in library.of(DataflowDefinition.kind).values()]
     drafts = [one for one in found if one.draft is not None]
@@ -41,7 +41,7 @@ def compose_all(library: Library) -> tuple[Library, list[Fault]]:
 def completed(
     definition: DataflowDefinition, compiled: Compiled, plans: Mapping[str, PlanSource]
 ) -> DataflowDefinition | None:
-    """A definition with all graphs that it needs; None if one of them is not there."""
+    """A definition with all graphs that it needs; None if one is missing."""
     graphs = compiled.reached(definition.full_name)
     if graphs is None:
         return None

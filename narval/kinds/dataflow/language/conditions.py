@@ -50,9 +50,9 @@ class ColumnFold(msgspec.Struct, frozen=True):
 
 
 class TextFormat(msgspec.Struct, frozen=True):
-    """A format: its texts, and between each two of them the value of an attribute, or of a datum ("").
+    """A format: its texts, and between every two of them the value of an attribute, or of a datum ("").
 
-    With `any_case` an attribute may be written in another case, where only one is meant (TA10).
+    With `any_case` an attribute may be written in another case, if that is unambiguous (TA10).
     """
 
     texts: tuple[str, ...]
@@ -61,21 +61,23 @@ class TextFormat(msgspec.Struct, frozen=True):
 
 
 class InlineTuples(msgspec.Struct, frozen=True):
-    """Tuples that stand in a dataflow: all have these attributes, in this order."""
+    """Tuples in a dataflow's text; all have these attributes, in this order."""
 
     attributes: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
 
 
 def parse_text(language: str, text: str, *, any_case: bool = False) -> Any:
-    """The value of a text in a language of `operators.Text`; raises TextError. The text may come in a run."""
+    """The value of a text in a language of `operators.Text`; raises TextError. The text may come
+    from a run.
+    """
     if language == "tuple-format" and any_case:
         return _alias_format(text)
     return _PARSERS[language](text)
 
 
 def placed(attributes: Sequence[str], name: str, *, any_case: bool = False) -> int | None:
-    """The place of an attribute among those of a tuple; None if it is not there."""
+    """The place of an attribute among those of a tuple, or None."""
     if name in attributes:
         return attributes.index(name)
     if any_case:
@@ -92,7 +94,7 @@ def joined(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest])
 def from_right(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> dict[str, str]:
     """The attributes of a join that come from its right side, and their names there.
 
-    One that both sides have, joined by equality, is there once; other names that are taken get `right_`.
+    An attribute of both sides, joined by equality, is there once; other names already taken get `right_`.
     """
     once = {test.left for test in tests if test.compares == "=" and test.left == test.right}
     names: dict[str, str] = {}
@@ -140,7 +142,7 @@ class _Pieces(TokenCursor):
         return "<>" if written == "!=" else written  # type: ignore[return-value]
 
     def goes_on(self, *, comma: bool = False) -> bool:
-        """True after an AND (or a comma); False at the end."""
+        """True after an AND (or a comma), False at the end."""
         if self.next.kind == END:
             return False
         if _is_and(self.next) or (comma and self.next.kind == "comma"):
@@ -167,7 +169,7 @@ def _select(text: str) -> tuple[AttributeTest, ...]:
 
 
 def number_of(text: str) -> int | float:
-    """The number that a text of digits is."""
+    """The number in a text of digits."""
     return float(text) if "." in text else int(text)
 
 

@@ -1,8 +1,8 @@
 """Dataflow: inputs, a graph of operators without circles, outputs (T1–T17).
 
 A definition holds the graph of its plan and those of all plans that it calls, so a run needs no library. The
-data of a graph have names; a call of an operator has its arguments by parameter, in the order of the table of
-operators, whatever order the file has.
+data of a graph have names. A call has its arguments by parameter, in the order of the table of operators,
+whatever the order in the file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ DataClass = Literal["streaming", "per-stream", "static"]
 """The classes of data (T5). Constants are static; inputs never are (TA33)."""
 
 STREAMED = "TupleStream"
-"""The one type that streams; all others are per stream (T6)."""
+"""The only type that streams; all others are per stream (T6)."""
 
 
 class FixedValue(msgspec.Struct, frozen=True):
-    """An argument that stands in the file: a text, a number, or the name of a function (type Function)."""
+    """An argument written in the file: a text, a number, or the name of a function (type Function)."""
 
     value: str | int | float
     type: str
@@ -33,7 +33,7 @@ class FixedValue(msgspec.Struct, frozen=True):
 
 
 TO_MEMORY = "element:"
-"""The start of an address by which a notice becomes elements of memory."""
+"""The prefix of an address with which a notice becomes elements of memory."""
 
 
 class DataRef(msgspec.Struct, frozen=True):
@@ -45,11 +45,11 @@ class DataRef(msgspec.Struct, frozen=True):
 
 
 Argument = FixedValue | DataRef | tuple[FixedValue | DataRef, ...]
-"""An argument; several where the parameter takes many."""
+"""An argument; several if the parameter takes many."""
 
 
 class Datum(msgspec.Struct, frozen=True):
-    """A datum of a graph. `attributes` are those of its tuples; None where only a run can tell.
+    """A datum of a graph. `attributes` are those of its tuples; None if they are only known in a run.
 
     A value (String, Number, Object) has the one attribute `value`.
     """
@@ -69,17 +69,16 @@ class Datum(msgspec.Struct, frozen=True):
 class OperatorCall(msgspec.Struct, frozen=True):
     """A call of an operator.
 
-    `key` is its own in the graph and stays the same as long as the plan does. `arguments` and `outputs` are
-    by the names of the operator's ports; an output is None where `_` stands for it, or where it is left out;
-    parameters that are left out are not there. The ports of a call of a plan are the names of its inputs and
-    outputs. `parsed` are the constants that are conditions, formats and rules, as values
-    (`conditions.parse_text`). `lifted` are parameters that are fed a stream, so that the operator runs once
-    for each tuple (TA7). `plan` is the full name of the plan that is called, "" for other operators. A `tail`
-    call gives all it has to the outputs of its own plan (T36). One that `spills` lies on a branch that could
-    deadlock on bounds (TA41). It fires only where all that it `needs` has happened: outputs of conditional
-    operators that were chosen, calls that were done or failed (the key of a call, and which), streams that
-    were not empty (the name of a datum). One that is not `possible` never fires. Of an
-    export, `columns` are the attributes of its tuples, of a union those of all inputs, where the plan tells.
+    `key` is unique in the graph and stays the same as long as the plan does. `arguments` and `outputs` are by
+    the names of the operator's ports; an output is None if it is `_` or left out; omitted parameters are
+    absent. The ports of a call of a plan are the names of its inputs and outputs. `parsed` has the constants
+    that are conditions, formats and rules, as values (`conditions.parse_text`). `lifted` are parameters that
+    are fed a stream, so that the operator runs once for each tuple (TA7). `plan` is the full name of the
+    called plan, "" for other operators. A `tail` call gives all its outputs to the outputs of its own plan
+    (T36). One that `spills` is on a branch that could deadlock on bounds (TA41). It fires only if all that it
+    `needs` has happened: outputs of conditional operators were chosen, calls were done or failed (the key of
+    a call, and which), streams were not empty (the name of a datum). One that is not `possible` never fires.
+    `columns` are the attributes of an export's tuples, or of all inputs of a union, if the plan fixes them.
     """
 
     key: str
@@ -103,7 +102,7 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
     @property
     def consumed(self) -> Iterator[tuple[str, int, DataRef]]:
-        """Its arguments that are data: the parameter, the place among many (0 for one), the datum."""
+        """The arguments that are data: the parameter, the place among many (0 for one), the datum."""
         for name, argument in self.arguments.items():
             if isinstance(argument, tuple):
                 yield from ((name, at, one) for at, one in enumerate(argument) if isinstance(one, DataRef))
@@ -112,7 +111,7 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
     @property
     def produced(self) -> Iterator[tuple[str, int, str]]:
-        """Its outputs that are named: the port, the place among many (0 for one), the datum."""
+        """The named outputs: the port, the place among many (0 for one), the datum."""
         for name, output in self.outputs.items():
             if isinstance(output, tuple):
                 yield from ((name, at, one) for at, one in enumerate(output) if one is not None)
@@ -121,8 +120,8 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
     @property
     def goes_outside(self) -> bool:
-        """True if it asks or changes something outside the home. A notice whose address stands in the file
-        as `element:NAME` does not; that of a plan is told by the calls of its own graph.
+        """True if it asks or changes something outside the home. A notice whose address in the file is
+        `element:NAME` does not. For a plan, the calls of its own graph decide.
         """
         operator = self.operator
         if self.plan or operator.at_home or not (operator.io or operator.effect):
@@ -137,9 +136,9 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
 
 class DataflowGraph(msgspec.Struct, frozen=True):
-    """The graph of a plan, checked: `calls` are in an order in which producers come before consumers.
+    """The checked graph of a plan; in `calls`, producers come before consumers.
 
-    A datum may have several producers where only one of them can produce it in a transaction (TA5).
+    A datum may have several producers if only one of them can produce it in a transaction (TA5).
     """
 
     full_name: str
@@ -155,7 +154,7 @@ class DataflowGraph(msgspec.Struct, frozen=True):
 class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     """A dataflow: the graphs of its plan and of all that it calls, by full name.
 
-    `source` is the plan as it is written. There are no graphs until all that it calls is known.
+    `source` is the plan as written. There are no graphs until all that it calls is known.
     """
 
     kind: ClassVar[str] = "dataflow"
@@ -165,7 +164,7 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def cannot_start(self) -> tuple[str, str] | None:
-        """The reason why no run of it can begin: something that it calls is not there."""
+        """The reason why no run of it can begin: something that it calls is missing."""
         if not self.graphs:
             return "not-whole", f"something that {self.full_name} calls is not loaded: narval check"
         return None
@@ -177,7 +176,7 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """Operators that act outside may need anything."""
+        """The needs of operators that act outside, which may need anything."""
         for graph in self.graphs.values():
             for call in graph.calls:
                 if call.goes_outside:

@@ -1,4 +1,4 @@
-"""The flow of dataflows: their tuples are not followed one by one, so what a session has read is in all."""
+"""The flow of dataflows: tuples are not traced one by one, so all results contain what a session has read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LABELS = {"retrieve": (FILE, WEB), "fetch": (WEB,), "listen": (PROGRAM,)}
 """The labels of what operators bring in."""
 
 _OWN = condition("relation | value | plan_input")
-"""The elements of what a session gives, and of what it is given."""
+"""The elements that a session gives, and that it is given."""
 
 
 def flow(dataflow: DataflowDefinition, library: Library) -> Flow:
-    """The ways of elements through a dataflow: all, where only a session can tell what it calls."""
+    """The paths of elements through a dataflow: all, if its calls are only known in a session."""
     calls = [call for graph in dataflow.graphs.values() for call in graph.calls]
     if not dataflow.graphs or any(call.operator.name == "subplan" for call in calls):
         return Flow(holds=(InMemory(None),), makes=(None,), labels=frozenset((FILE, PROGRAM, WEB)))
@@ -32,7 +32,7 @@ def flow(dataflow: DataflowDefinition, library: Library) -> Flow:
 
 
 def _session(dataflow: DataflowDefinition, outside: OperatorCall) -> CallFlow:
-    """A session, as a call that goes outside by an operator."""
+    """A session, as a call that goes outside through an operator."""
     return CallFlow(outside.operator.name, FLOW, dataflow.full_name, outside.line)
 
 
@@ -44,7 +44,7 @@ def _read(calls: list[OperatorCall]) -> Iterator[InMemory]:
 
 
 def _fixed(call: OperatorCall) -> Condition | None:
-    """The pattern that stands in the file; None where only a run can tell."""
+    """The pattern in the file; None if it is only known in a run."""
     pattern = call.arguments.get("pattern")
     try:
         return condition(str(pattern.value)) if isinstance(pattern, FixedValue) else None

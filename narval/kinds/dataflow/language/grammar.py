@@ -47,9 +47,9 @@ _LEXICON = Lexicon(
         "junk": "expected a name, a text or a number, found {!r}",
     },
 )
-"""Names alone: whether one is a keyword depends on what follows it."""
+"""The tokens; keywords are names here, as what follows decides whether one is a keyword."""
 _ESCAPES = {r"\n": "\n", r"\t": "\t"}
-"""The escapes in texts that do not stand for the character after the backslash."""
+"""The escapes in texts that are not just the character after the backslash."""
 _CLAUSE_WORDS = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
 PROPERTIES = {
     "BLOCKING": "blocking",
@@ -59,7 +59,7 @@ PROPERTIES = {
     "CONDITIONAL": "conditional",
     "GRANULARITY": "granularity",
 }
-"""The properties of an operator as a declaration writes them, and their names in the table."""
+"""The properties of an operator as written in a declaration, and their names in the table."""
 
 
 def read_units(source: Source) -> tuple[list[Unit], list[Fault]]:
@@ -77,12 +77,12 @@ class _Tokens(Cursor):
         self.source = source
 
     def is_word(self, *words: str, before: str = "") -> bool:
-        """True if the next token is one of the keywords, and what comes before it is as it has to be."""
+        """True if the next token is one of these keywords, followed by `before` if that is given."""
         is_one = self.next.kind == NAME and self.next.text.upper() in words
         return is_one and (not before or self.ahead().kind == before)
 
     def begins_line(self) -> bool:
-        """True if nothing stands before the next token on its line."""
+        """True if the next token is the first on its line."""
         return "\n" in self.source.text[self.last.end : self.next.at]
 
 
@@ -126,7 +126,7 @@ class _DeclarationReader:
         return name, value
 
     def declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
-        """The declarations after INPUT: or OUTPUT:, none if it is not there."""
+        """The declarations after INPUT: or OUTPUT:, or () without it."""
         tokens = self._tokens
         if not tokens.is_word(word):
             return ()

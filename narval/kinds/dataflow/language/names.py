@@ -1,8 +1,8 @@
 """Names of plans: folders below `recipes`, files in them, plans in those (T15, TA29, TA30).
 
 A plan of the file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`; it is
-started by the name of its group, as `popular.Books`. A
-reference is resolved from the folder of the plan in which it stands; a plan of the same file comes first.
+started with the name of its group, as `popular.Books`. A reference is resolved from the folder of its plan; a
+plan of the same file comes first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RECIPES = "recipes"
 
 class FilePlace(NamedTuple):
     """The place of a file: its folders below `recipes`, its name without the suffix, and the group of its
-    plans, which is that name unless the file says another.
+    plans, by default that name.
     """
 
     folders: tuple[str, ...]
@@ -25,7 +25,7 @@ class FilePlace(NamedTuple):
 
 
 def place_of(path: str, group: str = "") -> FilePlace:
-    """The place of a file by its path, and by the group that it says, if it says one."""
+    """The place of a file, from its path and the group that it says, if any."""
     parts = PurePosixPath(path).parts
     below = len(parts) - parts[::-1].index(RECIPES) if RECIPES in parts[:-1] else len(parts) - 1
     stem = PurePosixPath(path).stem
@@ -42,14 +42,14 @@ class PlanNames:
                 self._by_path.setdefault(path, []).append(f"{place.group}.{name}")
 
     def found(self, reference: str, at: FilePlace) -> list[str]:
-        """The full names of the plans that a reference means, from a file: none, one, or several."""
+        """The full names of the plans that a reference in a file means: none, one, or several."""
         for path in _paths(reference, at):
             if found := self._by_path.get(path):
                 return found
         return []
 
     def known(self, at: FilePlace) -> list[str]:
-        """The references by which plans can be called from a file, the shortest of each."""
+        """The shortest references with which plans can be called from a file."""
         shown: dict[str, str] = {}
         for path, names in sorted(self._by_path.items(), key=lambda item: len(item[0])):
             near = path[:-1] in (at.folders, (*at.folders, at.file))

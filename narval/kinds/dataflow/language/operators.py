@@ -1,7 +1,7 @@
 """The table of operators: their ports, in order, and their properties (T14, T17, TA8).
 
 A dataflow names an operator in any case and gives its arguments in the order of this table. `alias` is the
-order of the examples in the source, which files use that begin with `// example aliases`.
+order of the examples in the source, for files that begin with `// example aliases`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 OperatorClass = Literal["P", "H", "B", "I"]
-"""Pipelined, half-blocking (waits for the end of one input), blocking (for that of all), immediate."""
+"""Pipelined, half-blocking (waits for the end of one input), blocking (for the end of all), immediate."""
 
 CLASS_NAMES: Mapping[OperatorClass, str] = {
     "P": "pipelined",
@@ -28,9 +28,8 @@ Text = Literal["", "select", "join", "columns", "folds", "tuple-format", "text-f
 class Port(msgspec.Struct, frozen=True):
     """An input or output of an operator: one datum, or with `many` a group of data.
 
-    `text` is the language of a text; `words` are the only texts that it may be. A stream that is `loose` may
-    be a value too, which is then its only one. `attributes` are those of its tuples where they are always the
-    same.
+    `text` is the language of a text; `words` are its only allowed texts. A `loose` stream may also be a
+    value, which is then its only tuple. `attributes` are those of its tuples if they are always the same.
     """
 
     name: str
@@ -48,13 +47,13 @@ class Port(msgspec.Struct, frozen=True):
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """An operator: `name` is in small letters, or the full name of one that a module has or a plan.
+    """An operator: `name` is in lower case, or the full name of a module's operator or a plan.
 
     `waits_for` are the streaming inputs whose end a half-blocking one needs. A `conditional` one uses exactly
     one of its outputs (T40); `optional_outputs` may get nothing while others do. One that is `io` may wait
-    outside the network; one with an `effect` changes something there, so what it does has keys. With
-    `at_home` that is nothing but the home's own. `granularity` is the number of tuples that one likes to be
-    given at once, 0 for any. `also` are other names of it.
+    outside the network; one with an `effect` changes something there, so its work has keys. With `at_home`
+    that is only the home itself. `granularity` is the preferred number of tuples at once, 0 for any. `also`
+    are its other names.
     """
 
     name: str
@@ -100,10 +99,10 @@ class Operator(msgspec.Struct, frozen=True):
 
 
 def _port(written: str) -> Port:
-    """A port as the table has it: `TYPE NAME`, `NAME*` for many, `NAME?` for one left out,
-    `NAME+` for a loose one.
+    """A port as in the table: `TYPE NAME`, `NAME*` for many, `NAME?` for an optional one, `NAME+` for a loose
+    one.
 
-    `@` comes before the language of its text, or the words that it may be, with `|` between them.
+    `@` precedes the language of its text, or its allowed words, separated by `|`.
     """
     written, _, text = written.strip().partition("@")
     type, name = written.split()
@@ -126,7 +125,7 @@ def _operator(
     attributes: tuple[str, ...] | None = None,
     **properties: Any,
 ) -> Operator:
-    """An operator of the table: `NAME(PORT, … : PORT, …)`; `attributes` are those of what it gives."""
+    """An operator of the table: `NAME(PORT, … : PORT, …)`; `attributes` are those of its output."""
     name, _, ports = signature.rstrip(")").partition("(")
     inputs, outputs = (
         tuple(_port(port) for port in side.split(",") if port.strip()) for side in ports.split(":")
@@ -390,7 +389,7 @@ NAMES: Mapping[str, str] = {
     **{operator.name: operator.name for operator in _TABLE},
     **{name: operator.name for operator in _TABLE for name in operator.also},
 }
-"""The names of operators in small letters, other names of theirs too."""
+"""The names of operators in lower case, including their other names."""
 
 
 def named(written: str) -> Operator | None:

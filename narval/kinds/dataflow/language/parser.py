@@ -38,7 +38,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 def parse(source: Source, root: XmlNode | None = None) -> Parsed:
-    """The dataflows of a file, or of a bundle: then the first is the one that is meant, and whole."""
+    """The dataflows of a file, or the first one of a bundle, which is whole."""
     text = source.text
     if text.startswith(f"{BUNDLE}\n"):
         return _bundle(Source.of_text(path, part) for path, part in parts_of(text))
@@ -54,7 +54,7 @@ def _bundle(files: Iterable[Source]) -> Parsed:
 
 
 def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
-    """The plans of a file, and what is wrong with how it is written."""
+    """The plans of a file, and its faults of syntax."""
     units, faults = read_units(source)
     if (odd := _UNWRITABLE.search(source.text)) is not None:
         message = f"expected no control characters, found {odd[0]!r}; remove it"
@@ -78,7 +78,7 @@ def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
 
 
 def _head(source: Source, faults: list[Fault]) -> tuple[str, bool]:
-    """The group that a file says in its first lines, and whether it has the order of the examples."""
+    """The group in the first lines of a file, and whether it has the order of the examples."""
     group, aliases = "", False
     for number, written in enumerate(source.text.split("\n", 2)[:2], 1):
         line = written.strip()
@@ -147,7 +147,7 @@ def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
 
 
 def _needs_library(source: PlanSource, graphs: Mapping[str, DataflowGraph], compiled: Compiled) -> bool:
-    """True if a plan has something that a module has."""
+    """True if a plan uses something of a module."""
     return bool(source.declared) or any(
         compiled.functions[name] or any(call.operator.name == "retrieve" for call in graph.calls)
         for name, graph in graphs.items()
@@ -158,7 +158,7 @@ def _needs_library(source: PlanSource, graphs: Mapping[str, DataflowGraph], comp
 
 
 def _references(source: PlanSource, known: PlanVocabulary) -> Iterator[Reference]:
-    """The places of a plan that name what is elsewhere: in other files, or in modules."""
+    """The places of a plan that name something in other files or in modules."""
     for statement in source.syntax.statements:
         if known.find(statement, source) == (None, ""):
             name = _called(statement)[0]

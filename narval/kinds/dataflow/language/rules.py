@@ -1,4 +1,4 @@
-"""Extraction rules: a selector of records, and one of each attribute within a record (TA40).
+"""Extraction rules: a selector of records, and one for each attribute within a record (TA40).
 
 record css:table.houses tr
 address td[1]
@@ -19,10 +19,12 @@ import msgspec
 from narval.core.source.number_forms import CURRENCY, NumberForm, form_of
 
 Language = Literal["xpath", "css", "json", "tuple"]
-"""The languages of selectors: XPath, or what a text begins with; `tuple` is what is beside the document."""
+"""The languages of selectors: XPath, or what a text begins with; `tuple` is for attributes beside the
+document.
+"""
 
 VALUE_TYPES = {"string": "String", "number": "Number"}
-"""The types that an attribute may have, in small letters."""
+"""The types that an attribute may have, in lower case."""
 
 _FIELD_TYPES = {**VALUE_TYPES, "url": "Url"}
 
@@ -31,7 +33,9 @@ _FORMED = re.compile(r"""(?i:number)\s*\(\s*(?:"(?P<double>[^"]*)"|'(?P<single>[
 
 
 class TextError(ValueError):
-    """A text within a dataflow is wrong: `at` is the character, `message` what was expected and found."""
+    """A text within a dataflow is wrong: `at` is the character, `message` says what was expected
+    and found.
+    """
 
     def __init__(self, at: int, message: str) -> None:
         self.at, self.message = at, message
@@ -39,16 +43,16 @@ class TextError(ValueError):
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """A selector: what it selects in a document, or in a record of one."""
+    """A selector in a document, or in a record of one."""
 
     language: Language
     text: str
 
 
 class ExtractField(msgspec.Struct, frozen=True):
-    """An attribute that is extracted: String, Number or Url, which is one whole by the `url` of its page.
+    """An extracted attribute: String, Number or Url, which is made absolute with the `url` of its page.
 
-    `form` is how its numbers are written; None of plain ones.
+    `form` is how its numbers are written; None for plain ones.
     """
 
     name: str
@@ -58,14 +62,14 @@ class ExtractField(msgspec.Struct, frozen=True):
 
 
 class ExtractRules(msgspec.Struct, frozen=True):
-    """The rules by which tuples are extracted from a document."""
+    """The rules that extract tuples from a document."""
 
     record: Selector
     fields: tuple[ExtractField, ...]
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names of what is extracted."""
+        """The names of the extracted attributes."""
         return tuple(field.name for field in self.fields)
 
 
@@ -73,7 +77,7 @@ _WORD = re.compile(r"\S+")
 
 
 def rules_of(text: str) -> ExtractRules:
-    """The rules in a text, one a line; lines that begin with # are passed over. Raises TextError."""
+    """The rules in a text, one a line; lines that begin with # are skipped. Raises TextError."""
     record: Selector | None = None
     fields: dict[str, ExtractField] = {}
     for at, line in _lines(text):
@@ -125,9 +129,9 @@ def _form(written: re.Match[str], at: int) -> NumberForm:
 
 
 def value_type(text: str) -> tuple[str | None, NumberForm | None]:
-    """The type that a text names, and the form of a number that has one: `Number("1.234,56")`.
+    """The type that a text names, and the form of a number, if given: `Number("1.234,56")`.
 
-    The type is None for any other text. Raises TextError for a form that is none.
+    The type is None for any other text. Raises TextError for an invalid form.
     """
     formed = _FORMED.fullmatch(text.strip())
     if formed is not None:
@@ -136,7 +140,7 @@ def value_type(text: str) -> tuple[str | None, NumberForm | None]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are rules, each with the character at which it begins."""
+    """The lines that are rules, each with the offset of its first character."""
     at = 0
     for written in text.splitlines(keepends=True):
         line = written.strip()

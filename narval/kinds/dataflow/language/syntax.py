@@ -1,4 +1,4 @@
-"""Syntax of a dataflow file: what is written, with the place of each part, before anything is understood."""
+"""Syntax of a dataflow file: what is written, with the place of each part, before it is interpreted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP = "// group "
 
 
 class Written(msgspec.Struct, frozen=True):
-    """An argument or output: the name of a datum, a text, a number, `_`, or a group of those."""
+    """An argument or output: the name of a datum, a text, a number, `_`, or a group of these."""
 
     kind: Literal["name", "text", "number", "group"]
     text: str
@@ -39,7 +39,7 @@ class Written(msgspec.Struct, frozen=True):
         return self.text
 
     def place(self, at: int) -> tuple[int, int]:
-        """The line and column of a character of a text, whose lines and escapes `marks` tell apart."""
+        """The line and column of a character of a text; `marks` has its lines and escapes."""
         place = self.line, self.column
         for offset, line, column in self.marks:
             if offset <= at:
@@ -48,7 +48,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """An input or output of a plan, or a port of an operator: `type` is "" where none is written."""
+    """An input or output of a plan, or a port of an operator; `type` is "" if none is written."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class PlanSyntax(msgspec.Struct, frozen=True):
-    """A plan as it is written; `text` is all of it. One that is `partial` has calls that cannot be read."""
+    """A plan as written; `text` is all of it. A `partial` one has unreadable calls."""
 
     name: str
     line: int
@@ -91,7 +91,7 @@ class PlanSyntax(msgspec.Struct, frozen=True):
 
 
 class OperatorSyntax(msgspec.Struct, frozen=True):
-    """The declaration of an operator as it is written; `properties` are by name in small letters."""
+    """The declaration of an operator as written; `properties` are by name in lower case."""
 
     name: str
     line: int
@@ -106,14 +106,14 @@ Unit = PlanSyntax | OperatorSyntax
 
 
 class PlanSource(msgspec.Struct, frozen=True, eq=False):
-    """A plan as its file has it: with the aliases and the operator declarations that hold there."""
+    """A plan as in its file, with the aliases and the operator declarations that hold there."""
 
     syntax: PlanSyntax
     path: str
     aliases: bool = False
     declared: tuple[OperatorSyntax, ...] = ()
     group: str = ""
-    """The group that its file says; "" if it says none."""
+    """The group that its file says; "" for none."""
 
     @property
     def place(self) -> FilePlace:

@@ -1,4 +1,4 @@
-"""Telling of dataflows: what they are given, what each operator makes of what, what they give."""
+"""Descriptions of dataflows: their inputs, what each operator makes of its inputs, their outputs."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Senten
 
 
 def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], tuple[Operator, bool]]:
-    """The operators that are called, by the place of the call, and whether they go outside; only those that
-    ship where it is not whole.
+    """The called operators, by the place of the call, and whether they go outside; if it is not whole, only
+    built-in operators.
     """
     if dataflow.graphs:
         calls = dataflow.graph.calls
@@ -98,7 +98,7 @@ def _data(data: Iterable[Written]) -> str:
 
 
 def _written(written: Written) -> str:
-    """A datum by its name, a text or number as it is written, a group in brackets."""
+    """A datum by its name, a text or number as written, a group in brackets."""
     if written.kind == "group":
         return f"({listed(map(_written, written.group))})"
     if written.kind == "name":

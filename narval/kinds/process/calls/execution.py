@@ -1,7 +1,7 @@
 """Runs the code of a node: a class of the user's, or a script (sections 1 and 10).
 
-The code gets a token made of plain data, and leaves effects, which are plain data too; they go back to the
-engine as the value of the call.
+The code gets a token made of plain data, and leaves effects, also plain data. They go back to the engine as
+the value of the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodeHook:
         self.token = Token(token, writable=True, completes=completes, transients=transients, nearest=nearest)
 
     def __call__(self) -> Any:
-        """Call the hook; of a coroutine function, the result is to be awaited."""
+        """Call the hook; the result of a coroutine function must be awaited."""
         return getattr(made(self._code, self.token.node.custom, self._evaluated), self._hook)(self.token)
 
     def completed(self, outcome: Outcome) -> Outcome:
@@ -56,7 +56,7 @@ class NodeHook:
 
 
 def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Outcome:
-    """Run the code of a node in a worker; the outcome."""
+    """Run the code of a node in a worker; return the outcome."""
     payload = call.payload or {}
     try:
         if "script" in payload:
@@ -68,7 +68,7 @@ def answer(call: CallContext, load: Callable[[], type], allowance: object) -> Ou
 
 
 def _nearest(payload: Mapping[str, Any], node: str) -> Mapping[str, Any] | None:
-    """The nearest token on a node of that name, as far as a worker is told."""
+    """The nearest token on a node of that name, among those passed to the worker."""
     for token in payload["near"]:
         if node in (token["node"]["name"], token["node"]["id"]):
             return {**token, "process": payload["token"]["process"]}
@@ -76,7 +76,9 @@ def _nearest(payload: Mapping[str, Any], node: str) -> Mapping[str, Any] | None:
 
 
 def _run_script(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The effects of a script; one that executes and does not complete its token, is done (section 10)."""
+    """The effects of a script. An `execute` script that does not complete its token completes it at the end
+    (section 10).
+    """
     effects = run(Script(**payload["script"]), print).effects
     is_complete = any(effect["do"] in _COMPLETES for effect in effects)
     if payload["hook"] == "execute" and not is_complete:

@@ -1,8 +1,8 @@
 """Questions that an engine asks the user's code while it decides (`View.ask`; sections 3 to 6 and 11).
 
-A question is answered in a thread of its own while the loop waits, for `LONGEST` seconds at most: then the
-thread is given up, the run that asked fails, and the loop goes on. What is asked gets copies, so nothing that
-it does late can touch a run. Question and answer are recorded by the engine, so none is asked again.
+A question is answered in a thread of its own while the loop waits, for `LONGEST` seconds at most. Then the
+thread is given up, the run that asked fails, and the loop continues. The code gets copies, so nothing it does
+late can touch a run. The engine records question and answer, so none is asked again.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from narval.system.scripts.interpreters import Script
 from narval.system.scripts.one_shot import ScriptAnswer
 
 LONGEST = 1.0
-"""Seconds that a question may take: for so long nothing else goes on."""
+"""Seconds that a question may take; nothing else runs meanwhile."""
 
 SCRIPT_LONGEST = 3.0
 """The same for a script, whose program has to start first."""
 
 MOST_GIVEN_UP = 8
-"""Threads given up that still live, with which no more questions are asked."""
+"""The number of live given-up threads at which no more questions are asked."""
 
 MOST_ANSWER = 100_000
-"""The most characters of a text, and things in a list, that an answer may have."""
+"""The most characters of a text, and items of a list, in an answer."""
 
 DELAYS = {
     "DELAY_NODE_EXECUTION": "NODE_TOKEN_ACCEPTED",
     "DELAY_PROCESS_FINALIZE_COMPLETE": "PROCESS_PENDING_COMPLETE",
     "DELAY_PROCESS_FINALIZE_CANCEL": "PROCESS_PENDING_CANCEL",
 }
-"""The answers of listeners, and the event that each is an answer to."""
+"""The answers of listeners, and the event that each answers."""
 
 
 class QuestionAnswerer:
-    """Answers the questions of one agent's engines; all of it is used on the loop's thread."""
+    """Answers the questions of one agent's engines; used only on the loop's thread."""
 
     def __init__(self, function_of: FunctionOf, *, longest: float = LONGEST) -> None:
         self._function_of, self._longest = function_of, longest
@@ -112,7 +112,7 @@ class QuestionAnswerer:
         return self._answered(f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, ask, question))
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop all threads; no more questions may be asked."""
         if self._thread is not None:
             self._thread.ask(None)
             self._thread = None
@@ -171,7 +171,7 @@ class QuestionThread:
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """End the thread: Python code at once, a call of the system when that ends."""
+        """End the thread: at once in Python code, in a system call when that returns."""
         self.ask(None)
         number = self._thread.ident
         if number is not None:
@@ -195,7 +195,7 @@ class _GivenUpError(BaseException):
 
 
 def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
-    """Ask, on the question's thread. Raises ActionError, in words for the author of the code."""
+    """Ask, on the question's thread. Raises ActionError with a message for the author of the code."""
     try:
         answer = ask(question)
         msgspec.msgpack.encode(answer)  # what cannot be written down cannot be recorded
@@ -210,7 +210,7 @@ def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
 
 
 def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
-    """The boolean that the `allowBacktrack` of a script gives, run in a program of its own."""
+    """The boolean that the `allowBacktrack` of a script gives; it runs in a separate program."""
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
     line = [sys.executable, "-m", "narval.system.scripts.one_shot"]
@@ -271,7 +271,7 @@ def _node(question: Question) -> Plain:
 
 
 def _guard(answer: object) -> Plain:
-    """The answer of a guard, as the engine knows it; None is to accept, as it is in the source."""
+    """The answer of a guard in the engine's form; None means accept, as in the source."""
     if answer is None or answer is True or _is(answer, Accept):
         return {"action": "AcceptToken"}
     if _is(answer, Discard):

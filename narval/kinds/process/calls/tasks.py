@@ -32,12 +32,12 @@ SCRIPT = "script"
 SCRIPT_TIME = 10.0
 """Seconds of processor time that a script may take."""
 SCRIPT_LATEST = 30.0
-"""Seconds after which its worker is killed, unless the node's timeout has come before: on a busy
-machine processor time takes longer than by the clock.
+"""Seconds by the clock after which its worker is killed, unless the node has an earlier timeout. On a busy
+machine, `SCRIPT_TIME` seconds of processor time take longer.
 """
 
 ANCESTORS = 64
-"""So many tokens before its own a script, or code in a worker, can look at."""
+"""The most earlier tokens that a script, or code in a worker, can look at."""
 
 
 def preparer(of: CallsOfAgent) -> Prepare:
@@ -46,7 +46,7 @@ def preparer(of: CallsOfAgent) -> Prepare:
 
 
 class NodeCalls:
-    """Prepares the calls by which nodes are executed, or backtracked, for the runs of one agent."""
+    """Prepares the calls that execute or backtrack nodes, for the runs of one agent."""
 
     def __init__(self, agent: AgentState, targets: CallTargets) -> None:
         self._agent, self._targets = agent, targets
@@ -108,7 +108,7 @@ def _script_call(run: Run, call: Call, timeout: float | None) -> PreparedCall:
 
 
 def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
-    """The script of a node for a hook, and the tokens it may look at: its own, and those before that."""
+    """The script of a node for a hook, and the tokens it may look at: its own and earlier ones."""
     tokens = _before(run, token)
     view = tokens[str(token)]
     custom = view["node"]["custom"]
@@ -123,7 +123,7 @@ def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
 
 
 def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
-    """The nearest token on a node of that name, as plain data: a token of a run, or one that it came of."""
+    """The nearest token on a node of that name, as plain data: the given token or one it descends from."""
     if token not in run.state.nodes:
         return None
     match = traversal.nearest(run.definition, run.state, token, node)
@@ -131,14 +131,14 @@ def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
 
 
 def _near(run: Run, token: int) -> list[dict[str, Any]]:
-    """A token, and those before it as far as code in a worker may look, the nearest first, told in brief."""
+    """A token and the earlier ones that code in a worker may look at, in brief, nearest first."""
     tokens = traversal.traverse(run.state, token, "breadth", "back")
     near = islice((one for one in tokens if isinstance(one, NodeToken)), ANCESTORS)
     return [brief_view(run.definition, run.state, one) for one in near if not one.backtracked]
 
 
 def _before(run: Run, token: int) -> dict[str, Any]:
-    """A token, and those before it as far as a script may look, by id."""
+    """A token and the earlier ones that a script may look at, by id."""
     ancestors, waiting = dict[str, Any](), deque([token])
     while waiting and len(ancestors) < ANCESTORS:
         number = waiting.popleft()
@@ -154,5 +154,5 @@ def _token_view(run: Run, token: int) -> dict[str, Any]:
 
 
 def _stand_in(code: type, stub: Callable[..., Any]) -> type:
-    """A node type with the properties of another, whose hooks are a stub, which is called with the token."""
+    """A node type with the properties of another; each hook is a stub that is called with the token."""
     return type("Stub", (code,), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})

@@ -1,6 +1,6 @@
 """Tokens as the user's code sees them: plain data to read, and effects kept in order (sections 8, 10).
 
-A token is made of what the engine says of it (`token_view`). What the code sets, and how it completes the
+A token is made from the engine's view of it (`token_view`). What the code sets, and how it completes the
 token, becomes *effects*: plain data that go back to the engine with the answer. So the same token serves in
 the loop, in a thread and in a worker, and nothing that code does late or halfway can touch a run.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from narval.core.errors import ActionError, RequestError
 from narval.kinds.process.language.attribute_types import from_text, kept
 
-if TYPE_CHECKING:  # a worker has none of them, and need not import what they are made of
+if TYPE_CHECKING:  # a worker never has these, and need not import their modules
     from narval.kinds.process.calls.transient import Transients, TransientView
 
 MOST_EFFECTS = 10_000
@@ -37,9 +37,9 @@ class Delay:
 
 
 class EnvironmentView(Mapping[str, str]):
-    """Attributes by name, kept as texts; of several layers the first that has one counts.
+    """Attributes by name, kept as texts. The first of several layers that has a name counts.
 
-    What is set goes to the first.
+    Attributes are set in the first layer.
     """
 
     __slots__ = ("_layers", "_write")
@@ -65,7 +65,7 @@ class EnvironmentView(Mapping[str, str]):
         return default if text is None else from_text(text, type)
 
     def set(self, name: str, value: object) -> None:
-        """Set an attribute; None removes it. Raises RequestError where that is not to be done."""
+        """Set an attribute; None removes it. Raises RequestError where nothing may be set."""
         if self._write is None:
             raise RequestError(f"the attribute {name!r} cannot be set here: this environment is only read")
         text = kept(name, value)
@@ -94,9 +94,9 @@ class NodeView:
         self.name: str = data["name"]
         self.type: str = data.get("type", "node")
         self.external: str | None = data.get("external")
-        """The external by which it was imported, the outermost of several; or None."""
+        """The external that imported it, the outermost of several; or None."""
         self.external_path: tuple[str, ...] = tuple(data.get("external_path", ()))
-        """The externals by which it was imported, outermost first."""
+        """The externals that imported it, outermost first."""
         self.arcs: tuple[Mapping[str, str], ...] = tuple(data.get("arcs", ()))
         """The arcs that leave it: `name` and `to` of each."""
         self.custom: Mapping[str, str] = MappingProxyType(dict(data.get("custom", {})))
@@ -130,7 +130,7 @@ class ProcessView:
 
 
 class SetMember:
-    """A set of tokens that a token is in, and its place there (section 7)."""
+    """A token set that a token is in, and its place there (section 7)."""
 
     __slots__ = ("environment", "index", "level", "max_index", "member", "name")
 
@@ -174,7 +174,7 @@ class Token:
         """The node tokens it comes from."""
         self.is_writable, self.effects = writable, list[Effect]()
         self.completes = completes
-        """True if it may be completed here: once, and not by code that goes back."""
+        """True if it may be completed here: once, and not by code that backtracks."""
         self.process = ProcessView(data.get("process", {}), self._writer("process"), transients)
         own = dict(data.get("environment", {}))
         shared = self.process.environment._layers[0]
@@ -191,33 +191,33 @@ class Token:
 
     @property
     def now(self) -> datetime:
-        """The moment at which the question is asked: that of the home's clock, which may be simulated."""
+        """The moment of the question, by the home's clock, which may be simulated."""
         return datetime.now(UTC) if self._at is None else datetime.fromtimestamp(self._at, UTC)
 
     @property
     def transient(self) -> TransientView:
-        """Its transient attributes over those of the process; what is set is its own, and had by those that
-        come from it. Raises RequestError where there are none.
+        """Its transient attributes over those of the process. What is set is its own; tokens that descend
+        from it inherit it. Raises RequestError where there are none.
         """
         return _there(self._transients).token
 
     def nearest(self, node: str) -> Token | None:
-        """The nearest token on a node of that name that was not gone back from: itself, or one that it came
-        of; None where there is none. It can only be looked at.
+        """The nearest token on a node of that name that was not backtracked: itself, or one it descends from;
+        None if there is none. The result is read-only.
         """
         number = self._nearest(node) if self._nearest is not None else None
         return Token(number, at=self._at) if number is not None else None
 
     def set(self, name: str, value: object) -> None:
-        """Set an attribute of its own; those that come from it have it too."""
+        """Set an attribute of its own; tokens that descend from it inherit it."""
         self.environment.set(name, value)
 
     def complete(self, arc: str | None = None, *, asynchronous: bool = False) -> None:
-        """Complete the token: it leaves on the arcs of that name, or of no name."""
+        """Complete the token: it leaves on the arcs of that name, by default on those without a name."""
         self.complete_many(arc, asynchronous=asynchronous)
 
     def complete_many(self, *arcs: str | None, asynchronous: bool = False) -> None:
-        """Complete the token: it leaves on the arcs of these names; given none, it ends here."""
+        """Complete the token: it leaves on the arcs of these names; without names it ends here."""
         self._completing()
         self._add_effect(do="complete", arcs=[_arc(name) for name in arcs], asynchronous=asynchronous)
 
@@ -249,7 +249,7 @@ class Token:
         )
 
     def backtrack(self, to: int) -> None:
-        """The process goes back to where the token of that id was active (section 11)."""
+        """Send the process back to where the token of that id was active (section 11)."""
         self._add_effect(do="backtrack", token=int(to))
 
     def _completing(self) -> None:
@@ -315,13 +315,13 @@ class ArcTokenView:
 
 
 class Arrival:
-    """A token arrives at a node whose join is code: which of those that wait are joined?"""
+    """The arrival of a token at a node whose join is code, which says which waiting tokens are joined."""
 
     __slots__ = ("node", "target", "token", "waiting")
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.waiting = tuple(ArcTokenView(token) for token in data.get("waiting", ()))
-        """The tokens that wait at the node, oldest first, the arriving one among them."""
+        """The tokens that wait at the node, oldest first, including the arriving one."""
         self.token = next((token for token in self.waiting if token.id == data.get("arc_token")), None)
         self.node: str = data.get("node", "")
         self.target: int | None = data.get("target")
@@ -332,7 +332,7 @@ class Arrival:
         return {"join": [token.id for token in (self.waiting if tokens is None else tokens)]}
 
     def merge(self, tokens: Iterable[ArcTokenView] | None = None) -> dict[str, Any]:
-        """The answer that has these tokens end in the one that is on the node already: the newest."""
+        """The answer that merges these tokens into the newest one already on the node."""
         if self.target is None:
             raise RequestError("there is no token on the node to merge into")
         merged = [token.id for token in (self.waiting if tokens is None else tokens)]
@@ -354,7 +354,7 @@ class ProcessEvent:
         self.type: str = data["event"]
         self.arc_token: int | None = data.get("arc_token")
         self.arcs: tuple[str, ...] = tuple(data.get("arcs") or ())
-        """Of a token that is completed, the names of the arcs on which it leaves."""
+        """The names of the arcs on which a completed token leaves."""
         self.token = Token(token, transients=transients, nearest=nearest) if "id" in token else None
         alone = ProcessView(token["process"], None, transients)
         self.process = alone if self.token is None else self.token.process

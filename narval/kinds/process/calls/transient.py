@@ -1,7 +1,7 @@
 """Transient attributes: any objects of a process and its tokens, as long as the daemon lives (section 8).
 
-They are no part of a state, so nothing of them is recorded: a run that another daemon takes up has none.
-A token has those that the tokens it comes from had when it was first looked at, later ones winning.
+They are not part of the state and are not recorded: a run that another daemon takes up has none. A token
+inherits those that its parents had when it was first looked at; later parents win.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def of_token(run: Run, token: int) -> Mapping[str, Any]:
-    """The attributes of a token: its own, or else what it has from those it comes from."""
+    """The attributes of a token: its own, or else those inherited from its parents."""
     transient = run.transient
     if not transient:
         return _NONE
@@ -52,7 +52,9 @@ def hand_over(run: Run, call: Call, begun: Run) -> None:
 
 
 class TransientView(MutableMapping[str, Any]):
-    """Attributes by name; of several layers the first that has one counts. What is set goes to the first."""
+    """Attributes by name. The first of several layers that has a name counts; attributes are set in the
+    first.
+    """
 
     __slots__ = ("_layers", "is_altered", "is_writable")
 
@@ -99,8 +101,8 @@ class TransientView(MutableMapping[str, Any]):
 
 
 class Transients:
-    """The attributes that code is given with a token, or with no token those of its process alone: copies, so
-    that nothing it does late can touch a run.
+    """The attributes given to code with a token, or without one those of its process. They are copies, so
+    nothing that the code does late can touch a run.
     """
 
     __slots__ = ("_call", "_number", "_run", "process", "token")
@@ -114,7 +116,7 @@ class Transients:
         """The attributes of the token over those of its process."""
 
     def keep(self) -> None:
-        """Give the run what the code has set, if it still waits for the call."""
+        """Store what the code has set in the run, if it still waits for the call."""
         run, token = self._run, self._number
         if self._call not in run.calls or self._call in run.abandoned:
             return

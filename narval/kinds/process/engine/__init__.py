@@ -1,1 +1,1 @@
-"""The engine of processes: tokens, arcs, joins, guards, going back."""
+"""The engine of processes: tokens, arcs, joins, guards, backtracking."""

@@ -22,7 +22,7 @@ from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Node
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
-"""Targets that say what they take and give; any other that is called is a definition, whose run answers."""
+"""Targets that declare inputs and outputs; any other is a definition, and its run answers."""
 
 
 def calls(decision: ProcessDecision, node: Node) -> bool:
@@ -33,10 +33,10 @@ def calls(decision: ProcessDecision, node: Node) -> bool:
 
 
 def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
-    """Make the call, or let it wait for its turn; whether the node is executed only later. Raises NodeFault.
+    """Make the call, or queue it; return whether the node is executed only later. Raises NodeFault.
 
-    Code of the process runs one call after another, so that it sees what the code before it left; and a
-    nested process begins with that. Node code has been executed when it is back.
+    Code of the process runs one call at a time, so that it sees what earlier code left; a nested process
+    begins with that too. A node that runs code counts as executed when its call returns.
     """
     is_code = node.target is None
     if (is_code or node.type == NESTED) and (
@@ -48,7 +48,9 @@ def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
 
 
 def make(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
-    """Make the call; whether the node is executed only when that is back, as code is. Raises NodeFault."""
+    """Make the call; return whether the node is executed only when it returns, as with code. Raises
+    NodeFault.
+    """
     if node.target is None:
         call_code(decision, node, token, "execute")
         return True
@@ -101,8 +103,8 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
 
 
 def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:
-    """Call a definition of another agent (G33): what the tokens before this one have produced goes along, and
-    to a process the attributes of the token. The time limit is a timer under the id of the call (G35).
+    """Call a definition of another agent (G33). It is sent what earlier tokens have produced; a process is
+    also sent the attributes of the token. The time limit is a timer under the id of the call (G35).
     """
     limit = limit_of_remote(seconds(node, "timeout"))
     produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
@@ -129,7 +131,7 @@ def _call_with_inputs(
 def _find_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
 ) -> tuple[Inputs, tuple[int, ...]]:
-    """The elements of each input (N16), and those of them that are reserved. Raises NodeFault."""
+    """The elements of each input (N16), and the reserved ones among them. Raises NodeFault."""
     if not prototype.inputs:
         return (), ()
     places = conditions.around(decision, token)
@@ -162,7 +164,7 @@ def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | No
 
 
 def seconds(node: Node, key: str) -> float | None:
-    """The number that a custom element of a node says, if it does. Raises NodeFault."""
+    """The number in a custom element of a node, if it has that. Raises NodeFault."""
     text = node.text_of(key)
     try:
         return float(text) if text else None

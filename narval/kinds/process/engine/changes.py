@@ -1,7 +1,7 @@
 """The facts that change a process, each with its effect. Applying one decides nothing.
 
 Those named after something that happens to a process or a token are its events (section 3), in the order in
-which they happen: `EVENT_OF_CHANGE` names them and their bits. The others are what goes with them.
+which they happen; `EVENT_OF_CHANGE` gives their names and bits. The others accompany them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from narval.kinds.process.engine.tokens.token import ArcToken, ExecutionType, No
 from narval.kinds.process.language import code
 
 Members = tuple[tuple[int, int], ...]
-"""Token sets, and the place a token has in each."""
+"""Token sets, and the place of a token in each."""
 
 
 class ProcessChange(RunChange, frozen=True):
@@ -33,7 +33,7 @@ class TokenChange(ProcessChange, frozen=True):
 
 
 class ProcessCreated(ProcessChange, RunBegan, frozen=True):
-    """The process is there, with the attributes it is given."""
+    """The process exists, with its first attributes."""
 
     environment: dict[str, str] = {}
 
@@ -50,7 +50,7 @@ class ProcessStarted(ProcessChange, frozen=True):
 
 
 class ProcessPendingComplete(ProcessChange, frozen=True):
-    """Nothing is active any more; a listener may still hold the end up."""
+    """Nothing is active any more; a listener may still delay the end."""
 
     def apply(self, state: ProcessState) -> None:
         state.move("pending-completion")
@@ -66,7 +66,7 @@ class ProcessCompleted(ProcessChange, frozen=True):
 
 
 class ProcessPendingCancel(ProcessChange, frozen=True):
-    """The process is to end where it stands; a listener may still hold that up."""
+    """The process is to end where it is; a listener may still delay that."""
 
     def apply(self, state: ProcessState) -> None:
         state.move("pending-cancel")
@@ -85,9 +85,9 @@ class ProcessCanceled(ProcessChange, frozen=True):
 
 
 class NodeTokenCreated(TokenChange, frozen=True):
-    """A token was made on a node: of these arc tokens, in these places of token sets.
+    """A token was made on a node from these arc tokens, at these places of token sets.
 
-    `reverses` is the token of which it is the reverse; one `like` another has what that one's parents have.
+    `reverses` is the token that it reverses. A token `like` another has what the parents of that one have.
     """
 
     node: str
@@ -129,7 +129,7 @@ class NodeTokenExecuted(TokenChange, frozen=True):
     """The node has been executed: it may have completed the token, or wait."""
 
     def apply(self, state: ProcessState) -> None:
-        """Alter nothing: what follows from it stands in other changes."""
+        """Alter nothing: other changes have the effects."""
 
 
 class NodeTokenDiscarded(TokenChange, frozen=True):
@@ -140,7 +140,7 @@ class NodeTokenDiscarded(TokenChange, frozen=True):
 
 
 class NodeTokenSkipped(TokenChange, frozen=True):
-    """The guard, or going back, leaves the node out."""
+    """The guard, or backtracking, skips the node."""
 
     def apply(self, state: ProcessState) -> None:
         state.activate(state.nodes[self.token], "SkipNode")
@@ -161,7 +161,7 @@ class NodeTokenCompleted(TokenChange, frozen=True):
 
 
 class NodeTokenBacktracked(TokenChange, frozen=True):
-    """The token was gone back from."""
+    """The token was backtracked."""
 
     def apply(self, state: ProcessState) -> None:
         token = state.nodes[self.token]
@@ -225,7 +225,7 @@ class ArcTokenCreated(TokenChange, frozen=True):
 
 
 class ArcTokenProcessed(TokenChange, frozen=True):
-    """The token has come to the end of its arc; `waits`: others may join it there."""
+    """The token has reached the end of its arc. If it `waits`, others may join it there."""
 
     waits: bool = False
 
@@ -252,7 +252,7 @@ class ArcTokenCompleted(TokenChange, frozen=True):
 
 
 class ArcTokenBacktracked(TokenChange, frozen=True):
-    """The way the token went was gone back."""
+    """The way of the token was backtracked."""
 
     def apply(self, state: ProcessState) -> None:
         token = state.arcs[self.token]
@@ -276,14 +276,14 @@ class ArcTokenIncompleteJoin(TokenChange, frozen=True):
     """The join of the node is not complete with this token."""
 
     def apply(self, state: ProcessState) -> None:
-        """Alter nothing: what follows from it stands in other changes."""
+        """Alter nothing: other changes have the effects."""
 
 
-# --- what goes with events ------------------------------------------------------------------------------
+# --- what accompanies events ----------------------------------------------------------------------------
 
 
 class NodeTokenHeld(TokenChange, frozen=True):
-    """The guard gave no answer: the token stays where it is, to be completed, or asked about again."""
+    """The guard gave no answer. The token stays until it is completed or its guard is asked again."""
 
     def apply(self, state: ProcessState) -> None:
         state.activate(state.nodes[self.token], "")
@@ -299,7 +299,7 @@ class NodeTokenCancelled(TokenChange, frozen=True):
 
 
 class ArcTokenCancelled(TokenChange, frozen=True):
-    """The token was cancelled `by` another before it came to a node."""
+    """The token was cancelled `by` another before it reached a node."""
 
     by: int
 
@@ -311,13 +311,13 @@ class ArcTokenCancelled(TokenChange, frozen=True):
 
 
 class WayBackTaken(TokenChange, frozen=True):
-    """The token leaves by an arc that goes back, to this token of those that it came of."""
+    """The token leaves by an arc that goes back, to this token, one that it descends from."""
 
     arc: int
     to: int
 
     def apply(self, state: ProcessState) -> None:
-        """Alter nothing: what follows from it stands in other changes."""
+        """Alter nothing: other changes have the effects."""
 
 
 class TokenSetCreated(ProcessChange, frozen=True):
@@ -338,7 +338,7 @@ class TokenSetCreated(ProcessChange, frozen=True):
 
 
 class EnvironmentSet(ProcessChange, frozen=True):
-    """Attributes were written, or removed where they are None: of a token, a set, a member, the process."""
+    """Attributes of a token, a set, a member or the process were written, or removed where they are None."""
 
     values: dict[str, str | None]
     token: int | None = None
@@ -360,7 +360,7 @@ class EnvironmentSet(ProcessChange, frozen=True):
 
 
 def _written(environment: dict[str, str], values: dict[str, str | None]) -> dict[str, str]:
-    """A copy with these written: others may share the attributes as they were."""
+    """A copy with these values written; the original may be shared."""
     copy = dict(environment)
     for name, value in values.items():
         if value is None:
@@ -377,7 +377,7 @@ class NodeCallMade(TokenChange, frozen=True):
     hook: bool = False
     reserved: tuple[int, ...] = ()
     code: bool = False
-    """True if it runs code of the process, which runs one call after another."""
+    """True if it runs code of the process, which runs one call at a time."""
 
     def apply(self, state: ProcessState) -> None:
         state.calls[self.call] = self.token
@@ -399,7 +399,7 @@ class NodeCallMade(TokenChange, frozen=True):
 
 
 class CodeQueued(TokenChange, frozen=True):
-    """Code is to run for a token, once that of others has."""
+    """Code is to run for a token, after that of earlier ones."""
 
     def apply(self, state: ProcessState) -> None:
         state.nodes[self.token].queued = True
@@ -407,7 +407,7 @@ class CodeQueued(TokenChange, frozen=True):
 
 
 class NodeTokenFailed(TokenChange, frozen=True):
-    """The node of a token did not do its work: the token stays, and this element says why."""
+    """The node of a token failed. The token stays, and this element says why."""
 
     error: int
 
@@ -421,7 +421,7 @@ class NodeTokenFailed(TokenChange, frozen=True):
 
 
 class NodeTokenRetried(TokenChange, frozen=True):
-    """The node of a token did not do its work, and is run again at this moment (N29)."""
+    """The node of a token failed, and runs again at this moment (N29)."""
 
     until: float
     wake: str
@@ -434,7 +434,7 @@ class NodeTokenRetried(TokenChange, frozen=True):
 
 
 class NodeCallBack(ProcessChange, frozen=True):
-    """The end of a call, with these elements, or of the wait for it."""
+    """A call ended with these elements, or is no longer waited for."""
 
     call: str
     produced: tuple[int, ...] = ()
@@ -450,7 +450,7 @@ class NodeCallBack(ProcessChange, frozen=True):
 
 
 class UndoingQueued(ProcessChange, frozen=True):
-    """The nodes of these tokens undo in turn what they did; then `result` runs."""
+    """The nodes of these tokens are to undo what they did, one by one; then `result` runs."""
 
     tokens: tuple[int, ...]
     result: int
@@ -460,7 +460,7 @@ class UndoingQueued(ProcessChange, frozen=True):
 
 
 class UndoingEnded(ProcessChange, frozen=True):
-    """All that had to be undone is: the token that was gone back to runs."""
+    """Everything is undone; the token that the process went back to runs."""
 
     result: int
 
@@ -469,7 +469,7 @@ class UndoingEnded(ProcessChange, frozen=True):
 
 
 class WatchSet(TokenChange, frozen=True):
-    """A token waits for elements; with no `watch` it waits no more."""
+    """A token waits for elements; with no `watch` it no longer does."""
 
     watch: str
 
@@ -482,7 +482,7 @@ class WatchSet(TokenChange, frozen=True):
 
 
 class DelayOver(TokenChange, frozen=True):
-    """The moment that a delayed token waited for is not needed any more."""
+    """A delayed token no longer waits for its moment."""
 
     def apply(self, state: ProcessState) -> None:
         token = state.nodes[self.token]
@@ -498,11 +498,11 @@ class QuestionAsked(ProcessChange, frozen=True):
     answer: Plain = None
 
     def apply(self, state: ProcessState) -> None:
-        """Alter nothing: what follows from it stands in other changes."""
+        """Alter nothing: other changes have the effects."""
 
 
 class Paused(ProcessChange, frozen=True):
-    """More is in the queue than one advance may move: it goes on when it is woken; "" when it does."""
+    """The queue holds more than one advance may move. It continues at this timer; "" once it does."""
 
     wake: str = ""
     laps: int = 0
@@ -512,7 +512,7 @@ class Paused(ProcessChange, frozen=True):
 
 
 class ListenerSet(ProcessChange, frozen=True):
-    """A listener of this process hears of the events of this mask, 0 being none."""
+    """A listener of this process hears of the events of this mask; 0 means none."""
 
     listener: str
     mask: int
@@ -525,7 +525,7 @@ class ListenerSet(ProcessChange, frozen=True):
 
 
 class ProcessFailed(ProcessChange, frozen=True):
-    """narval cannot go on with the process; the error element says why."""
+    """narval cannot continue the process; the error element says why."""
 
     at: float
     error: int
@@ -535,7 +535,7 @@ class ProcessFailed(ProcessChange, frozen=True):
 
 
 class ProcessMigrated(ProcessChange, frozen=True):
-    """The process goes on with another version of its definition, in this state."""
+    """The process continues with another version of its definition, in this state."""
 
     version: str
     state: ProcessState
@@ -547,4 +547,4 @@ class ProcessMigrated(ProcessChange, frozen=True):
 EVENT_OF_CHANGE: Mapping[str, tuple[str, int]] = {
     name.title().replace("_", ""): (name, bit) for name, bit in code.EVENTS.items()
 }
-"""By the class of a change that is an event, the event's name, and its bit in the mask of a listener."""
+"""The name of an event, and its bit in the mask of a listener, by the class of its change."""

@@ -1,4 +1,4 @@
-"""The end of a process: completed, cancelled, or failed where narval cannot go on (section 2)."""
+"""The end of a process: completed, cancelled, or failed where narval cannot continue (section 2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
 
 
 def complete_if_done(decision: ProcessDecision) -> None:
-    """A process where nothing is active any more is complete, unless a listener holds that up."""
+    """Complete a process in which nothing is active any more, unless a listener delays that."""
     state = decision.state
     if state.status != "executing" or state.is_active or state.queue.first is not None:
         return
@@ -32,7 +32,7 @@ def finalize_complete(decision: ProcessDecision) -> None:
 
 
 def cancel(decision: ProcessDecision) -> None:
-    """Give up what runs, and end the process where it stands, unless a listener holds that up."""
+    """Give up what runs, and end the process where it is, unless a listener delays that."""
     stop(decision)
     if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
         finalize_cancel(decision)
@@ -45,14 +45,14 @@ def finalize_cancel(decision: ProcessDecision) -> None:
 
 
 def fail(decision: ProcessDecision, error: int, *, abandon: bool = True) -> None:
-    """narval cannot go on with the process: it ends where it stands."""
+    """End a process that narval cannot continue, where it is."""
     stop(decision, abandon=abandon)
     decision.change(ProcessFailed(decision.event.at, error))
     _finish(decision)
 
 
 def stop(decision: ProcessDecision, *, abandon: bool = True) -> None:
-    """Nothing is waited for any more: calls are given up, what they reserved is free."""
+    """Stop waiting for anything: give up calls, and free what they reserved."""
     state = decision.state
     for token in (*state.delayed.values(), *state.watches.values()):
         decision.stop_waiting(state.nodes[token])

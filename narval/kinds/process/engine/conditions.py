@@ -14,9 +14,9 @@ from narval.kinds.process.language.definition import Node
 
 
 def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node | None = None) -> Bindings:
-    """The elements of variables: `$process` the process element, `$NODE` what calls of that node produced.
+    """The elements of variables: `$process` is the process element, `$NODE` what calls of that node produced.
 
-    A node that was imported means one that came with it.
+    In an imported node, NODE is a node imported with it.
     """
     bound = {}
     beside = "".join(f"{name}:" for name in asking.external) if asking is not None else ""
@@ -31,20 +31,20 @@ def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node 
 
 
 def around(decision: ProcessDecision, token: NodeToken) -> CandidateSearch:
-    """The search of a token, nearest first: what those it comes from produced, the run, all."""
+    """The search of a token, nearest first: what earlier tokens produced, then the run, then all memory."""
     parents = (decision.state.nodes[decision.state.arcs[arc].parent] for arc in token.parents)
     nearby = tuple(sorted({eid for parent in parents for eid in parent.produced}))
     return CandidateSearch(decision.view, decision.state.eid, (nearby,))
 
 
 def wanted(decision: ProcessDecision, node: Node) -> Wanted:
-    """The conditions of a `wait` node, and where what they use is marked (N18)."""
+    """The conditions of a `wait` node, and where the elements they use are marked (N18)."""
     names = partial(bindings, decision, asking=node)
     return resolve(node.conditions, decision.definition.full_name, node.id, names)
 
 
 def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
-    """True if there is an element for each condition now, which is taken; if not, it is watched for."""
+    """True if each condition has an element now, which is then taken; if not, watch for them."""
     conditions = wanted(decision, node)
     eids = decision.one_for_each(around(decision, token), conditions)
     if eids is not None:

@@ -25,20 +25,20 @@ from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Arc, Node, Process
 
 
-class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no error of narval
-    """A node, guard, join or listener that cannot be gone on with; tokens stay where they are."""
+class NodeFault(Exception):  # noqa: N818 - a fault of a node, not an error of narval
+    """A node, guard, join or listener cannot continue; tokens stay where they are."""
 
     def __init__(self, kind: str, message: str, node: Node | None = None, error: int | None = None) -> None:
         self.kind, self.message, self.node = kind, message, node
         self.token: int | None = None
         """The active token whose node it is."""
         self.error = error
-        """The element that tells of it already."""
+        """The error element that already tells of it."""
         super().__init__(message)
 
 
-class OperationRefused(Exception):  # noqa: N818 - it is the answer to who asked
-    """An operation that cannot be done: nothing has changed."""
+class OperationRefused(Exception):  # noqa: N818 - an answer to the asker, not an error
+    """An operation cannot be done; nothing has changed."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind, self.message = kind, message
@@ -46,22 +46,22 @@ class OperationRefused(Exception):  # noqa: N818 - it is the answer to who asked
 
 
 NO_ANSWERS = frozenset[str]()
-"""The answers of listeners where no one listens."""
+"""The answers of listeners where there are none."""
 
 
 class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=True, eq=False):
-    """One advance of one process: what is known, and what has been decided."""
+    """One advance of one process: its inputs, and what has been decided."""
 
     moved: int = 0
-    """So many arc tokens were taken from the queue."""
+    """The number of arc tokens taken from the queue."""
     goes_on: bool = False
-    """True if this advance does nothing but go on with the queue."""
+    """True if this advance only continues the queue."""
     leaves_queue: bool = False
-    """True if the queue is to stay as it is: a token was completed asynchronously."""
+    """True if the queue is not to run: a token was completed asynchronously."""
     refused: bool = False
-    """True if the signal was refused: a node that it led to cannot go on."""
+    """True if the signal was refused: a node that it led to cannot continue."""
     ways_back: list[tuple[NodeToken, Arc]] = msgspec.field(default_factory=list)
-    """Active tokens that are to leave by an arc that goes back, and those arcs; none once it has decided."""
+    """Active tokens that are to leave by an arc that goes back, and those arcs; empty after the decision."""
     listening: dict[str, int] = msgspec.field(default_factory=dict)
     """The listeners, and the bits of the events they hear of."""
     mask: int = 0
@@ -71,13 +71,13 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.listen()
 
     def node(self, token: NodeToken | ArcToken) -> Node:
-        """The node a token stands on, or heads for."""
+        """The node that a token is on, or heads for."""
         return self.definition.nodes[token.node if isinstance(token, NodeToken) else token.to]
 
     # --- events and listeners (section 3) ---------------------------------------------------------------
 
     def listen(self) -> None:
-        """Learn who listens: those of the graph, of the process, of all processes, in this order."""
+        """Find the listeners: of the graph, of the process, of all processes, in this order."""
         self.listening, self.mask = {}, 0
         graph = [(listener.name, listener.mask) for listener in self.definition.listeners]
         for name, mask in (*graph, *self.state.listeners.items(), *self.view.listeners.items()):
@@ -85,7 +85,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.mask |= mask
 
     def happens(self, change: Any) -> frozenset[str]:
-        """An event: it is recorded, those who listen hear of it, and their answers are united."""
+        """Record an event and tell its listeners; return the union of their answers."""
         change.apply(self.state)
         self.changes.append(change)
         if not self.mask:
@@ -105,7 +105,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             payload["arcs"] = list(change.exits)
         try:
             answer = self.ask_code(f"listener:{listener}", payload, token)
-        except NodeFault as fault:  # who only listens does not stop what happens
+        except NodeFault as fault:  # a listener that fails does not stop the event
             self.add_error(fault.kind, fault.message, token=token or 0)
             return []
         return [str(action) for action in answer] if isinstance(answer, list) else []
@@ -113,7 +113,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     def ask_code(
         self, function: str, about: dict[str, Plain], token: int | None, node: Node | None = None
     ) -> Plain:
-        """The user's code is asked; what it says is recorded. Raises NodeFault where it does not answer."""
+        """Ask the user's code and record its answer. Raises NodeFault where it gives none."""
         try:
             answer = self.view.ask(function, about)
         except ActionError as error:
@@ -124,8 +124,8 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     def ask_about(
         self, function: str, token: NodeToken, node: Node, evaluated: dict[str, Plain] | None = None
     ) -> Plain:
-        """The answer of the user's code about a token, which is all it is given, beside what is `evaluated`
-        of the node's properties. Raises NodeFault.
+        """The answer of the user's code about a token. It is given only the token, and the `evaluated`
+        properties of the node. Raises NodeFault.
         """
         about: dict[str, Plain] = {"token": token.id}
         if evaluated:
@@ -152,7 +152,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.give_up(token.call)
 
     def give_up(self, call: str, *, abandon: bool = True) -> None:
-        """Stop waiting for a call; what it reserved is free."""
+        """Stop waiting for a call, and free what it reserved."""
         self.free(self.state.reserved.get(call, ()), well=False)
         self.drop_limit(call)
         self.change(NodeCallBack(call))
@@ -160,7 +160,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:
-        """Drop the time limit of a call at another agent, unless it has ended; others have none here."""
+        """Drop the time limit of a call at another agent, unless it expired. Other calls have none here."""
         if (
             getattr(self.event, "wake", "") != call
             and self.node(self.state.nodes[self.state.calls[call]]).agent
@@ -168,16 +168,16 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.command(commands.CancelTimer(call))
 
     def leave_queue(self, asynchronous: object = True) -> None:
-        """Let the queue stay as it is, if a completion is asynchronous."""
+        """Do not run the queue, if a completion is asynchronous."""
         self.leaves_queue |= bool(asynchronous)
 
     def resume_queue(self) -> None:
-        """Go on with the queue, which was too long for one advance, and with nothing else."""
+        """Continue the queue, which was too long for one advance, and nothing else."""
         self.goes_on = True
         self.change(Paused(laps=self.state.laps))
 
     def go_on(self) -> None:
-        """The queue need not be woken up for any more."""
+        """Cancel the timer that would continue the queue."""
         if self.state.paused:
             self.command(commands.CancelTimer(self.state.paused))
             self.change(Paused())
@@ -191,7 +191,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         call: str = "",
         token: int = 0,
     ) -> int:
-        """Add an error element that names run, process and node; its eid."""
+        """Add an error element that names run, process and node; return its eid."""
         part = node.id if node is not None else ""
         where: dict[str, str | int | None] = {"token": token or None, "call": call}
         return self.add_error_element(kind, message, part, detail=detail, call=call, where=where)

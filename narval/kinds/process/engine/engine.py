@@ -1,10 +1,9 @@
 """The process engine: moves tokens, forward and back.
 
-`state` has the tables of what may follow what and what is kept of all tokens, `changes` the facts, which are
-the events of section 3 too, and what each does to the state. `tokens` moves, joins and goes back;
-`node_types` says what nodes do: `calls` makes calls, `returns` receives what came of them, `node_effects`
-does what the user's code wants, `conditions` looks into memory. `operations` obeys signals, `completion` ends
-a process.
+`state` has all tokens and the order of their states. `changes` has the facts, among them the events of
+section 3, and what each does to the state. `tokens` moves, joins and backtracks tokens. `node_types` says
+what nodes do: `calls` makes calls, `returns` receives their results, `node_effects` applies the effects of
+the user's code, `conditions` looks into memory. `operations` obeys signals, `completion` ends a process.
 """
 
 from __future__ import annotations
@@ -79,12 +78,12 @@ def advance(decision: ProcessDecision, event: Event) -> None:
 
 
 def fail(decision: ProcessDecision, error: int) -> None:
-    """Decide the end of a process whose advance raised: it fails where it stands; its calls are given up."""
+    """Decide the end of a process whose advance raised: it fails where it is, and its calls are given up."""
     completion.fail(decision, error, abandon=False)
 
 
 def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
-    """Tell of a node that cannot go on, and refuse the signal that led to it; its token stays."""
+    """Report a node that cannot continue, and refuse the signal that led to it; its token stays."""
     error = fault.error
     if error is None:
         error = decision.add_error(fault.kind, fault.message, fault.node, token=fault.token or 0)
@@ -98,7 +97,7 @@ def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
 
 
 def _run_code(decision: ProcessDecision) -> None:
-    """Let the code run whose turn it is: that of nodes that were gone back from goes first."""
+    """Run the next code; that of backtracked nodes comes first."""
     state = decision.state
     while state.status == "executing":
         first = state.code_line.first
@@ -116,7 +115,9 @@ def _run_code(decision: ProcessDecision) -> None:
 
 
 def _go_back(decision: ProcessDecision) -> None:
-    """Go back where a token leaves by an arc that does; where it cannot, it stays. Raises NodeFault."""
+    """Go back where a token leaves by an arc that does; where that cannot be, the token stays. Raises
+    NodeFault.
+    """
     token = decision.ways_back[0][0]
     try:
         backtracking.take_ways_back(decision)
@@ -127,13 +128,13 @@ def _go_back(decision: ProcessDecision) -> None:
 
 
 def _resume(decision: ProcessDecision) -> None:
-    """Go on after a fault with all that can."""
+    """Continue after a fault with all that can."""
     _go_on(decision)
     _run_code(decision)
 
 
 def _fail_if_stuck(decision: ProcessDecision) -> None:
-    """Fail where nothing else can ever happen, and the node of a token that failed says so (section 18)."""
+    """Fail the process if nothing else can ever happen and a failed node asks for that (section 18)."""
     state = decision.state
     if not state.failed or state.status != "executing" or state.calls or state.paused or state.undoing:
         return
@@ -191,8 +192,8 @@ def _matched(decision: ProcessDecision, event: Matched) -> None:
 
 
 def _woken(decision: ProcessDecision, event: TimerFired) -> None:
-    """A delayed token is asked about again, a call at another agent is given up, or the queue, which was too
-    long for one advance, goes on.
+    """Ask the guard of a delayed token again, give up a call at another agent, or continue the queue that was
+    too long for one advance.
     """
     if event.wake == decision.state.paused:
         decision.resume_queue()

@@ -1,4 +1,4 @@
-"""A process for people: as an XML element (N2), its waits, its parts, and why they are so (N11)."""
+"""A process for people: its XML element (N2), its waits, its parts, and why they are so (N11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Process
 
 SHOWN = 200
-"""So many tokens of each kind, the newest, are in the element of a process; `parts` has all."""
+"""The most tokens of each kind, the newest, in the element of a process; `parts` has all."""
 
 
 def render(definition: Process, state: ProcessState, context: Iterable[int]) -> bytes:
@@ -54,7 +54,7 @@ def _clean(text: str) -> str:
 
 def word_of(state: ProcessState, token: NodeToken) -> str:
     """The state of a token in a word: active, delayed, discarded, skipped, complete, cancelled, backtracked;
-    held, if its guard gave no answer; failed, if its node did not do its work.
+    held, if its guard gave no answer; failed, if its node failed.
     """
     if token.backtracked:
         return "backtracked"
@@ -212,7 +212,7 @@ def sets_of(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
 
 
 def explain(definition: Process, state: ProcessState, identifier: str | None) -> str | None:
-    """Why a node, or with no id the process, is in the state it is in; None: nothing to tell."""
+    """Why a node, or with no id the process, is in its state; None if there is nothing to tell."""
     if identifier is None:
         return _reason_of_process(state)
     node = definition.nodes.get(identifier)
@@ -263,7 +263,7 @@ def _reason_of_process(state: ProcessState) -> str | None:
 def diagnose(
     definition: Process, state: ProcessState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
-    """The conditions that tokens on a `wait` node have, to be judged now."""
+    """The conditions of tokens on a `wait` node, to be judged now."""
     for number in state.active_nodes:
         token = state.nodes[number]
         node = definition.nodes[token.node]

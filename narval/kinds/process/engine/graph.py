@@ -9,13 +9,13 @@ from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Arc, Node, Process
 
 SHOWN = 10
-"""So many tokens of a node or an arc are shown, the newest; the others are counted."""
+"""The most tokens of a node or an arc that are shown, the newest; the others are counted."""
 
 NODE_TONES: dict[str, Tone] = {
     "active": "active", "delayed": "waiting", "complete": "done", "failed": "failed", "held": "failed",
     "discarded": "cancelled", "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled",
 }  # fmt: skip
-"""The tone of each state of a node, which is that of its tokens; any other is idle."""
+"""The tone of each state of a node, which is the state of its tokens; any other is idle."""
 
 
 def graph(definition: Process, state: ProcessState) -> Graph:
@@ -53,7 +53,7 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
 
 
 def _tone(state: ProcessState, node: Node, status: str) -> Tone:
-    """The tone of a node: one whose tokens no one works at waits, for memory or to be completed."""
+    """The tone of a node: one whose tokens nothing works at waits, for memory or to be completed."""
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
     idle = status == "active" and not any(token.call or token.queued for token in standing)
     return "waiting" if idle else NODE_TONES.get(status, "idle")
@@ -75,7 +75,7 @@ def _edge(arc: Arc, tokens: list[ArcToken]) -> GraphEdge:
 
 
 def _kind(tokens: list[ArcToken]) -> EdgeKind:
-    """The kind of an arc: by its last token that waits, else by the last that took it."""
+    """The kind of an arc, from its last waiting token, else from the last that took it."""
     waiting = [token for token in tokens if not token.complete]
     if waiting:
         return "turning" if waiting[-1].execution_type.startswith("UTurn") else "waiting"

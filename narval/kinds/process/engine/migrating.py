@@ -1,9 +1,9 @@
-"""A process that goes on with another version, from where its tokens are.
+"""Migration: a process continues with another version, from where its tokens are.
 
-Nodes are sought in the new version by their names, arcs by their ends and names. Since a process can go back
-anywhere, each token has a place there, those that have left their nodes too: its node was joined as before,
-and it left on the arcs on which it would leave now. What waits and is unchanged waits on; what has changed is
-decided anew.
+Nodes are sought in the new version by name, arcs by ends and name. Since a process can go back anywhere,
+every token needs a place there, even one that has left its node: the node must have the same join, and the
+token must have left on the arcs on which it would leave now. What waits and is unchanged waits on; what has
+changed is decided again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACCEPTED, DELAYED, DISCARDED = "AcceptToken", "DelayUntil", "DiscardToken"
 
 
 def migrated(old: Process, new: Process, state: ProcessState, names: Mapping[str, str]) -> Migration:
-    """The process in another version; `names` are those of nodes that were renamed, old to new."""
+    """The process in another version; `names` maps the old names of renamed nodes to the new ones."""
     why = ""
     if state.status != "executing":
         why = f"the process is {state.status}: one that has not begun, or is about to end, is not migrated"
@@ -44,7 +44,7 @@ def migrated(old: Process, new: Process, state: ProcessState, names: Mapping[str
 
 
 def follow_version(decision: ProcessDecision, event: Migrated) -> list[Callable[[], object]]:
-    """Go on by another version; what is to be done for that which is decided anew."""
+    """Continue with another version; return the acts that decide again what has changed."""
     state, after = decision.state, msgspec.msgpack.decode(event.state, type=ProcessState)
     before = {number: state.nodes[number].guard for number in state.active_nodes}
     anew = _lost(state, after)
@@ -70,8 +70,8 @@ def follow_version(decision: ProcessDecision, event: Migrated) -> list[Callable[
 
 
 def _lost(state: ProcessState, after: ProcessState) -> dict[int, str]:
-    """Have no token wait for something that is not in force, as after going back to a version; the tokens
-    that did, each with the answer of its guard.
+    """Stop the waits that are no longer in force, as after a return to an earlier version. Returns the tokens
+    that had them, each with the answer of its guard.
     """
     lost: dict[int, str] = {}
     for waits, in_force in ((after.watches, state.watches), (after.delayed, state.delayed)):
@@ -84,7 +84,7 @@ def _lost(state: ProcessState, after: ProcessState) -> dict[int, str]:
 
 
 def _decide(decision: ProcessDecision, number: int, guard: str) -> None:
-    """Decide anew what a token waits for, unless one before it has ended that. Raises NodeFault."""
+    """Decide again about a token, unless an earlier one has ended it or the process. Raises NodeFault."""
     if decision.state.status != "executing" or number not in decision.state.active_nodes:
         return
     token = decision.state.nodes[number]
@@ -96,20 +96,20 @@ def _decide(decision: ProcessDecision, number: int, guard: str) -> None:
 
 
 def _stop_waiting(state: ProcessState, token: NodeToken) -> None:
-    """Let a token wait for no element and no moment."""
+    """Stop a token's waits for elements and for a moment."""
     state.watches.pop(token.watch, None)
     state.delayed.pop(token.wake, None)
     token.watch = token.wake = ""
 
 
 def _ask_anew(state: ProcessState, token: NodeToken) -> None:
-    """Let a token wait for nothing, and be decided anew: it has no answer of its guard."""
+    """Stop the waits of a token and drop its guard's answer, so that it is decided again."""
     _stop_waiting(state, token)
     token.guard = ""
 
 
 class _Moving:
-    """One process on its way from one version to another; `nodes` are the names of nodes that are there."""
+    """One migration of a process; `nodes` maps the names of nodes to those in the new version."""
 
     def __init__(self, old: Process, new: Process, state: ProcessState, nodes: Mapping[str, str]) -> None:
         self.old, self.new, self.before, self.nodes = old, new, state, nodes
@@ -118,7 +118,7 @@ class _Moving:
         for arc in reversed(new.arcs):
             there.setdefault((arc.start.id, arc.end.id, arc.name, arc.back), []).append(arc.index)
         self.arcs: dict[int, int] = {}
-        """The place in the new version of each arc that is there."""
+        """The place in the new version of each arc that it has."""
         for arc in old.arcs:
             alike = there.get((nodes.get(arc.start.id), nodes.get(arc.end.id), arc.name, arc.back))
             if alike:
@@ -143,7 +143,7 @@ class _Moving:
     # --- whether the tokens have a place -------------------------------------------------------------------
 
     def _without_place(self) -> Iterator[NoPlace]:
-        """The nodes and arcs of tokens that the new version does not have."""
+        """The nodes and arcs of tokens that the new version lacks."""
         for token in self.before.nodes.values():
             if token.node not in self.nodes:
                 does = "stands on" if token.completed is None else "has passed"
@@ -159,7 +159,7 @@ class _Moving:
             yield NoPlace(arc.start.id, f"{why} has no such arc", arc.line, True)
 
     def _otherwise(self) -> Iterator[NoPlace]:
-        """The nodes at which no process of the new version can have its tokens so."""
+        """The nodes at which no process of the new version could have such tokens."""
         yield from self._begun_otherwise()
         for token in self.before.nodes.values():
             before, then = self.old.nodes[token.node], self.new.nodes[self.nodes[token.node]]
@@ -203,7 +203,7 @@ class _Moving:
         )
 
     def _left_otherwise(self, token: NodeToken, before: Node, then: Node) -> str:
-        """Words for how a token has left its node as it could not now; "" if it could."""
+        """Words for how a token left its node in a way not possible now; "" if it is."""
         if token.guard == DISCARDED or token.cancelled:
             return ""
         left = {self.old.arcs[self.before.arcs[child].arc].name for child in token.children}
@@ -220,7 +220,7 @@ class _Moving:
     # --- what it is in the new version ---------------------------------------------------------------------
 
     def _decide_anew(self) -> None:
-        """Let what waits, and has changed, be decided anew."""
+        """Have what waits and has changed decided again."""
         after = self.after
         for number in tuple(after.active_nodes):
             token = after.nodes[number]
@@ -251,7 +251,7 @@ class _Moving:
         )
 
     def _rename(self) -> None:
-        """Give the tokens the names and places of the new version."""
+        """Give the tokens the node names and arc places of the new version."""
         after, nodes = self.after, self.nodes
         for token in after.nodes.values():
             token.node = nodes[token.node]
@@ -275,7 +275,7 @@ def _join(node: Node) -> tuple[str, str]:
 
 
 def _under_way(token: NodeToken, before: Node, then: Node) -> str:
-    """Words for what has changed of a node on which a token stands, and may not; "" if nothing has."""
+    """Words for what has changed of a node that has a token, and may not change then; "" if nothing has."""
     changed = ""
     if before.type != then.type:
         changed = "its type"

@@ -1,4 +1,4 @@
-"""The wishes of the user's code for its token: plain data, done in order (sections 8 and 10)."""
+"""The effects that the user's code wants for its token: plain data, applied in order (sections 8 and 10)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {
 }
 
 
-# --- what operations do likewise ------------------------------------------------------------------------
+# --- shared with operations -----------------------------------------------------------------------------
 
 
 def names_of(arcs: Any) -> tuple[str, ...]:

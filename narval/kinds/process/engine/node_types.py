@@ -1,8 +1,8 @@
 """The types of nodes, and the hooks of the user's classes for them (sections 2 and 10).
 
-`node` completes on the default arc, and so does any type that is not defined; `wait` waits to be
-completed, or for memory; the others call something: an action, a transform, a run, a script, or the class
-of the user's own that has the name of the type.
+`node` completes on the default arc, and so does any undefined type. `wait` waits to be completed, or for
+memory. The others call something: an action, a transform, a run, a script, or the user's class that has the
+name of the type.
 """
 
 from __future__ import annotations

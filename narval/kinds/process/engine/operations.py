@@ -21,7 +21,7 @@ Value = dict[str, Plain]
 
 
 def signalled(decision: ProcessDecision, event: Signalled) -> None:
-    """Do what is asked and answer, or refuse. Raises NodeFault where it led to a node that failed."""
+    """Do what is asked and answer, or refuse. Raises NodeFault where that leads to a node that fails."""
     try:
         anytime = _ANYTIME.get(event.name)
         value = anytime(decision, event.arguments) if anytime else _while_executing(decision, event)
@@ -32,7 +32,7 @@ def signalled(decision: ProcessDecision, event: Signalled) -> None:
 
 
 def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
-    """Do what only an executing process can, and go on with its queue."""
+    """Do what only an executing process can, and run its queue."""
     state = decision.state
     if state.status in ("pending-cancel", "cancelled"):
         raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
@@ -49,7 +49,7 @@ def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
 
 
 def _hear(decision: ProcessDecision, event: Signalled) -> Value:
-    """Any other signal becomes an element of the process' own, which `wait` nodes may wait for."""
+    """Make any other signal an element of the process, for which `wait` nodes may wait."""
     if not any(node.conditions for node in decision.definition.nodes.values()):
         operations = ", ".join([*_EXECUTING, *_ANYTIME])
         raise OperationRefused(
@@ -78,7 +78,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
 
 
 def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """The token leaves on the arcs of these names: None are the default ones, an empty list is none."""
+    """Let the token leave on the arcs of these names; None means the default ones, an empty list none."""
     token = _active(decision, arguments)
     node, names = decision.node(token), node_effects.names_of(arguments.get("arcs"))
     unknown = next((name for name in names if name and name not in node.outs_by_name), None)
@@ -102,7 +102,7 @@ def _backtrack(decision: ProcessDecision, arguments: Arguments) -> Value:
 
 
 def _execute_token(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """A listener had held a token back: its node is executed now."""
+    """Execute the node of a token that a listener had held back."""
     token = _active(decision, arguments)
     if token.guard != "AcceptToken" or token.call or token.watch or token.queued:
         raise OperationRefused(
@@ -121,7 +121,7 @@ def _reevaluate(decision: ProcessDecision, arguments: Arguments) -> Value:
 
 
 def _rerun(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """The node of a token failed: it is run again (section 18)."""
+    """Run the failed node of a token again (section 18)."""
     token = _active(decision, arguments)
     if token.id not in decision.state.failed and token.guard:
         why = f"token {token.id} on {token.node} has not failed: there is nothing to run again"
@@ -144,7 +144,7 @@ def _retry(decision: ProcessDecision, arguments: Arguments) -> Value:
 
 
 def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """A listener had held the end of the process up."""
+    """End a process whose end a listener had delayed."""
     if decision.state.status == "pending-completion":
         completion.finalize_complete(decision)
     elif decision.state.status == "pending-cancel":
@@ -167,7 +167,7 @@ def _cancel(decision: ProcessDecision, arguments: Arguments) -> Value:
 
 
 def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """Write attributes, None removing one; what they are then, those of the process below a token's."""
+    """Write attributes; None removes one. Returns the result, those of a token over those of its process."""
     values = arguments.get("set") or {}
     if not isinstance(values, dict):
         raise OperationRefused("bad-argument", "expected the attributes to set by name")
@@ -185,7 +185,9 @@ def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
 def _of_set(
     decision: ProcessDecision, token: NodeToken | None, name: str, index: Plain, values: dict[str, Any]
 ) -> Value:
-    """The attributes of a token set, or of a member: of the set a token is in, or the newest of the name."""
+    """The attributes of a token set or of a member; the set is the one a token is in, or the newest of the
+    name.
+    """
     among = token.sets if token is not None else decision.state.sets
     numbers = [number for number in among if decision.state.sets[number].name == name]
     if not numbers:
@@ -198,7 +200,7 @@ def _of_set(
 
 
 def _listen(listens: bool, decision: ProcessDecision, arguments: Arguments) -> Value:
-    """Let a listener hear of events, or of these no more; the events of which it hears then."""
+    """Let a listener hear of these events, or no longer; return the events it then hears of."""
     name, events = arguments.get("listener"), arguments.get("events") or []
     if not isinstance(name, str) or not name or not isinstance(events, list):
         raise OperationRefused("bad-argument", "expected the name of a listener, and a list of events")
@@ -213,7 +215,7 @@ def _listen(listens: bool, decision: ProcessDecision, arguments: Arguments) -> V
     return {"listener": name, "mask": mask}
 
 
-# --- which token is meant -------------------------------------------------------------------------------
+# --- finding the token ----------------------------------------------------------------------------------
 
 
 def _token(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
@@ -275,7 +277,7 @@ def _active(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
 
 
 def _complete_one(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
-    """The token of a number; or the newest complete one on a node that was not gone back from."""
+    """The token of a number; or the newest complete one on a node that was not backtracked."""
     if arguments.get("token") is not None:
         return _token(decision, arguments)
     nodes = frozenset(_nodes(decision, arguments))
@@ -296,7 +298,7 @@ _EXECUTING: dict[str, Callable[[ProcessDecision, Arguments], Value]] = {
     "rerun": _rerun,
     "retry-arc-token": _retry,
 }
-"""The operations on a process that is executing: then its queue runs, and the answer says its state."""
+"""The operations on an executing process. Its queue runs afterwards, and the answer gives its state."""
 
 _ANYTIME: dict[str, Callable[[ProcessDecision, Arguments], Value]] = {
     "finalize": _finalize,

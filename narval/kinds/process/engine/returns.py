@@ -21,11 +21,11 @@ from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Node
 
 ERROR_ARC = "error"
-"""The arc by which a token leaves a node whose call failed, if there is one."""
+"""The name of the arc by which a token leaves a node whose call failed, if there is one."""
 
 
 def returned(decision: ProcessDecision, event: Returned) -> None:
-    """Receive a return: the node goes on, waits, or has failed. Raises NodeFault."""
+    """Receive a return: the node continues, waits, or has failed. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[event.call]]
     node = decision.node(token)
     hook = event.call in decision.state.hooks
@@ -33,7 +33,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     if event.abandoned and problem is None:
         problem = Failure("abandoned", "the call was given up", final=True)
     if problem is not None and node.type == NESTED and problem.kind == "run-cancelled":
-        _end_call(decision, event.call)  # nothing flows back but that it is complete (section 9)
+        _end_call(decision, event.call)  # only its completion flows back (section 9)
         return
     eids: tuple[int, ...] = ()
     if problem is None:
@@ -56,7 +56,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
 
 
 def expired(decision: ProcessDecision, call: str) -> None:
-    """Give up a call at another agent whose time has ended. Raises NodeFault."""
+    """Give up a call at another agent that has reached its time limit. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[call]]
     node = decision.node(token)
     decision.give_up(call)
@@ -67,7 +67,7 @@ def expired(decision: ProcessDecision, call: str) -> None:
 
 
 def produced(decision: ProcessDecision, event: Produced) -> None:
-    """An action that is a source has elements already: they enter memory, and the node goes on waiting."""
+    """Put the first elements of a source into memory; the node keeps waiting."""
     token = decision.state.nodes[decision.state.calls[event.call]]
     node = decision.node(token)
     prototype = _prototype(decision, node)
@@ -84,8 +84,8 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
 
 
 def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> str:
-    """The name of the arcs to leave on: that of the outcome, if what was called has one and there are such
-    arcs (P71); else the default ones, which have none.
+    """The name of the arcs to leave on: that of the outcome, if the callee has one and there are such arcs
+    (P71); else "", the default.
     """
     target = decision.view.definition(*node.target) if node.target is not None else None
     attribute = getattr(target, "outcome_attribute", "")
@@ -98,7 +98,7 @@ def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> st
 
 
 def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The outputs of a call as they stand in memory; or why they are not what was promised (N20)."""
+    """The outputs of a call as they are in memory; or why they are not what was promised (N20)."""
     if node.target is not None and node.target[0] not in WITH_PROTOTYPE:
         decision.add_to_context(event.eids)
         return None, event.eids
@@ -121,7 +121,7 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
 
 
 def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The elements that code of the user's own gave; it promised nothing but what schemas say (N7)."""
+    """The elements that the user's code gave; only schemas restrict them (N7)."""
     for raw in event.elements:
         refusal = decision.view.schema_fault(raw.xml)
         if refusal is not None:
@@ -150,8 +150,8 @@ def _failed(
     call: str = "",
     hook: bool = False,
 ) -> None:
-    """The call did not do its work: it is made again, or there is an error element, and the token leaves on
-    the arc for errors, or stays. Raises NodeFault.
+    """Make a failed call again; or add an error element, and let the token leave on the arc for errors or
+    stay. Raises NodeFault.
     """
     if not hook and _try_again(decision, node, token, problem):
         return
@@ -159,7 +159,7 @@ def _failed(
         problem.kind, problem.message, node, detail=problem.detail, call=call, token=token.id
     )
     if hook:
-        return  # what was gone back from stays so
+        return  # a backtracked token stays so
     if ERROR_ARC not in node.outs_by_name:
         fault = NodeFault(problem.kind, f"node {node.id}: {problem.message}", node, error=error)
         fault.token = token.id
@@ -168,7 +168,7 @@ def _failed(
 
 
 def _try_again(decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure) -> bool:
-    """Have the call of a node made again after a while, if it has tries left. Raises NodeFault."""
+    """Make the call of a node again after a delay, if it has tries left. Raises NodeFault."""
     retries = calls.seconds(node, "retries")
     if retries is None or token.tries >= retries or problem.final:
         return False

@@ -1,13 +1,13 @@
 """The state of a process (section 1).
 
 A process     created → executing → pending-completion → completed
-              executing → pending-cancel → cancelled      any that is not over → failed: narval cannot go on
+              executing → pending-cancel → cancelled      any not ended → failed: narval cannot continue
 A node token  created → accepted, skipped or delayed (active) → complete      created → discarded
 An arc token   pending (in the queue) → processed (active) → complete (it has a child)
 
-Tokens of both kinds and token sets are numbered together, in the order they come to be. What is asked of all
-tokens at every event is kept: the active ones, those that wait at the end of an arc, by the members of sets
-too, the newest of a node. So a step costs the same however many tokens there are.
+Tokens of both kinds and token sets share one numbering, in order of creation. What every event needs is
+indexed: the active tokens, those that wait at the end of an arc (also by members of sets), the newest of a
+node. So a step costs the same however many tokens there are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     active_arcs: dict[int, None] = {}
     """The arc tokens that are active."""
     queue: Line = msgspec.field(default_factory=Line)
-    """Pending arc tokens, first come first."""
+    """Pending arc tokens, oldest first."""
     standing: dict[str, dict[int, None]] = {}
     """Active node tokens by node."""
     newest: dict[str, int] = {}
@@ -58,15 +58,15 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     calls: dict[str, int] = {}
     """Calls under way, and their node tokens."""
     hooks: dict[str, None] = {}
-    """The calls among them that tell a node that it was gone back from."""
+    """The calls among them that tell a node that it was backtracked."""
     code: str = ""
     """The call under way that runs code of the process: there is one at a time (section 18)."""
     code_line: Line = msgspec.field(default_factory=Line)
-    """Node tokens for which code is to run, first come first."""
+    """Node tokens for which code is to run, oldest first."""
     failed: dict[int, int] = {}
-    """Active node tokens whose node did not do its work, and the elements that say why."""
+    """Active node tokens whose node failed, and the elements that say why."""
     undoing: list[int] = []
-    """Tokens whose nodes are still to be told so, and, negated, those that run when that is done."""
+    """Tokens whose nodes are still to be told of their backtracking; negated, those that run after that."""
     reserved: dict[str, tuple[int, ...]] = {}
     """The elements that a call has reserved."""
     delayed: dict[str, int] = {}
@@ -76,9 +76,9 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     listeners: dict[str, int] = {}
     """Listeners of this process, and the masks of their events."""
     paused: str = ""
-    """The timer after which it goes on with its queue; "" if it does not wait for that."""
+    """The timer after which it continues its queue; "" if it does not wait for that."""
     laps: int = 0
-    """So many advances in a row went on with the queue, and nothing else."""
+    """The number of advances in a row that only continued the queue."""
 
     @classmethod
     def blank(cls, run: int, definition: Any) -> Self:
@@ -86,12 +86,12 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return cls(run, definition.full_name, "created")
 
     def progress(self) -> Iterator[tuple[str, str]]:
-        """The nodes on which tokens stand, and the tokens."""
+        """The nodes that have tokens, and the tokens."""
         return ((node, " ".join(map(str, tokens))) for node, tokens in self.standing.items())
 
     @property
     def is_active(self) -> bool:
-        """True if a token is active, or the user's code is at work for one."""
+        """True if a token is active, or the user's code runs for one."""
         return bool(self.active_nodes or self.active_arcs or self.calls or self.undoing)
 
     def waits_in_line(self, token: int) -> bool:
@@ -99,11 +99,11 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return token in self.active_arcs
 
     def waits_for_code(self, token: int) -> bool:
-        """True if code is to run for a node token once that of others has."""
+        """True if code is queued for a node token."""
         return self.nodes[token].queued
 
     def first_in(self, place: str) -> int | None:
-        """The arc token that has waited longest in a place."""
+        """The arc token that has waited longest in a place, or None."""
         return self.waiting[place].first if place in self.waiting else None
 
     def standing_in(self, place: str) -> Iterator[int]:
@@ -111,7 +111,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return self.waiting[place].all(self.waits_in_line) if place in self.waiting else iter(())
 
     def deepest(self, sets: dict[int, int]) -> tuple[int, int] | None:
-        """The set of the highest level among some, and the place in it."""
+        """The set of the highest level among these, and the place in it; None if there is none."""
         if not sets:
             return None
         found = max(sets, key=lambda number: self.sets[number].level)
@@ -131,7 +131,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
             self.waiting[spot].join(token.id)
 
     def deactivate_arc(self, token: ArcToken) -> None:
-        """Take an arc token out of the queue, and of all that is kept of active ones."""
+        """Take an arc token out of the queue, and out of the indexes of active ones."""
         if token.pending:
             self.leave_queue(token)
         if self.active_arcs.pop(token.id, True) is None and token.waits:
@@ -143,7 +143,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
                     del self.waiting[spot]
 
     def leave_sets(self, token: ArcToken) -> None:
-        """Let an arc token be active in none of its sets."""
+        """Take an arc token out of the active ones of its sets."""
         for number in token.sets:
             token_set = self.sets[number]
             if token_set.arcs.pop(token.id, True) is None:
@@ -152,7 +152,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
                     del token_set.heading[token.to]
 
     def inherited(self, arcs: list[int] | tuple[int, ...]) -> dict[str, str]:
-        """The attributes of the tokens that these arc tokens come from, later ones winning (section 8)."""
+        """The attributes of the tokens that these arc tokens come from; later ones win (section 8)."""
         if len(arcs) == 1:
             return self.nodes[self.arcs[arcs[0]].parent].environment
         merged: dict[str, str] = {}
@@ -161,13 +161,13 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return merged
 
     def activate(self, token: NodeToken, guard: str) -> None:
-        """Let a token stand on its node, as the guard said."""
+        """Make a token active on its node, with this answer of the guard."""
         token.guard = guard
         self.active_nodes[token.id] = None
         self.standing.setdefault(token.node, {})[token.id] = None
 
     def deactivate(self, token: NodeToken) -> None:
-        """Take a node token out of all that is kept of active ones."""
+        """Take a node token out of the indexes of active ones."""
         if token.queued:
             token.queued = False
             self.code_line.leave(token.id, self.waits_for_code)

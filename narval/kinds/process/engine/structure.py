@@ -1,9 +1,9 @@
 """The nodes and arcs of a process that no token can reach, found on its graph.
 
-The states of a process have no end, for it may loop, so that a walk through them would have none. But a token
-comes only along arcs: a node to which none can come is never run, whatever guards, people and programs say.
-What is an *error* here holds of every run; a person who completes a token may name any arcs, but not
-those of a node that completes by itself.
+A process may loop and so has infinitely many states, so they cannot be walked through. But tokens move only
+along arcs: a node that none can reach never runs, whatever guards, people and programs say. An *error* here
+holds of every run. A person who completes a token may name any arcs, but not those of a node that completes
+by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AT_ONCE = "node"
 
 
 def unreachable(process: Process, library: Library) -> list[Finding]:
-    """The nodes to which no token can come (errors), and the arcs on which none can leave (notes)."""
+    """The nodes that no token can reach (errors), and the arcs on which none can leave (notes)."""
     if not process.start_nodes or _is_imported(process, library):
         return []  # tokens come from the process that imports it
     reach = _Reach(process, library)
@@ -50,7 +50,7 @@ def _is_imported(process: Process, library: Library) -> bool:
 
 
 class _Reach:
-    """The nodes that may get a token: more of them as long as there are more."""
+    """The nodes that may get a token, found by repetition until there are no more."""
 
     def __init__(self, process: Process, library: Library) -> None:
         self._process = process
@@ -66,7 +66,7 @@ class _Reach:
                     pending.append(arc.end)
 
     def never(self) -> Iterator[tuple[Node, str]]:
-        """The nodes of the process itself that no token can come to, and why."""
+        """The nodes of the process itself that no token can reach, and why."""
         for node in self._process.nodes.values():
             if node.id in self._live or node.external:
                 continue
@@ -80,7 +80,7 @@ class _Reach:
                 yield node, "none can come from where its arcs begin"
 
     def idle_arcs(self) -> Iterator[Arc]:
-        """The arcs that are never taken, of nodes that may have tokens."""
+        """The arcs of reachable nodes that are never taken."""
         for arc in self._process.arcs:
             own = not arc.start.external and arc.start.id in self._live
             if own and arc.index not in self._taken:
@@ -105,7 +105,7 @@ class _Reach:
             return True
         said = [Accept()] if node.guard is None else list(results(node.guard))
         if any(not isinstance(result, (Accept, Discard, Skip)) for result in said):
-            return True  # a token that waits to be asked again can be completed on any arcs
+            return True  # a delayed token can be completed on any arcs
         if any(isinstance(result, Skip) and result.arc == arc.name for result in said):
             return True
         accepted = any(isinstance(result, Accept) for result in said)

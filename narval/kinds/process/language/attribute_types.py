@@ -1,7 +1,8 @@
 """Converters between the texts that an environment keeps and values of types (section 8).
 
-Types go by the words of the source (`long`, `boolean`) or as Python types. A class of one's own takes part by
-having `from_text`, called with the text, and `to_text`; an enumeration goes by the names of its members.
+Types are named by the words of the source (`long`, `boolean`) or are Python types. A class of the user's
+takes part if it has `from_text`, called with the text, and `to_text`. An enumeration is written by the names
+of its members.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MOST_TEXT = 1_000_000
 
 
 def to_text(value: object) -> str | None:
-    """A value as an environment keeps it; None stays None. Raises TypeError for what has no text."""
+    """A value as an environment keeps it; None stays None. Raises TypeError for a value that has no text."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Enum):
@@ -36,7 +37,7 @@ def to_text(value: object) -> str | None:
 
 
 def kept(name: object, value: object) -> str | None:
-    """A value as an environment keeps it under a name, if it can. Raises ValueError, TypeError."""
+    """A value as an environment keeps it under a name. Raises ValueError, TypeError if it cannot."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"expected the name of an attribute, got {name!r:.80}")
     text = to_text(value)
@@ -51,7 +52,7 @@ def kept(name: object, value: object) -> str | None:
 
 
 def from_text(text: str | None, target: Any) -> Any:
-    """A text as a value of a type. Raises ValueError where it is none, TypeError for an unknown type."""
+    """A text as a value of a type. Raises ValueError if it is not one, TypeError for an unknown type."""
     if text is None:
         return None
     read = _READERS.get(target)

@@ -1,8 +1,8 @@
-"""Warnings about processes: what is allowed and may not be meant (section 16).
+"""Warnings about processes: what is allowed but may not be intended (section 16).
 
-Names of predicates, functions, joins, listeners and nested processes are looked for when a run needs them,
-and may come later; here they are compared with the library as it is now. The type of a node must be there
-when the file is loaded: a mistyped one would have its node do nothing.
+Names of predicates, functions, joins, listeners and nested processes are looked up when a run needs them, so
+they may be defined later; here they are compared with the present library. The type of a node must exist when
+the file is loaded: the node of a mistyped one would do nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _names_in(result: Result) -> Iterator[tuple[str, Named]]:
 
 
 class _Imported:
-    """The processes that others import, and the names of the arcs by which copies of their nodes are left."""
+    """The processes that others import, and the names of the arcs that leave copies of their nodes."""
 
     def __init__(self, library: Library) -> None:
         self.arcs: dict[tuple[str, str], set[str]] = {}
@@ -85,14 +85,14 @@ def _warnings(process: Process, library: Library, imported: _Imported) -> Iterat
         if library.get("listener", listening.name) is None:
             hint = closest(listening.name, library.of("listener"))
             yield f"there is no listener {listening.name!r}{hint}", process.line, 1
-    own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
+    own = [node for node in process.nodes.values() if not node.external]  # others are checked where they are
     for node in own:
         yield from _of_node(process, node, library, imported)
     yield from _of_ways_back(process)
 
 
 def _of_ways_back(process: Process) -> Iterator[tuple[str, int, int]]:
-    """Arcs that go back to where no token can have come from."""
+    """Arcs that go back to a node that no token can have come from."""
     edges = [((arc.start.id,), (arc.end.id,)) for arc in process.arcs if not arc.back]
     for arc in process.arcs:
         if arc.back and not arc.start.external and arc.start.id not in reached((arc.end.id,), edges):
@@ -145,7 +145,7 @@ def _names(node: Node) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _names_of_properties(node: Node, library: Library) -> Iterator[tuple[str, str, int, int]]:
-    """The same, of its properties that are written in Rubric."""
+    """The same, for its properties that are written in Rubric."""
     code = library.get("node-type", node.type)
     if isinstance(code, Code) and code.evaluated:
         for key, statement in statements(code.properties, node.custom):
@@ -161,5 +161,5 @@ def _skips(node: Node) -> Iterator[Skip]:
 
 
 def _statement(node: Node) -> Statement | None:
-    """The statement of a node's guard; of one that asks memory, the result where nothing there fits."""
+    """The statement of a node's guard; if that asks memory, the result when nothing there fits."""
     return node.guard.otherwise if isinstance(node.guard, MemoryGuard) else node.guard

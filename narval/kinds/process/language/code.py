@@ -1,7 +1,7 @@
-"""Code: the declarations of modules for processes, beside actions (sections 3 to 6, 10 and 13).
+"""Code: what modules declare for processes, besides actions (sections 3 to 6, 10 and 13).
 
 Node types, predicates, date and string functions, joins and listeners. They have no prototype: they are given
-a token. Their names are known in all processes, so no two modules may give the same one.
+a token. All processes share their names, so no two modules may give the same one.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def mask_of(events: Iterable[str]) -> int:
 class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A function or class that processes use by name.
 
-    `hooks` are those of a node type, `properties` its annotated attributes with their types; `mask` has the
-    bits of the events of a listener; one that listens `everywhere` is given those of every process. What is
-    written in Rubric among them is `evaluated` before code of such a node runs.
+    `hooks` are those of a node type, `properties` its annotated attributes with their types. It is
+    `evaluated` if some property is written in Rubric: these are evaluated before code of such a node runs.
+    `mask` has the bits of a listener's events; one that listens `everywhere` gets those of every process.
     """
 
     kind: Kind
@@ -67,7 +67,7 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def full_name(self) -> str:
-        """Its own name: processes know no other."""
+        """Its own name, the only one that processes know."""
         return self.name
 
     @property
@@ -76,8 +76,8 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
         return f"{self.kind}:{self.name}"
 
     def faults(self, path: str, custom: Iterable[tuple[str, str, tuple[int, int]]]) -> Iterator[Fault]:
-        """The faults of a node's custom elements, each a dotted key, a text and the place of that, for which
-        this type of node has no property (section 13).
+        """The faults of a node's custom elements that fit no property of this node type (section 13). Each of
+        `custom` is a dotted key, a text and the place of the text.
         """
         for key, text, place in custom:
             for where, problem in faults(self.properties, key, text, place):
@@ -103,7 +103,9 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
 def _declare(given: Any, kind: Kind, **options: Any) -> Any:
-    """The declared thing, unchanged, if it is given alone; or what will declare it under the given name."""
+    """The declared object, unchanged, if it is given alone; else a decorator that declares it under the given
+    name.
+    """
     declaration = CodeDeclaration(kind, None if callable(given) else given, **options)
 
     def declare(declared: Declared) -> Declared:
@@ -118,9 +120,9 @@ def node_type(
 ) -> Any:
     """Declare that a class is a type of nodes, under its own name or another.
 
-    It may have methods `guard`, `execute`, `backtrack` and `is_backtrackable`, each called with a token; its
-    annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` has
-    it, as of an action; `pure` ones touch nothing outside.
+    It may have methods `guard`, `execute`, `backtrack` and `is_backtrackable`, each called with a token. Its
+    annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` says, as
+    for an action; `pure` ones touch nothing outside.
     """
     return _declare(name, "node-type", runs=runs, pure=pure)
 
@@ -151,8 +153,8 @@ def join(name: Any = None, /) -> Any:
 def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywhere: bool = True) -> Any:
     """Declare a listener: a function, or a class with a method `notify`, that is given events of processes.
 
-    It is given `events` (all, if none are named) of every process, or, not `everywhere`, of those that name
-    it.
+    It is given `events` (all, if none are named) of every process, or, if not `everywhere`, of those that
+    name it.
     """
     chosen = (events,) if isinstance(events, str) else tuple(events)
     return _declare(name, "listener", events=chosen, everywhere=everywhere)

@@ -1,4 +1,4 @@
-"""The code of a module that processes use by name: what `@node_type`, `@predicate` and their like declare.
+"""The code of a module that processes use by name: what `@node_type`, `@predicate` and others declare.
 
 The module has been imported already; its source gives every fault its line and column.
 """
@@ -39,7 +39,7 @@ from narval.kinds.process.language.properties import (
 )
 
 _METHOD = {"join": "join", "listener": "notify"}
-"""Kinds that may be classes, and the method that is then called."""
+"""The kinds that may be classes, and the method called of such a class."""
 
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Code], list[Fault]]:
@@ -125,7 +125,7 @@ class _ProcessCodeMaker(CodeMaker[Code, CodeDeclaration]):
         return hooks, properties
 
     def _takes_one(self, function: Callable[..., Any], what: str, count: int) -> None:
-        """Check that a function can be called with one thing (a method: itself besides)."""
+        """Check that a function can be called with one argument (a method: besides `self`)."""
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             self._fault(f"{what} must give an answer, not yield several")
         try:

@@ -1,8 +1,8 @@
 """Composition: a process gets copies of the nodes and arcs of its externals (sections 1 and 13).
 
-A file holds a draft. Wherever a library is made, all drafts in it are composed of what is loaded then,
-externals first: so a process whose external has changed is a new version, and so is one that imports that.
-The definitions of its externals go into the `xml` of a process, which makes it whole: a run, the store and a
+A file holds a draft. Whenever a library is made, all its drafts are composed from what is loaded then,
+externals first. So a process whose external has changed is a new version, and so is one that imports that.
+The `xml` of a process contains the definitions of its externals, which makes it whole: a run, the store and a
 worker need no library to read it again. Only nodes that a process itself defines can be addressed.
 """
 
@@ -30,7 +30,7 @@ KIND = Process.kind
 
 
 def compose(process: Process, imported: Mapping[str, Process]) -> Process:
-    """A process with its externals imported, from what each of them is by name. Raises DefinitionError."""
+    """A process with its externals imported; `imported` has them by name. Raises DefinitionError."""
     draft = process.draft
     if draft is None:
         return process
@@ -57,7 +57,7 @@ _TAKEN = "a node that is imported is called so, EXTERNAL:NAME; rename this one"
 
 
 def misdirected(process: Process, processes: Mapping[str, Process]) -> Iterator[Fault]:
-    """The ends of arcs at nodes that an external does not define itself."""
+    """Faults for the ends of arcs at nodes that an external does not define itself."""
     for arc in process.draft.arcs if process.draft is not None else ():
         for (external, name), place in ((arc.start, arc.start_place), (arc.end, arc.end_place)):
             if external in processes and name not in (own := _own_names(processes[external])):
@@ -88,7 +88,7 @@ def _copies(external: External, processes: Mapping[str, Process]) -> Iterator[tu
 
 
 def _cancelled(node: Node, process: Process) -> Iterable[str]:
-    """The nodes that a node cancels: of one that cancels all, those of the process it is defined in."""
+    """The nodes that a node cancels; if it cancels all, those of the process it is defined in."""
     return process.nodes if node.cancels_all else node.cancels
 
 
@@ -132,9 +132,9 @@ def _fault(process: Process, line: int, column: int, message: str) -> Fault:
 
 
 def compose_all(library: Library) -> tuple[Library, list[Fault]]:
-    """A library whose processes are whole, as far as they can be; and why the others cannot.
+    """A library whose processes are whole as far as possible, and the faults of the others.
 
-    Externals that are not there at all are faults of references (`library.check_targets`).
+    Missing externals are faults of references (`library.check_targets`).
     """
     drafts = [cast("Process", definition) for definition in library.of(KIND).values()]
     drafts = [draft for draft in drafts if draft.draft is not None]
@@ -146,7 +146,7 @@ def compose_all(library: Library) -> tuple[Library, list[Fault]]:
 
 
 class _Composer:
-    """Composes what others import before those."""
+    """Composes processes, each after those that it imports."""
 
     def __init__(self, library: Library) -> None:
         self._library = library

@@ -22,7 +22,7 @@ from narval.kinds.process.language.vocabulary import JOINS
 
 
 class Custom(NamedTuple):
-    """A key, dotted where elements are nested, the text as it is written, and where."""
+    """A key, dotted where elements are nested, the text as written, and its place."""
 
     key: str
     raw: str
@@ -46,7 +46,7 @@ def custom_of(node: XmlNode, prefix: str = "") -> Iterator[Custom]:
 
 
 def inline_of(entry: Entry) -> Iterator[XmlNode]:
-    """The definitions that stand within a node, in its `custom`: of the kind that its type is."""
+    """The definitions within a node's `custom`, of the kind that its type calls."""
     kind = entry.get("type")
     for custom in entry.of("custom") if kind in INLINE else ():
         yield from (child for child in custom.node.children if _local(child.tag) == kind)
@@ -57,13 +57,13 @@ def _local(tag: str) -> str:
 
 
 def order(text: str | None) -> bytes:
-    """The key that texts are sorted by as in Java: by the 16 bits of UTF-16, none at all first."""
+    """The key that sorts texts as Java does: by UTF-16 code units, None first."""
     return b"" if not text else b"\1" + text.encode("utf-16-be", "surrogatepass")
 
 
 ARC = ("name", "to", "external")
 EXTERNAL_ARC = ("name", "to", "from", "external")
-"""The attributes that arcs are sorted by, those of a node and those of an external."""
+"""The attributes by which arcs are sorted, of nodes and of externals."""
 
 
 def arcs_in_order(entry: Entry) -> list[Entry]:
@@ -78,7 +78,7 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def custom_id(root: Entry) -> str:
-    """The SHA-1 by which the source tells whether a definition has changed (section 13)."""
+    """The SHA-1 that the source uses to see whether a definition has changed (section 13)."""
     digest = hashlib.sha1(usedforsecurity=False)
     for part in _parts(root):
         if isinstance(part, bytes):

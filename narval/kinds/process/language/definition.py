@@ -1,8 +1,8 @@
 """Process: nodes, and the arcs between them that tokens move along (sections 1 and 13).
 
-A process is composed before it runs: copies of the nodes of its externals are among its own. Nodes and arcs
-stand in *graph order*, nodes of externals first, which is the order in which tokens are made; `link` numbers
-them and has them point at each other, so that following a token never looks anything up.
+A process is composed before it runs: its nodes include copies of the nodes of its externals. Nodes and arcs
+are in *graph order*, nodes of externals first, which is the order in which tokens are made. `link` numbers
+them and makes them point at each other, so that following a token never needs a lookup.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ CALLS: Mapping[str, str] = {
     **{kind.run: name for name, kind in KINDS.items() if kind.run and kind.node},
     **{name: name for name, kind in KINDS.items() if kind.node},
 }
-"""The node types that call a definition, which `custom` names as `target`, and its kind."""
+"""The node types that call a definition, named as `target` in `custom`, and its kind."""
 
 BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
-"""The types of nodes that need no class of the user's."""
+"""The node types that need no class of the user's."""
 
 
 SCRIPTS = ("execute", "backtrack", "allowBacktrack")
@@ -37,7 +37,7 @@ SCRIPTS = ("execute", "backtrack", "allowBacktrack")
 
 
 class MemoryGuard(msgspec.Struct, frozen=True):
-    """`<guard type="xpath">`: accepts where memory has an element that fits, else does as `otherwise`."""
+    """`<guard type="xpath">`: accepts if memory has an element that fits, else answers `otherwise`."""
 
     condition: Condition
     otherwise: Result = Discard()
@@ -50,7 +50,7 @@ class Node(msgspec.Struct, eq=False):
     """A place where tokens come to be (section 1)."""
 
     id: str
-    """The name in the whole process: its own, or `EXTERNAL:NAME` where it was imported, outermost external
+    """The name in the whole process: its own, or `EXTERNAL:NAME` if it was imported, outermost external
     first.
     """
     name: str
@@ -78,11 +78,11 @@ class Node(msgspec.Struct, eq=False):
     custom: tuple[tuple[str, str], ...] = ()
     """Texts of custom elements, with dotted keys."""
     external: tuple[str, ...] = ()
-    """The names of the externals that it was imported by, outermost first."""
+    """The names of the externals that imported it, outermost first."""
     external_environment: Mapping[str, str] = {}
-    """The attributes given for these externals, the outermost winning (section 8)."""
+    """The attributes given for these externals; the outermost wins (section 8)."""
     origin: str = ""
-    """The process it is defined in, of an imported node."""
+    """The process that defines it, if it was imported."""
     line: int = 1
     """The line in the file."""
     places: Mapping[str, tuple[int, int]] = {}
@@ -94,7 +94,7 @@ class Node(msgspec.Struct, eq=False):
     outs: tuple[Arc, ...] = ()
     """The arcs that leave it."""
     goes_back: bool = False
-    """True if one of the arcs that leave it does."""
+    """True if one of the arcs that leave it goes back."""
     ins_by_name: Mapping[str, tuple[Arc, ...]] = {}
     """The arcs that lead to it, by name."""
     outs_by_name: Mapping[str, tuple[Arc, ...]] = {}
@@ -106,7 +106,7 @@ class Node(msgspec.Struct, eq=False):
 
     @property
     def target(self) -> tuple[str, str] | None:
-        """Kind and name of the definition that the node calls, if it is of a type that calls one."""
+        """Kind and name of the definition that the node calls, if its type calls one."""
         if self.type == "nested":
             return Process.kind, self.text_of("graphName")
         kind = CALLS.get(self.type)
@@ -119,7 +119,7 @@ class Node(msgspec.Struct, eq=False):
 
     @property
     def called(self) -> str:
-        """The words for what the node calls; its type where that is code."""
+        """The words for what the node calls; its type if that is code."""
         return called(*self.target, self.agent) if self.target is not None else self.type
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class Node(msgspec.Struct, eq=False):
 class Arc(msgspec.Struct, eq=False):
     """A way from one node to another; "" is the default name. `index` is its place in graph order.
 
-    No token travels on one that goes `back`: the process goes back to the token on its end that led here.
+    No token travels on an arc that goes `back`: the process goes back to the token at its end that led here.
     """
 
     start: Node
@@ -144,7 +144,7 @@ class Arc(msgspec.Struct, eq=False):
 
 
 class External(msgspec.Struct, frozen=True):
-    """A process whose nodes were imported, by the name it has in the importing one; `custom` as of nodes."""
+    """A process whose nodes were imported, by its name in the importing one; `custom` is as in nodes."""
 
     name: str
     definition: str
@@ -186,7 +186,7 @@ def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
 
 
 class DraftArc(msgspec.Struct, frozen=True):
-    """An arc as a file has it: each end by the name of an external, "" for none, and of a node there.
+    """An arc as in the file: each end is the name of an external, "" for none, and of a node there.
 
     `start_place` and `end_place` are where the file names them.
     """
@@ -200,9 +200,9 @@ class DraftArc(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True, eq=False):
-    """A process as its file has it, before its externals are imported, in graph order.
+    """A process as in its file, before its externals are imported, in graph order.
 
-    `within` are the externals whose definitions the file has within it, by name.
+    `within` has the externals whose definitions are in the file, by name.
     """
 
     nodes: tuple[Node, ...]
@@ -213,9 +213,9 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
 class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
-    `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
-    definition as memory shows it, with those of its externals within it. `draft` is there if it imports what
-    other files say: it is composed anew when one of these changes.
+    `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version. `xml` is the
+    definition as memory shows it, with those of its externals in it. It has a `draft` if it imports other
+    files: it is composed again when one of these changes.
     """
 
     kind: ClassVar[str] = "process"
@@ -256,7 +256,7 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """Scripts of its nodes may need anything."""
+        """The needs of its nodes' scripts, which may need anything."""
         for script in self.scripts():
             if script.text:
                 yield OwnNeed("anything", "", f"script {script.name!r}", script.line)
@@ -271,7 +271,7 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
                     yield ScriptText(name, node.text_of(name), language, self.path, *place)
 
     def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
-        """The nodes of a name, or of an id; with `external`, those alone that came that way."""
+        """The nodes of a name, or of an id; with `external`, only those imported that way."""
         exact = self.nodes.get(name)
         nodes = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
         return tuple(node for node in nodes if external is None or node.external == external)

@@ -1,4 +1,4 @@
-"""The flow of processes: tokens carry what came before, so all that a run holds may go to each node."""
+"""The flow of processes: tokens carry all that came before, so all elements of a run may reach each node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval.kinds.process.language.definition import BUILT_IN, MemoryGuard, Proc
 
 
 def flow(process: Process, library: Library) -> Flow:
-    """The ways of elements through a process."""
+    """The paths of elements through a process."""
     nodes = process.nodes.values()
     waits = [one.condition for node in nodes for one in node.conditions]
     guards = [node.guard.condition for node in nodes if isinstance(node.guard, MemoryGuard)]

@@ -5,8 +5,8 @@
             | "all" "arcs" [lab] | "at" "least" N "arcs" [lab] ) ["when" or]
     lab     = "labelled" (STRING | "default")
 
-An `or` directly followed by `require` ends the condition of a `when`; any other goes on with it. `parse`
-reads a whole text and finds all that is wrong with it; no text makes it raise anything.
+An `or` directly followed by `require` ends the condition of a `when`; any other continues it. `parse` reads a
+whole text and finds all its faults; it raises nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WORDS = {**OF_CONDITIONS, **{word: word for word in _OWN}}
 
 
 class JoinLang(msgspec.Struct, frozen=True):
-    """A text that was read: `join` is empty where it has faults."""
+    """A text that was read; `join` is empty if it has faults."""
 
     join: Join = ()
     faults: tuple[SyntaxFault, ...] = ()
@@ -57,7 +57,7 @@ _LEXICON = Lexicon(word)
 
 
 def parse(text: str, locate: Locate = first_line) -> JoinLang:
-    """The join that a text is, and all that is wrong with it."""
+    """The join that a text describes, and all its faults."""
     if faults := too_long(text):
         return JoinLang((), faults)
     cursor = Cursor(text, _LEXICON, locate)

@@ -1,4 +1,4 @@
-"""The texts within nodes: guards in Rubric or XPath, joins in JoinLang, each fault at its very character."""
+"""The texts within nodes: guards in Rubric or XPath, joins in JoinLang. Faults have the exact character."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.kinds.process.language.statements import DelayUntil, Discard, If, Jo
 
 
 class NodeTexts(NamedTuple):
-    """The guard and the join of a node, as they are written and as they are understood."""
+    """The guard and the join of a node, as written and as parsed."""
 
     guard: Guard | None
     guard_text: str
@@ -62,7 +62,7 @@ class NodeTextReader:
         return None if pattern is None else MemoryGuard(Condition((pattern,)), otherwise)
 
     def _join(self, entry: Entry) -> tuple[str, Join]:
-        """The parameter of a node's join, and its requirements where it is JoinLang."""
+        """The parameter of a node's join, and its requirements if it is JoinLang."""
         kind, reading = entry.get("joinType", "or"), self._reading
         written = reading.one(entry, "join")
         text = entry.get("joinParam", "") if written is None else written.node.text.strip()

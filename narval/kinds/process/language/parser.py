@@ -1,7 +1,7 @@
 """The XML of processes: a `process-definition`, in the namespace of the source or in none (section 14, N13).
 
 The texts within it, guards in Rubric and joins in JoinLang, are parsed with it. Nodes, externals and arcs are
-in graph order, not in that of the file (section 13).
+in graph order, not in file order (section 13).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parse(source: Source, root: XmlNode) -> Parsed:
 
 
 def _processes(reading: Reading, root: XmlNode) -> Iterator[Definition | None]:
-    """The process, and what stands within its nodes in place of a target."""
+    """The process, and the definitions within its nodes in place of a target."""
     entry = reading.entry(root, local_name(root.tag) or "")
     group = _group(reading, entry)
     if group and entry.get("name"):
@@ -74,7 +74,7 @@ def _local_name(node: XmlNode) -> str:
 
 
 def _group(reading: Reading, entry: Entry) -> str:
-    """The group: as the definition says, else as the file is called, up to its first dot."""
+    """The group: as the definition says, else the file's name up to its first dot."""
     if "group" in entry.written:
         return str(entry.get("group", ""))
     group = PurePath(reading.source.path).name.partition(".")[0]
@@ -85,14 +85,14 @@ def _group(reading: Reading, entry: Entry) -> str:
 
 
 class _ProcessBuilder:
-    """Makes a process of its entry; a part with a fault is left out, the others are checked anyway."""
+    """Makes a process from its entry; a part with a fault is left out, the others are still checked."""
 
     def __init__(self, reading: Reading, entry: Entry, group: str) -> None:
         self._reading, self._entry, self._group = reading, entry, group
         self._externals = reading.by_name(entry.of("external"), "name")
 
     def build(self) -> Process | None:
-        """The process; None when it lacks what makes it one."""
+        """The process; None if it lacks what makes it one."""
         reading, entry = self._reading, self._entry
         first_reference = len(reading.references)
         nodes = reading.by_name(entry.of("node"), "name")
@@ -122,7 +122,7 @@ class _ProcessBuilder:
         return self._composed(process, draft)
 
     def _composed(self, process: Process, draft: Draft) -> Process | None:
-        """The process, whole if it has all of its externals within it or none at all."""
+        """The process; whole if all its externals are within it or it has none."""
         if len(draft.within) < len(process.externals):
             return process
         try:
@@ -153,7 +153,7 @@ class _ProcessBuilder:
         return within
 
     def _listeners(self) -> tuple[Listening, ...]:
-        """The listeners to the runs; one that is named again is given the events of both (section 3)."""
+        """The listeners to the runs; one that is named twice gets the events of both (section 3)."""
         masks: dict[str, int] = {}
         for listener in self._entry.of("listener"):
             name = listener.get("name", "")
@@ -162,7 +162,7 @@ class _ProcessBuilder:
 
 
 class _NodeReader:
-    """Reads `node` entries of a process of some group, which has nodes of those names."""
+    """Reads the `node` entries of a process, given its group and the names of its nodes."""
 
     def __init__(
         self, reading: Reading, patterns: Patterns, group: str, nodes: Collection[str], process: str
@@ -201,7 +201,7 @@ class _NodeReader:
         return node
 
     def _with_inline(self, entry: Entry, custom: list[Custom]) -> list[Custom]:
-        """The custom pairs of a node; of what stands within it, its name as the target."""
+        """The custom pairs of a node; a definition within it gives its name as the target."""
         inline = list(inline_of(entry))
         for extra in inline[1:]:
             self._reading.fault(extra, f"a node has one target, found another on line {inline[0].line}")
@@ -232,7 +232,7 @@ class _NodeReader:
                 yield name
 
     def _refer_to_target(self, entry: Entry, node: Node, custom: list[Custom]) -> None:
-        """Note what the node calls, to be looked for once all files are read."""
+        """Record what the node calls, to be looked up once all files are read."""
         if node.target is None:
             return
         kind, target = node.target
@@ -248,14 +248,14 @@ class _NodeReader:
         elif kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
             message = f"{key}: expected a full name, such as group.name, found {target!r}"
             self._reading.fault_at(place, message)
-        elif node.type != "nested":  # which is looked for when it runs (section 9)
+        elif node.type != "nested":  # which is looked up when it runs (section 9)
             group = self._group if kind == Process.kind else None
             self._reading.refer(place, kind, target, f"node {node.name!r}", group=group)
 
     def _check_remote(
         self, node: Node, kind: str, target: str, places: Mapping[str, Place], at: Place
     ) -> None:
-        """Note what is wrong with a call of another agent's definition."""
+        """Record the faults of a call of another agent's definition."""
         if not KINDS[kind].engine:
             message = f"{kind}: another agent runs recipes, processes and automata only"
             self._reading.fault_at(at, f"{message}; let a recipe of {node.agent} call it, and call that")
@@ -274,7 +274,7 @@ class _NodeReader:
                 )
 
     def _refer_to_type(self, entry: Entry, type: str, custom: list[Custom]) -> None:
-        """Note that a module must have the class of a node's type, with the properties of `custom`."""
+        """Record that a module must have the class of a node's type, with the properties of `custom`."""
         path = self._reading.source.path
 
         def check(definition: Definition) -> Iterable[Fault]:
@@ -285,7 +285,7 @@ class _NodeReader:
 
 
 class _ArcReader:
-    """Reads `arc` entries between the nodes, and the externals, of those names."""
+    """Reads the `arc` entries between nodes and externals of these names."""
 
     def __init__(self, reading: Reading, nodes: Collection[str], externals: Collection[str]) -> None:
         self._reading, self._nodes, self._externals = reading, nodes, externals
@@ -331,7 +331,7 @@ def _pairs(custom: Iterable[Custom]) -> tuple[tuple[str, str], ...]:
 
 
 def _bare(root: etree._Element) -> None:
-    """Strip the namespace of processes: words are bare in memory."""
+    """Strip the namespace of processes: names have no namespace in memory."""
     prefixes = {prefix for element in root.iter() for prefix in element.nsmap if prefix is not None}
     for element in root.iter(f"{{{PROCESS}}}*"):
         element.tag = etree.QName(element).localname

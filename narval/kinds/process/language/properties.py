@@ -26,16 +26,16 @@ _IS_RUBRIC = "narval: Rubric"
 
 Evaluated = TypeVar("Evaluated")
 Rubric = Annotated[Evaluated, _IS_RUBRIC]
-"""The annotation of a property whose text says in Rubric what its value is: a text, a number or a date."""
+"""The annotation of a property whose text is Rubric that gives its value: a text, a number or a date."""
 
 _RESULTS: Mapping[Any, tuple[type, ...]] = {
     str: (Text, StringValue), int: (Number,), date: (DateValue,), datetime: (DateValue,)
 }  # fmt: skip
-"""The results that a text in Rubric may have, by the type of its property."""
+"""The results that Rubric may have, by the type of the property."""
 
 
 class RubricType(msgspec.Struct, frozen=True):
-    """The type of a property that is written in Rubric, and evaluates to that type."""
+    """The type of a property that is written in Rubric, and the type of its value."""
 
     type: Any
 
@@ -45,11 +45,11 @@ class RubricType(msgspec.Struct, frozen=True):
         return self.type in _RESULTS
 
     def read(self, text: str) -> rubric.ParsedRubric:
-        """The statement that a text is, or its faults; the texts read last are remembered."""
+        """The statement of a text, or its faults; the last texts are cached."""
         return _read(text, _RESULTS[self.type])
 
     def value(self, evaluated: Any) -> Any:
-        """A result, as the code is given it: of seconds since 1970, the moment."""
+        """A result as the code gets it: seconds since 1970 become a datetime."""
         return datetime.fromtimestamp(evaluated, UTC) if self.type in (date, datetime) else evaluated
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def statements(
 ) -> Iterator[tuple[str, Statement]]:
     """The statements of the properties that are written in Rubric, by the dotted keys of a node's `custom`.
 
-    Names in them say at which character of the text they stand, from column 1.
+    Names in them have their column in the text, from 1.
     """
     for key, text in custom:
         type_ = _type_of(properties, key)
@@ -109,7 +109,7 @@ def properties_of(owner: type) -> Mapping[str, Any]:
 
 
 _PROPERTIES = "__narval_properties__"
-"""The attribute of a class that keeps them: to read annotations takes as long as to answer a question."""
+"""The attribute of a class that caches them: reading annotations takes as long as answering a question."""
 
 
 def _read_properties(owner: type) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _read_properties(owner: type) -> dict[str, Any]:
 
 
 def is_property_type(type_: Any) -> bool:
-    """True if a custom element can become a value of that type: of a text, or of parts."""
+    """True if a custom element, a text or parts, can become a value of that type."""
     if isinstance(type_, RubricType):
         return type_.is_known
     if is_convertible(type_):
@@ -131,8 +131,8 @@ def is_property_type(type_: Any) -> bool:
 
 
 def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
-    """Set the property that a dotted key names, making what is between; one that is written in Rubric to what
-    its text evaluates to. Raises LookupError, ValueError, TypeError.
+    """Set the property that a dotted key names, making the objects between. A property in Rubric is set to
+    what its text evaluates to. Raises LookupError, ValueError, TypeError.
     """
     first, _, rest = key.partition(".")
     properties = properties_of(type(target))
@@ -152,10 +152,10 @@ def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
 
 
 def made(code: type, custom: Mapping[str, str], evaluated: Mapping[str, Any] | None = None) -> Any:
-    """A node type with its properties set from what the node's `custom` says (section 13, custom mapping),
-    and from what is `evaluated` of that.
+    """A node type with its properties set from the node's `custom` (section 13, custom mapping), and from
+    what is `evaluated` of that.
 
-    Raises ActionError where it has no such property, or the text does not fit it.
+    Raises ActionError if it has no such property, or the text does not fit it.
     """
     node = code()
     for key, text in custom.items():
@@ -169,21 +169,21 @@ def made(code: type, custom: Mapping[str, str], evaluated: Mapping[str, Any] | N
 
 
 def property_named(properties: Mapping[str, Any], written: str) -> str | None:
-    """The property that a custom element names: as it is written, or as Python would write it."""
+    """The property that a custom element names, as written or in Python's style."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", written).replace("-", "_").lower()
     names = (name for name in (written, snake, f"{snake}_") if name in properties)
     return next(names, None)
 
 
 OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error", "approve"})
-"""The custom elements that any node may have, for narval: they are no properties of its type."""
+"""The custom elements of narval that any node may have; they are not properties of its type."""
 
 
 def faults(
     properties: Mapping[str, Any], key: str, text: str, place: tuple[int, int]
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """The faults of a custom element, each with its place: there is no such property, or the text, which
-    begins at a place, does not fit it.
+    """The faults of a custom element, each with its place: there is no such property, or its text does not
+    fit it. `place` is where the text begins.
     """
     if _is_of_node(properties, key):
         return
@@ -209,7 +209,7 @@ def _is_of_node(properties: Mapping[str, Any], key: str) -> bool:
 
 
 def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
-    """The reason why there is no property for a dotted key, or its text does not fit; None where it does."""
+    """The reason why a dotted key has no property, or its text does not fit; None if it does."""
     first, _, rest = key.partition(".")
     name = property_named(properties, first)
     if name is None:

@@ -6,7 +6,7 @@
             | "(" date ")" | "@" ID | DELAY UNTIL date
     date    = ID | NUMBER ["business"] unit ("before"|"after") ID
 
-`parse` reads a whole text and finds all that is wrong with it; no text makes it raise anything.
+`parse` reads a whole text and finds all its faults; it raises nothing.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from narval.kinds.process.language.statements import (
 )
 
 GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil, StringValue)
-"""The results that a guard may have: what a string function answers is not known, so it may be given (section
-4). The others are for properties (section 18).
+"""The results that a guard may have. A string function is among them, as its answer is not known before
+(section 4). The others are for properties (section 18).
 """
 
 _ANY_CASE = {
@@ -69,7 +69,7 @@ _UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
 
 
 class ParsedRubric(msgspec.Struct, frozen=True):
-    """A text that was read: `statement` is None where it has faults."""
+    """A text that was read; `statement` is None if it has faults."""
 
     statement: Statement | None
     faults: tuple[SyntaxFault, ...] = ()
@@ -84,7 +84,7 @@ _LEXICON = Lexicon(word)
 
 
 def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> ParsedRubric:
-    """The statement that a text is, and all that is wrong with it: results that are not wanted, too."""
+    """The statement of a text, and all its faults, including results that are not wanted."""
     if faults := too_long(text):
         return ParsedRubric(None, faults)
     reader = _RubricReader(Cursor(text, _LEXICON, locate), wanted)
@@ -94,7 +94,7 @@ def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUA
 
 
 def results(statement: Statement) -> Iterator[Result]:
-    """The results there may be, in the order of the text."""
+    """The possible results, in the order of the text."""
     while isinstance(statement, If):
         yield from results(statement.then)
         statement = statement.otherwise
@@ -102,7 +102,7 @@ def results(statement: Statement) -> Iterator[Result]:
 
 
 class _RubricReader:
-    """Reads statements by descent; what cannot be understood is left out up to the next THEN or ELSE."""
+    """Reads statements by recursive descent; what cannot be parsed is skipped up to the next THEN or ELSE."""
 
     def __init__(self, cursor: Cursor, results: tuple[type, ...]) -> None:
         self.cursor, self._wanted = cursor, results
@@ -119,7 +119,7 @@ class _RubricReader:
         return statement
 
     def _statement(self) -> Statement:
-        """IF … THEN … ELSE IF … ELSE …, read without recursion behind an ELSE; or a result alone."""
+        """IF … THEN … ELSE IF … ELSE …, read without recursion after an ELSE; or a result alone."""
         cases: list[tuple[Expression, Statement]] = []
         with self.cursor.deeper():
             while self.cursor.accept("if"):
@@ -133,7 +133,7 @@ class _RubricReader:
         return statement
 
     def _case(self) -> tuple[Expression, Statement]:
-        """The condition and statement between an IF and its ELSE; anything where they make no sense."""
+        """The condition and statement between an IF and its ELSE; placeholders if they make no sense."""
         condition: Expression = Predicate("")
         then: Statement = Accept()
         try:
@@ -150,7 +150,7 @@ class _RubricReader:
         return condition, then
 
     def _resume(self, *kinds: str) -> str:
-        """Go on behind the next word of one of those kinds, if there is one."""
+        """Continue after the next word of one of these kinds, if there is one."""
         if not self.cursor.skip_to(kinds, "if", "else"):
             raise LostError
         return self.cursor.advance().kind
@@ -169,7 +169,7 @@ class _RubricReader:
         return result
 
     def _names(self) -> list[str]:
-        """The results that are wanted, as people write them: a function only where a string is right."""
+        """The wanted results, as people write them; a function only where a string fits."""
         names = (
             self._wanted if Text in self._wanted else [one for one in self._wanted if one is not StringValue]
         )
@@ -227,7 +227,7 @@ _RESULTS: dict[str, Callable[[Cursor, Token], Result]] = {
     "@": _string_function,
     "delay": _delay,
 }
-"""The readers of results, by the token with which a result begins, which has been read."""
+"""The readers of results, by a result's first token, which has been read."""
 
 
 def _date(cursor: Cursor) -> Date:
@@ -242,7 +242,7 @@ def _date(cursor: Cursor) -> Date:
 
 
 def _meant(token: Token) -> str:
-    """The word that was probably meant: most of the language is bound to its case."""
+    """The word that was probably intended: most of the language is case-sensitive."""
     if token.kind != NAME:
         return ""
     near = nearest(token.text.capitalize(), ("Accept", "Discard", "Skip"))

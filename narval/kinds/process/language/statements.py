@@ -1,7 +1,7 @@
 """Syntax trees of guards (Rubric) and joins (JoinLang) of processes (sections 4 and 6).
 
-`rubric.py` and `joinlang.py` make these of text; the process engine evaluates them. All are plain data.
-`line` and `column` are those in the file, so that what goes wrong when one is evaluated can be shown there.
+`rubric.py` and `joinlang.py` make these from text; the process engine evaluates them. All are plain data.
+`line` and `column` are places in the file, at which errors of evaluation can be shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Unit = Literal["second", "minute", "hour", "day", "week"]
 
 
 class NamedDate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A name of the registry of date functions."""
+    """The name of a date function."""
 
     name: str
     line: int = 1
@@ -63,25 +63,25 @@ class DelayUntil(msgspec.Struct, frozen=True, tag=True):
 
 
 class Number(msgspec.Struct, frozen=True, tag=True):
-    """A number: no answer of a guard."""
+    """A number; not an answer of a guard."""
 
     value: int
 
 
 class Text(msgspec.Struct, frozen=True, tag=True):
-    """A text: no answer of a guard."""
+    """A text; not an answer of a guard."""
 
     value: str
 
 
 class DateValue(msgspec.Struct, frozen=True, tag=True):
-    """A date: no answer of a guard."""
+    """A date; not an answer of a guard."""
 
     date: Date
 
 
 class StringValue(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The text that a string function of that name gives: no answer of a guard."""
+    """The text that a string function of that name gives; not an answer of a guard."""
 
     name: str
     line: int = 1
@@ -113,7 +113,7 @@ class NodeRequired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class SetRequired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """`require tokenset "NAME"`: all that is active of such a set has come."""
+    """`require tokenset "NAME"`: all active tokens of such a set have come."""
 
     name: str
     when: Expression | None = None

@@ -1,4 +1,4 @@
-"""Telling of processes: their nodes, what these wait for and do, and where their tokens go on."""
+"""Descriptions of processes: their nodes, what these wait for and do, and where their tokens go next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JOINS: dict[JoinType, str] = {
     "class": "It begins once the user's code says so.",
 }
 _TARGETS = ("target", "graphName", "agent")
-"""The texts of a node that say what it calls."""
+"""The custom texts of a node that say what it calls."""
 
 
 def sentences(process: Process, library: Library) -> Iterator[Sentence]:
@@ -53,7 +53,7 @@ def sentences(process: Process, library: Library) -> Iterator[Sentence]:
 
 
 def _in_order(process: Process) -> Iterator[Node]:
-    """The nodes as they follow one another from the starts; those that none of these leads to last."""
+    """The nodes in the order they follow one another from the starts; unreachable ones last."""
     line = list(process.start_nodes)
     seen = {node.id for node in line}
     for node in line:
@@ -100,7 +100,7 @@ def _details(node: Node) -> Iterator[str]:
 
 
 def _otherwise(guard: MemoryGuard) -> str:
-    """The fate of a token where nothing fits the guard of memory."""
+    """The fate of a token if nothing in memory fits the guard."""
     match guard.otherwise:
         case Accept():
             return "it does so all the same"
@@ -113,7 +113,7 @@ def _otherwise(guard: MemoryGuard) -> str:
 
 
 def _ways(node: Node) -> Iterator[Sentence]:
-    """The arcs that leave a node, those of a name together."""
+    """The arcs that leave a node, grouped by name."""
     for name, arcs in node.outs_by_name.items():
         forward = [arc for arc in arcs if not arc.back]
         when = f"When it ends with {quoted(name)}," if name else "Then"

@@ -1,4 +1,4 @@
-"""The vocabulary of processes, as a table: which elements and attributes there are, and their values."""
+"""The vocabulary of processes as a table: the elements and attributes, and their values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALIASES: Mapping[str, JoinType] = {"tokenSetAnd": "tokenSet", "custom": "class"}
 
 
 def _label(text: str) -> str:
-    """A name within a process: any text that people can read in a line."""
+    """A name within a process: any readable text of one line."""
     if not text or len(text) > 200 or not text.isprintable():
         raise ValueError("a name of 1 to 200 letters, signs and blanks")
     return text

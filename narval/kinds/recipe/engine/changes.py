@@ -23,10 +23,10 @@ class PlanStarted(PlanChange, RunBegan, frozen=True):
 
 
 class PlanResumed(PlanChange, frozen=True):
-    """The plan goes on from `step` of the plan `of`, with steps and transitions as they were there.
+    """The plan continues from `step` of the plan `of`, with steps and transitions as they were there.
 
-    `again` is what the others may take though that plan has used it. `followed`: another plan follows that
-    one already.
+    `again` are the elements that parts may take although that plan has used them. `followed`: another plan
+    follows that one already.
     """
 
     of: int
@@ -38,7 +38,7 @@ class PlanResumed(PlanChange, frozen=True):
 
     def apply(self, state: PlanState) -> None:
         state.resumed, state.followed = (self.of, self.step), self.followed
-        for part in self.steps:  # taken over as they are: what led there has happened in the other plan
+        for part in self.steps:  # taken over unchanged: what led there happened in the other plan
             state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
         for part in self.transitions:
             state.transitions[part.id] = TransitionRun(part.state, part.eids, counts=part.counts)
@@ -48,7 +48,7 @@ class PlanResumed(PlanChange, frozen=True):
 
 
 class StepReady(PlanChange, frozen=True):
-    """The step is to run: it is the first one, or `via` led to it."""
+    """The step is to run: it is the first one, or the transition `via` led to it."""
 
     step: str
     via: str = ""
@@ -58,7 +58,7 @@ class StepReady(PlanChange, frozen=True):
 
 
 class StepBlocked(PlanChange, frozen=True):
-    """The step waits: a call elsewhere has reserved the only elements it could take."""
+    """The step waits, because a call elsewhere has reserved the only elements it could take."""
 
     step: str
     watch: str
@@ -70,7 +70,7 @@ class StepBlocked(PlanChange, frozen=True):
 
 
 class StepRunning(PlanChange, frozen=True):
-    """The step has its inputs, and its one call went out, or with `foreach` none has yet."""
+    """The step has its inputs, and its call was made; with `foreach`, none was made yet."""
 
     step: str
     """The step."""
@@ -85,11 +85,11 @@ class StepRunning(PlanChange, frozen=True):
     foreach: ForeachCalls | None = None
     """The common part of the calls of a `foreach`."""
     selected: tuple[int, ...] = ()
-    """The elements that will have a call each."""
+    """The elements that each get a call."""
     at: float = 0.0
     """The moment, if the step may be called again."""
     fed: bool = False
-    """True if it uses up an element that the recipe, which restarts, has not made itself."""
+    """True if it uses up an element that the recipe, which restarts, did not make itself."""
 
     def apply(self, state: PlanState) -> None:
         if state.blocked:
@@ -109,8 +109,8 @@ class StepRunning(PlanChange, frozen=True):
 
 
 class CallMade(PlanChange, frozen=True):
-    """One of the calls of a `foreach` went out, for the element `given`; or, without one, the next call of a
-    step with `until` (N40), at the moment `at`.
+    """A call of a `foreach` was made, for the element `given`; or, without one, the next call of a step with
+    `until` (N40), at the moment `at`.
     """
 
     step: str
@@ -136,7 +136,9 @@ class CallMade(PlanChange, frozen=True):
 
 
 class StepResting(PlanChange, frozen=True):
-    """The step has no call now: one is made at `until`, unless something fits its pattern before."""
+    """The step has no call now: one is made at the moment `until`, unless an element fits its
+    pattern before.
+    """
 
     step: str
     until: float
@@ -151,7 +153,7 @@ class StepResting(PlanChange, frozen=True):
 
 
 class RestEnded(PlanChange, frozen=True):
-    """Something fits the pattern of the step, or the moment of its next call is there."""
+    """An element fits the pattern of the step, or the moment of its next call has come."""
 
     step: str
 
@@ -162,8 +164,8 @@ class RestEnded(PlanChange, frozen=True):
 
 
 class SelectionFollowed(PlanChange, frozen=True):
-    """A `foreach` over sources watches for what else it would select, and for what is replaced; one source
-    alone, for what takes the place of what it was given.
+    """A `foreach` over sources watches for further elements to select, and for replaced ones; a single source
+    watches for replacements of what it was given.
     """
 
     step: str
@@ -185,7 +187,7 @@ class SelectionGrown(PlanChange, frozen=True):
 
 
 class CallsDropped(PlanChange, frozen=True):
-    """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
+    """A `foreach` makes no call for these elements, which were taken elsewhere before their turn."""
 
     step: str
     elements: tuple[int, ...]
@@ -210,7 +212,7 @@ class TryFailed(PlanChange, frozen=True):
 
 
 class NextTryMade(PlanChange, frozen=True):
-    """The call was made once more; a source that has rested before is not counted on."""
+    """The call was made once more; for a source that has rested before, tries are not `counted`."""
 
     call: str
     counted: bool = True
@@ -223,7 +225,7 @@ class NextTryMade(PlanChange, frozen=True):
 
 
 class CallExpired(PlanChange, frozen=True):
-    """The run that answers the call outlived the step's time limit: it is given up."""
+    """The run that answers the call exceeded the step's time limit, and is given up."""
 
     call: str
 
@@ -232,7 +234,9 @@ class CallExpired(PlanChange, frozen=True):
 
 
 class CallSpoilt(PlanChange, frozen=True):
-    """One of several sources gave what fits none of its outputs: it is given up, the others go on."""
+    """One of several sources gave an element that fits none of its outputs: it is given up, the others
+    continue.
+    """
 
     call: str
     problem: Failure
@@ -242,7 +246,7 @@ class CallSpoilt(PlanChange, frozen=True):
 
 
 class TriesReset(PlanChange, frozen=True):
-    """A source that had failed has produced something: its tries are counted from the beginning."""
+    """A source that had failed has produced something: its tries are counted from zero again."""
 
     call: str
 
@@ -252,8 +256,8 @@ class TriesReset(PlanChange, frozen=True):
 
 
 class CallReturned(PlanChange, frozen=True):
-    """A call came back, and the step is not done by that: with what it produced, the errors it left, or a
-    fault of its outputs.
+    """A call returned without ending the step: with what it produced, the errors it left, or a fault of its
+    outputs.
     """
 
     call: str
@@ -271,8 +275,8 @@ class CallReturned(PlanChange, frozen=True):
 
 
 class StepDone(PlanChange, frozen=True):
-    """All calls of the step did their work: of a `foreach` they have come back before; otherwise the one
-    `call` does now, with what it produced.
+    """All calls of the step did their work: those of a `foreach` have returned before; otherwise the one
+    `call` returns now, with what it produced.
     """
 
     step: str
@@ -288,7 +292,7 @@ class StepDone(PlanChange, frozen=True):
 
 
 class StepErred(PlanChange, frozen=True):
-    """A call of the step ended in error: an error link may take it up."""
+    """A call of the step ended in error; an error link may handle it."""
 
     step: str
 
@@ -312,10 +316,10 @@ class StepFailed(PlanChange, frozen=True):
 
 
 class DateSet(PlanChange, frozen=True):
-    """The in-steps are there: the transition waits for this moment, or for it in place of another.
+    """The in-steps have ended: the transition waits for this moment, or for it in place of another.
 
-    `since` is when they had ended, if the transition has appointments; `of` are the elements from which
-    the date was reckoned, by variable, and `watch` tells when one of them is replaced.
+    `since` is when they ended, if the transition has appointments; `of` are the elements from which the date
+    was computed, by variable, and `watch` tells when one of them is replaced.
     """
 
     transition: str
@@ -334,7 +338,7 @@ class DateSet(PlanChange, frozen=True):
 
 
 class DateCome(PlanChange, frozen=True):
-    """The date is there; from now on the transition waits for its conditions alone."""
+    """The date has come; from now on the transition waits for its conditions only."""
 
     transition: str
 
@@ -347,8 +351,8 @@ class DateCome(PlanChange, frozen=True):
 
 
 class DateGivenUp(PlanChange, frozen=True):
-    """No date of the transition comes any more: it was missed, and is not made up for, or the elements
-    `gone`, from which it was reckoned, count no more, or they hold none.
+    """No further date of the transition will come: it was missed, and is not made up for; or the elements
+    `gone`, from which it was computed, no longer count; or they have none.
     """
 
     transition: str
@@ -361,7 +365,7 @@ class DateGivenUp(PlanChange, frozen=True):
 
 
 class VersionFollowed(PlanChange, frozen=True):
-    """The plan goes on with what took the place of an element: variables stand for that from now on."""
+    """The plan continues with the replacement of an element: variables stand for that from now on."""
 
     old: int
     new: int
@@ -371,7 +375,9 @@ class VersionFollowed(PlanChange, frozen=True):
 
 
 class TransitionWaiting(PlanChange, frozen=True):
-    """The in-steps are there, the conditions not yet: a watch is set, or another in its place (N24)."""
+    """The in-steps have ended, the conditions do not hold yet: a watch is set, or replaced by
+    another (N24).
+    """
 
     transition: str
     watch: str
@@ -382,9 +388,9 @@ class TransitionWaiting(PlanChange, frozen=True):
 
 
 class DurationStarted(PlanChange, frozen=True):
-    """All conditions have elements, those with `for` not long enough: they may have at `until` (N38).
+    """All conditions have elements, but some with `for` not long enough: they may at `until` (N38).
 
-    `satisfied` has, for each of those with `for`, the element that will be first.
+    `satisfied` has, for each condition with `for`, the element that will be first.
     """
 
     transition: str
@@ -399,7 +405,7 @@ class DurationStarted(PlanChange, frozen=True):
 
 
 class DurationEnded(PlanChange, frozen=True):
-    """The moment of a duration has come, or an element it counted on was replaced or taken."""
+    """The moment of a duration has come, or an element on which it depended was replaced or taken."""
 
     transition: str
 
@@ -408,10 +414,10 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
-    `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
-    other transition had led to. `fed`: it has waited for an element that the recipe, which restarts, has not
-    made itself, or uses one up.
+    """The transition was taken: `took` are the elements of its conditions, in order; `counts` is the number
+    for each condition, if not one; `ends` are the in-steps, which are history now; `starts` the out-steps to
+    which no other transition had led. `fed`: it has waited for, or uses up, an element that the recipe, which
+    restarts, did not make itself.
     """
 
     transition: str
@@ -442,7 +448,7 @@ class TransitionFired(PlanChange, frozen=True):
 
 
 class MadeImpossible(PlanChange, frozen=True):
-    """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
+    """These transitions can no longer fire, and these steps cannot be reached (N22)."""
 
     transitions: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
@@ -456,7 +462,7 @@ class MadeImpossible(PlanChange, frozen=True):
 
 
 class TransitionFailed(PlanChange, frozen=True):
-    """An error link's conditions do not hold, or no date of the transition ever comes again."""
+    """An error link's conditions do not hold, or no further date of the transition will come."""
 
     transition: str
 
@@ -465,7 +471,7 @@ class TransitionFailed(PlanChange, frozen=True):
 
 
 class PlanRedefined(PlanChange, frozen=True):
-    """The plan, which had taken nothing, begins anew by another version of its recipe."""
+    """The plan, which had taken nothing, begins again by another version of its recipe."""
 
     version: str
 
@@ -477,7 +483,7 @@ class PlanRedefined(PlanChange, frozen=True):
 
 
 class PlanMigrated(PlanChange, frozen=True):
-    """The plan goes on with another version of its recipe, in this state."""
+    """The plan continues with another version of its recipe, in this state."""
 
     version: str
     state: PlanState
@@ -487,7 +493,7 @@ class PlanMigrated(PlanChange, frozen=True):
 
 
 class PlanMoved(PlanChange, frozen=True):
-    """The plan went on to another state; `error` says why it fails."""
+    """The plan moved to another state; `error` says why it fails."""
 
     to: str
     at: float

@@ -23,13 +23,13 @@ PLAN = "plan"
 
 
 SHARED = "#"
-"""The mark of conditions that use each other's names."""
+"""The mark shared by conditions that use each other's names."""
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
-    """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element, of the name of conditions what those took that have fired;
-    of an element that the plan has followed to another, that one.
+    """The elements that variables stand for: for `$STEPID` the products of the step, or its errors if it had
+    some; for `$plan` the plan element; for the name of conditions what they took when they fired. An element
+    whose replacement the plan has followed gives way to that.
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
@@ -49,17 +49,17 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
 
 
 def _version(state: PlanState, eid: int) -> int:
-    """The element that stands for one: itself, or what the plan has followed it to."""
+    """The element that stands for another: itself, or the replacement that the plan has followed."""
     while eid in state.instead:
         eid = state.instead[eid]
     return eid
 
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
-    """The conditions of a transition, their variables resolved, in whatever state it is.
+    """The conditions of a transition, their variables resolved, in any state of it.
 
-    Where they use each other's names, what one of them uses is used for all of them: three failed logins of
-    one host are not three more in another order.
+    If they use each other's names, what one of them uses is used for all of them: three failed logins of one
+    host must not count again in another order.
     """
     names = partial(bindings, recipe, state, element=element)
     conditions = resolve(transition.conditions, recipe.full_name, transition.id, names)
@@ -77,7 +77,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     to_run: list[Step] = msgspec.field(default_factory=list)
     to_follow: list[Step] = msgspec.field(default_factory=list)
     sources_to_end: list[str] = msgspec.field(default_factory=list)
-    """Calls of sources that wait for another try, which will not be made."""
+    """Calls of sources that wait for another try, which is not to be made."""
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         tries: int = 1,
         held: bool = True,
     ) -> int:
-        """Add an error element that names plan, recipe, step and target; its eid."""
+        """Add an error element that names plan, recipe, step and target; return its eid."""
         where: dict[str, str | int | None] = {}
         if step is not None:
             where[step.kind if step.kind != "recipe" else "target"] = step.target
@@ -109,13 +109,13 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def is_fed(self, eids: Iterable[int]) -> bool:
-        """True if a recipe that restarts has not made one of these itself: they will come to an end."""
+        """True if a recipe that restarts did not make one of these itself, so that they will run out."""
         return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
 
     def _is_homemade(self, eid: int) -> bool:
-        """True if a plan of this recipe made an element, or a run that such a plan called.
+        """True if a plan of this recipe, or a run that such a plan called, made an element.
 
-        What a source in it yields, and a signal told to it, come from outside.
+        What its sources yield, and signals told to it, come from outside.
         """
         element, name = self.view.element(eid), self.definition.full_name
         origin = element.origin if element is not None and element.name != SIGNAL else None
@@ -143,7 +143,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return CandidateSearch(self.view, self.state.eid, nearby, arguments, context, bindings)
 
     def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
-        """The products of the in-steps of a transition, oldest first; errors too if the link does."""
+        """The products of the in-steps of a transition, oldest first; also errors for error links."""
         eids: tuple[int, ...] = ()
         for link in transition.ins:
             run = self.state.step(link.step.id)
@@ -160,7 +160,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:
-        """Let the plan end once its running steps have: the end step is done."""
+        """Let the plan end once its running steps have, because the end step is done."""
         self._wind_up("end", None)
 
     def stop_waiting(self) -> None:
@@ -179,14 +179,14 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self.command(commands.Unwatch(self.state.step(step).watch))
 
     def withdraw_date(self, transition: str) -> None:
-        """Wait for the date of a transition no longer, nor for what becomes of the elements it is of."""
+        """Stop waiting for the date of a transition, and watching the elements that it is computed from."""
         run = self.state.transition(transition)
         self.command(commands.CancelTimer(run.wake))
         if run.watch:
             self.command(commands.Unwatch(run.watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
-        """Let running steps end by themselves; give up sources, which would go on for ever."""
+        """Let running steps end by themselves; give up sources, which would run for ever."""
         self.stop_waiting()
         for identifier, step in self.state.calls.items():
             call = self.state.step(step).calls[identifier]

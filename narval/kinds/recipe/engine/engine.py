@@ -1,10 +1,10 @@
 """The recipe engine: its runs are plans (N21–N28).
 
-`changes.py` has the facts and what each does, `parts.py` and `state.py` what is altered, with the tables of
-moves. In `steps/`, `running.py` has a step make its calls, with what `inputs.py` finds for it, and
-`returns.py` takes what comes back and ends the step. In `transitions/`, `firing.py` decides where the plan
-goes on from there, by its `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, goes to and fro
-between the two. `decision.py` is what they share in one advance.
+`changes.py` has the facts and their effects, `parts.py` and `state.py` the state that they alter, with the
+tables of moves. In `steps/`, `running.py` makes the calls of a step, with the inputs that `inputs.py` finds,
+and `returns.py` handles their returns and ends the step. In `transitions/`, `firing.py` decides how the plan
+continues, with `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, alternates between the two.
+`decision.py` is what they share in one advance.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ decision_type = RecipeDecision
 
 
 def resumed_from(state: PlanState) -> tuple[int, str] | None:
-    """The plan, and the step of it, from which this one was begun again."""
+    """The plan, and its step, from which this one was begun again."""
     return state.resumed
 
 
@@ -160,13 +160,13 @@ def _settle(decision: RecipeDecision) -> None:
 
 
 def _finish(decision: RecipeDecision) -> None:
-    """Tell the caller, start again, be forgotten in time (N5)."""
+    """Tell the caller, start the next plan, and schedule forgetting (N5)."""
     decision.report_end(_result(decision.state))
     restarts.after_end(decision)
 
 
 def _result(state: PlanState) -> tuple[int, ...]:
-    """The elements for the caller: the steps' products (N3); of a failed plan, its error elements."""
+    """The elements for the caller: the steps' products (N3), or the error elements of a failed plan."""
     if state.status == "done":
         return tuple(eid for run in state.steps.values() for eid in run.produced)
     if state.status == "cancelled" or state.error is None:

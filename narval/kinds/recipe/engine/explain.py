@@ -10,11 +10,13 @@ from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 FOLLOWED = 4
-"""The number of transitions back in which the choice that left a step out is looked for."""
+"""The transitions back through which the choice that left a step out is searched."""
 
 
 def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
-    """The reason for the state of a step or transition, or with no id of the plan; None if there is none."""
+    """The reason for the state of a step or transition, or without an id of the plan; None if
+    there is none.
+    """
     if identifier is None:
         return _reason_of_plan(definition, state)
     step = definition.steps.get(identifier)
@@ -33,7 +35,9 @@ def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
 
 
 def _ended_well(definition: Recipe, state: PlanState) -> str:
-    """The end step was reached, or nothing was left because a date was given up."""
+    """The reason for a good end: the end step was reached, or nothing was left because a date was
+    given up.
+    """
     if state.step(definition.end.id).state in ("done", "history"):
         return f"step {definition.end.id} was reached"
     given_up = [name for name, transition in state.transitions.items() if transition.given_up]
@@ -54,7 +58,7 @@ def _given_up(state: PlanState, transition: str) -> str:
 
 
 def _unhandled(state: PlanState, step: Step) -> str:
-    """The reason why an error was not taken up: the error links of its step, if it has any."""
+    """The reason why an error was not handled: the error links of its step, if it has any."""
     takers = [after for after in step.outs if any(link.on_error and link.step is step for link in after.ins)]
     if not takers:
         return f"no error link leaves step {step.id}"
@@ -90,7 +94,7 @@ def reason_of_step(definition: Recipe, state: PlanState, step: Step) -> str:
 
 
 def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> str:
-    """The reason why no transition can lead to a step any more, back to the choice made."""
+    """The reason why no transition can lead to a step any longer, back to the choice made."""
     if depth >= FOLLOWED:
         return "the plan went another way"
     reasons = []
@@ -104,7 +108,7 @@ def _lost(definition: Recipe, state: PlanState, step: Step, depth: int = 0) -> s
 
 
 def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: int = 0) -> str:
-    """The reason why a transition cannot fire any more: the state of the in-step that it lacks."""
+    """The reason why a transition can no longer fire: the state of the in-step that it lacks."""
     if state.transition(transition.id).given_up:
         return _given_up(state, transition.id)
     for link in transition.ins:
@@ -120,7 +124,7 @@ def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: i
 
 
 def _instead(state: PlanState, transition: Transition, step: Step) -> str:
-    """The rival that was taken instead, and ended the in-step that both have."""
+    """Words for the rival that was taken instead, and ended the in-step that both have."""
     for rival in step.outs:
         if rival is not transition and state.transition(rival.id).state == "fired":
             took = taken(rival, state.transition(rival.id))
@@ -162,13 +166,13 @@ def _failed(state: PlanState, transition: Transition, then: str = "") -> str:
 
 
 def dead_ends(definition: Recipe, state: PlanState) -> Iterator[str]:
-    """The reasons why a stuck plan did not go on, one for each transition with an in-step that ended."""
+    """The reasons why a stuck plan did not continue, one for each transition with an in-step that ended."""
     for transition in unfired(definition, state):
         yield _reason_of_transition(definition, state, transition)
 
 
 def unfired(definition: Recipe, state: PlanState) -> Iterator[Transition]:
-    """The transitions that have not fired though an in-step has ended and is not history."""
+    """The transitions that have not fired although an in-step has ended and is not history."""
     for transition in definition.transitions.values():
         ended = any(state.step(link.step.id).state in ("done", "error") for link in transition.ins)
         if ended and state.transition(transition.id).state != "fired":
@@ -176,7 +180,7 @@ def unfired(definition: Recipe, state: PlanState) -> Iterator[Transition]:
 
 
 def young_elements(run: TransitionRun) -> str:
-    """The elements that fit the conditions of a transition, but have not for long enough."""
+    """Words for the elements that fit the conditions of a transition, but not for long enough yet."""
     eids = dict.fromkeys(satisfied.eid for satisfied in run.satisfied)
     return f"element{'s' if len(eids) > 1 else ''} {listed(eids)}"
 

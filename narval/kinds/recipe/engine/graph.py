@@ -42,14 +42,14 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
 
 
 def _tone(run: StepRun) -> Tone:
-    """The tone of a step: one that runs, and only waits for its next call, waits."""
+    """The tone of a step; a running one that only waits for its next call is waiting."""
     if run.state == "running" and all(call.until is not None for call in run.calls.values()):
         return "waiting"
     return STEP_TONES.get(run.state, "idle")
 
 
 def _badge(run: StepRun) -> str:
-    """The number of calls under way, or of the try of the one."""
+    """The number of calls under way, or the number of the try of a single one."""
     if len(run.calls) > 1:
         return f"{len(run.calls)} calls"
     tries = max((call.tries for call in run.calls.values()), default=1)
@@ -85,7 +85,7 @@ def _transition(
 
 
 def _condition(condition: TransitionCondition) -> str:
-    """A condition as it is written, what it takes, its name, and how long it must last."""
+    """A condition as it is written, with what it takes, its name, and how long it must last."""
     text = " and ".join(pattern.text for pattern in condition.condition.patterns)
     if condition.listed:
         text = f"all {text}"

@@ -1,9 +1,9 @@
-"""A plan that goes on with another version of its recipe, from where it is.
+"""A plan that continues with another version of its recipe, from where it is.
 
-The steps and transitions that the plan has reached are sought in the new version by their names. What the
-plan would be there must be a state that a plan of the new version can come to: from the first step on, each
-step that was reached was led to by a transition that has fired, and each transition that has fired left steps
-that the plan has done. What is unchanged waits on as it does; what has changed is decided anew.
+The steps and transitions that the plan has reached are looked up in the new version by name. The result must
+be a state that a plan of the new version can reach: from the first step on, a transition that has fired led
+to each reached step, and each transition that has fired left steps that the plan has done. What is unchanged
+keeps waiting; what has changed is decided again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _UNDER_WAY = {
     "until": "its `until`",
     "every": "its `every`",
 }
-"""The fields of a step that stay as they are while it runs, with words for them."""
+"""The fields of a step that must not change while it runs, with words for them."""
 
 _OF_PLACE = frozenset({"id", "line", "places", "ins", "outs", "sole", "_declared", "_narrowed"})
-"""The fields of a step that say where it stands, and not what it does."""
+"""The fields of a step that say where it is, and not what it does."""
 
 
 def migrated(old: Recipe, new: Recipe, state: PlanState, names: Mapping[str, str]) -> Migration:
-    """The plan in another version of its recipe; `names` are those of parts that were renamed, old to new."""
+    """The plan in another version of its recipe; `names` maps renamed parts, old to new."""
     if state.status != "running":
         why = "has not begun" if state.status == "ready" else f"is about to end: it is {state.status}"
         return Migration(state, refused=(NoPlace("", f"the plan {why}; try again then", old.line, True),))
@@ -55,7 +55,7 @@ def migrated(old: Recipe, new: Recipe, state: PlanState, names: Mapping[str, str
 
 
 def follow_version(decision: RecipeDecision, event: Migrated) -> None:
-    """Go on by another version: what has changed waits no more, and is decided anew."""
+    """Continue with another version: what has changed stops waiting, and is decided again."""
     state, after = decision.state, msgspec.msgpack.decode(event.state, type=PlanState)
     watches, wakes = _watches(state), _wakes(state)
     _reset_lost(after, watches, wakes)
@@ -102,13 +102,13 @@ def _watches(state: PlanState) -> dict[str, None]:
 
 
 def _wakes(state: PlanState) -> dict[str, None]:
-    """The timers that a state names beside those of its calls."""
+    """The timers that a state names besides those of its calls."""
     named = [state.transition(id).wake for id in (*state.awaiting_date, *state.awaiting_duration)]
     return dict.fromkeys(filter(None, [*named, *(state.step(id).wake for id in state.resting)]))
 
 
 def _reset_lost(state: PlanState, watches: Iterable[str], wakes: Iterable[str]) -> None:
-    """Let what waits for something that is not in force be decided anew."""
+    """Decide again what waits for something that is not in force."""
     for id in (*state.waiting, *state.awaiting_date):
         run = state.transition(id)
         if (run.watch and run.watch not in watches) or (run.wake and run.wake not in wakes):
@@ -120,7 +120,7 @@ def _reset_lost(state: PlanState, watches: Iterable[str], wakes: Iterable[str]) 
 
 
 def _decide_anew(state: PlanState, id: str, *, keeps_date: bool = True) -> None:
-    """Let a transition wait for nothing; with `keeps_date` its date has come if it had."""
+    """End the waits of a transition; with `keeps_date` a date that had come stays so."""
     run = state.transitions.pop(id)
     for waiting in (state.waiting, state.awaiting_date, state.awaiting_duration):
         waiting.pop(id, None)
@@ -133,14 +133,14 @@ def _decide_anew(state: PlanState, id: str, *, keeps_date: bool = True) -> None:
 
 
 class _Moving:
-    """One plan on its way from one version to another."""
+    """The migration of one plan from one version to another."""
 
     def __init__(self, old: Recipe, new: Recipe, state: PlanState, names: Mapping[str, str]) -> None:
         self.old, self.new, self.before = old, new, state
         places = renamed(names, _parts(old), _parts(new))
         self.steps = {id: places[id] for id in old.steps if places.get(id) in new.steps}
         self.transitions: dict[str, str] = {}
-        """The name in the new version of each transition that is there."""
+        """The names of transitions in the new version, by their old names."""
         for transition in old.transitions.values():
             place = places.get(old.part_id(transition), "")
             there = new.transition_of(place) if place not in new.steps else None
@@ -174,7 +174,7 @@ class _Moving:
         return Migration(self.after, *parts)
 
     def _move_step(self, id: str, run: StepRun) -> None:
-        if run.state in ("todo", "impossible"):  # that is worked out anew
+        if run.state in ("todo", "impossible"):  # that is computed again
             return
         step, name = self.old.steps[id], self.steps.get(id)
         if name is None:
@@ -202,7 +202,7 @@ class _Moving:
         self.kept.append(MovedPart(id, name, run.state))
 
     def _move_transition(self, id: str, run: TransitionRun) -> None:
-        if run.state == "impossible":  # that is worked out anew
+        if run.state == "impossible":  # that is computed again
             return
         before, name = self.old.transitions[id], self.transitions.get(id)
         if name is None:
@@ -246,7 +246,7 @@ class _Moving:
         return variable not in self.old.steps and places == list(self.new.names.get(variable, ()))
 
     def _align(self, before: Transition, then: Transition, run: TransitionRun) -> None:
-        """Give the elements that the conditions of a transition took to the conditions that it has now."""
+        """Assign the elements that the conditions of a transition took to its present conditions."""
         were, are = ([one.name for one in of.conditions] for of in (before, then))
         if were == are or not run.took:
             return
@@ -261,7 +261,7 @@ class _Moving:
     # --- whether a plan of the new version can come to it -------------------------------------------------
 
     def _check(self) -> None:
-        """Refuse a state that no plan of the new version can be in; what follows at once begins."""
+        """Refuse a state that no plan of the new version can reach; begin what follows at once."""
         steps, new = self.after.steps, self.new
         if new.start.id not in steps:
             why = f"the plan has begun with another step than {new.start.id}, which is the first now"
@@ -290,7 +290,7 @@ class _Moving:
                 self.begins.append(id)
 
     def _leave(self, transition: Transition, left: dict[str, str]) -> None:
-        """Note that a transition has left its steps, which the plan must have done by then."""
+        """Record that a transition has left its steps, which the plan must have done by then."""
         for id in transition.sources:
             run = self.after.steps.get(id)
             why = ""
@@ -311,8 +311,8 @@ class _Moving:
         return NoPlace(self.new.part_id(transition), why, transition.line)
 
     def _unreached(self, led_to: set[str], left: Mapping[str, str]) -> Iterator[NoPlace]:
-        """The steps to which nothing leads, those that nothing leaves though they are left, and those from
-        which nothing leads on.
+        """The steps to which no transition has led, those that are left though no transition left them, and
+        those from which none leads on.
         """
         for id, run in self.after.steps.items():
             step = self.new.steps[id]
@@ -327,8 +327,8 @@ class _Moving:
 
 
 def _changed_under_way(step: Step, then: Step) -> str:
-    """Words for what has changed of a step that runs, and may not; "" if nothing has."""
-    if limit_of(step) != limit_of(then):  # the engine keeps it, and has a timer for it
+    """Words for a change of a running step that is not allowed; "" if there is none."""
+    if limit_of(step) != limit_of(then):  # the engine enforces it, and has a timer for it
         return "its `timeout`"
     changed = (words for field, words in _UNDER_WAY.items() if getattr(step, field) != getattr(then, field))
     return next(changed, "")

@@ -51,9 +51,9 @@ NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
 class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The common part of the calls of a `foreach`.
 
-    `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
-    `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
-    outdates when all its calls are back.
+    `input` takes one element for each call, and says whether it uses or outdates it; a run has no inputs, and
+    takes `arguments` into its context besides the element. `reserved` are those of the `shared` inputs that
+    the step outdates when all its calls have returned.
     """
 
     input: str = ""
@@ -66,7 +66,7 @@ class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Satisfied(msgspec.Struct, frozen=True, gc=False):
-    """An element fits the condition of that number, counted from 1, since that moment."""
+    """An element that fits the condition of a number, counted from 1, since a moment."""
 
     condition: int
     eid: int
@@ -74,7 +74,7 @@ class Satisfied(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call that is not back."""
+    """A call that has not returned."""
 
     inputs: tuple[int, ...] = ()
     """The elements that it was given."""
@@ -83,7 +83,7 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     source: bool = False
     """True if it is a source."""
     tries: int = 1
-    """The number of times that it was made."""
+    """The times that it was made."""
     until: float | None = None
     """The moment of the next try, while it waits for that."""
     next_try: Call | None = None
@@ -91,9 +91,9 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     problem: Failure | None = None
     """The failure of the last try that was followed by another."""
     expired: bool = False
-    """True if it was given up for its time limit: it is back as soon as the run that answers it has ended."""
+    """True if it was given up for its time limit: it returns as soon as the run that answers it has ended."""
     spoilt: Failure | None = None
-    """The reason why it was given up, a source that gave what fits no output."""
+    """The reason why it was given up: a source that gave an element which fits no output."""
 
 
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
@@ -104,13 +104,13 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     via: str = ""
     """The transition that led to it."""
     calls: dict[str, CallRun] = {}
-    """Its calls that are not back."""
+    """Its calls that have not returned."""
     foreach: ForeachCalls | None = None
     """The common part of the calls of a `foreach`."""
     selected: tuple[int, ...] = ()
     """The elements of a `foreach`."""
     reached: int = 0
-    """The number of these that have had their call, or are to have none."""
+    """The number of these that have had their call, or will have none."""
     produced: tuple[int, ...] = ()
     """The elements that its calls gave."""
     errors: tuple[int, ...] = ()
@@ -122,9 +122,9 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     called: float = 0.0
     """The moment of the last call of a step that is called again."""
     until: float = 0.0
-    """The moment at which the next is due, while it rests."""
+    """The moment at which the next call is due, while it rests."""
     wake: str = ""
-    """The timer of that."""
+    """The timer of `until`."""
 
     @property
     def waiting(self) -> int:
@@ -140,7 +140,7 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     took: tuple[int, ...] = ()
     """The elements that its conditions took."""
     watch: str = ""
-    """The watch for what its conditions lack, or for what takes the place of elements in `of`."""
+    """The watch for what its conditions lack, or for replacements of elements in `of`."""
     date: float = 0.0
     """The moment that it waits for."""
     wake: str = ""
@@ -148,21 +148,21 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
     """True once its date has come."""
     satisfied: tuple[Satisfied, ...] = ()
-    """The elements that have to fit for some time; known from then on, for what they replaced may be
+    """The elements that have to fit for some time, recorded because the elements that they replaced may be
     forgotten.
     """
     until: float = 0.0
-    """The moment when these will have fitted long enough."""
+    """The moment at which these will have fitted long enough."""
     counts: tuple[int, ...] = ()
     """The number of elements that each condition took, if not one."""
     since: float = 0.0
     """The moment from which its appointments count."""
     given_up: bool = False
-    """True if no date of it comes any more."""
+    """True if no further date of it will come."""
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """The elements of variables from which its date was computed."""
     gone: tuple[int, ...] = ()
-    """The elements among these that count no more."""
+    """The elements among these that no longer count."""
 
     def taken_by(self, at: int) -> tuple[int, ...]:
         """The elements that the condition at a position took, counted from 0; none before it has fired."""

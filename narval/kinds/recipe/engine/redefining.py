@@ -1,4 +1,4 @@
-"""A plan that goes on with a newer version of its recipe, as long as it has taken nothing (N31)."""
+"""A plan that continues with a newer version of its recipe while it has taken nothing (N31)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from narval.kinds.recipe.language.definition import Recipe, Step
 
 def is_untouched(recipe: Recipe, state: PlanState, find: Find) -> bool:
     """True while a plan waits at its beginning: no transition has fired, no date has come, and its first step
-    has done nothing that cannot be done again.
+    has done only what can be done again.
 
-    An appointment counts from the beginning of the plan: one that is set is kept.
+    An appointment counts from the beginning of the plan, so a plan with one set is kept.
     """
     start = state.step(recipe.start.id)
     return (
@@ -41,14 +41,14 @@ def _has_moved(recipe: Recipe, state: PlanState, transition: str) -> bool:
 
 
 def _does_nothing(step: Step, find: Find) -> bool:
-    """True of a step whose call may be made again, and no one sees it: it takes nothing, and stays within."""
+    """True for a step whose call may be made again unseen: it takes nothing, and has no effect outside."""
     target = find(step.kind, step.target) if step.kind == Action.kind and not step.agent else None
     return isinstance(target, Action) and not target.outside and not target.prototype.inputs
 
 
 def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, ...], Inputs]:
-    """The first context of a plan. Raises RequestError where a plan that begins anew would be one more that
-    listens.
+    """The first context of a plan. Raises RequestError if a plan that begins again would be an additional
+    listener.
     """
     if recipe.restart == "parallel" and not is_first(state):
         again = f"narval retry {state.eid} --from {recipe.start.id}"
@@ -60,7 +60,7 @@ def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, 
 
 
 def redefined(decision: RecipeDecision, event: Redefined) -> None:
-    """Begin anew by the version that counts now: what the plan waited for, it waits for no more."""
+    """Begin again by the version that counts now, and drop the plan's waits."""
     decision.stop_waiting()
     decision.change(PlanRedefined(event.version))
     running.make_ready(decision, decision.definition.start)

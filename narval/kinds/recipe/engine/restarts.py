@@ -1,4 +1,4 @@
-"""The plan that begins after another, or beside it, because its recipe says `restart`."""
+"""The next plan of a recipe with `restart`, after or beside the present one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def after_end(decision: RecipeDecision) -> None:
 
 
 def begin_next(decision: RecipeDecision) -> None:
-    """Begin the next plan: at once, or a second after this one began if nothing has held this one up."""
+    """Begin the next plan: at once, or a second after this one began if this one waited for nothing."""
     state = decision.state
     at = None if state.waited else state.started + commands.RESTART_PAUSE
     late = at is None or at <= decision.event.at

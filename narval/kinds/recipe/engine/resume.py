@@ -1,8 +1,8 @@
-"""A plan that goes on from a step where an earlier plan of the recipe had come (`narval retry`).
+"""A plan that continues from a step that an earlier plan of the recipe had reached (`narval retry`).
 
-`plan_resume` reads how far the earlier plan came and says what the new one takes over; `resumed` lets the new
-one begin with that. Steps that were done are kept with what they produced, and what led on from them; the
-chosen step, and what came of it, is to be done again by the definition as it is now.
+`plan_resume` reads the progress of the earlier plan and says what the new one takes over; `resumed` begins
+the new one with that. Steps that were done are kept with what they produced, and the transitions that led on
+from them. The chosen step, and everything after it, is done again by the definition as it is now.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def plan_resume(
 ) -> Resume:
     """The parts that a plan of `recipe` takes over from an earlier one. Raises RequestError if none can.
 
-    `chosen` is the step to begin again from: without one, that which failed. `reusable` is what the calls of
-    the earlier plan were given: it may be taken again, though it is marked as used.
+    `chosen` is the step to begin again from; by default, the one that failed. `reusable` are the elements
+    that the calls of the earlier plan were given: they may be taken again, although they are marked as used.
     """
     if chosen is None:
         chosen = _broken_step(recipe, before)
@@ -62,7 +62,7 @@ def plan_resume(
 
 
 def _is_followed(recipe: Recipe, before: PlanState) -> bool:
-    """True if another plan has begun after an earlier one, or is going to, as its recipe restarts."""
+    """True if another plan has begun after the earlier one, or is going to, because the recipe restarts."""
     begun_beside = recipe.restart == "parallel" and before.has_fired
     return before.followed or begun_beside or before.status != "cancelled"
 
@@ -106,7 +106,9 @@ def _ready(decision: RecipeDecision, step: Step, via: str) -> None:
 
 
 class _Past:
-    """The steps an earlier plan had done, what fired between them, and the steps to which that led."""
+    """The steps that an earlier plan had done, the transitions that fired between them, and the steps to
+    which those led.
+    """
 
     def __init__(self, recipe: Recipe, before: PlanState, without: frozenset[str] = frozenset()) -> None:
         self.before = before
@@ -114,7 +116,7 @@ class _Past:
         self.fired: dict[str, Transition] = {}
         self.frontier: dict[str, Step] = {}
         self.left: set[str] = set()
-        """Kept steps from which a transition has led on: they are history."""
+        """Kept steps that a transition has left, and that are history."""
         pending = [recipe.start]
         while pending:
             step = pending.pop(0)
@@ -150,7 +152,7 @@ class _Past:
 
 
 def _is_done(before: PlanState, step: Step) -> bool:
-    """True if a step did its work, or its error was taken up by a transition that is there still."""
+    """True if a step did its work, or a transition that still exists handled its error."""
     run = before.step(step.id)
     if run.state not in ("done", "history"):
         return False
@@ -174,7 +176,7 @@ def _what_came_of(recipe: Recipe, before: PlanState, step: Step) -> frozenset[st
 
 
 def _broken_step(recipe: Recipe, before: PlanState) -> str:
-    """The step to begin again from where none is named: one that failed, or that was to be done next."""
+    """The default step to begin again from: one that failed, or that was to be done next."""
     frontier = list(_Past(recipe, before).frontier)
     broken = [step for step in (*frontier, *before.steps) if before.step(step).state in BROKEN]
     if broken or frontier:
@@ -203,7 +205,7 @@ def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str
 def _again(
     before: PlanState, past: _Past, reusable: Iterable[Reusable], element: Lookup
 ) -> Iterable[Reusable]:
-    """The elements given to parts that are done again; arguments excepted, which the definition has."""
+    """The elements given to parts that are done again, without arguments, which the definition has."""
     earlier = (
         Reusable(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
     )

@@ -1,8 +1,8 @@
 """Signals to a plan: each becomes an element, for which a condition may wait.
 
-`<signal name="approve" run="12">` holds what came with it. It is addressed: the plan, and the plans it calls,
-find it in their contexts; the search through all of memory passes it over, so that to approve one order does
-not approve another. A signal that nothing waits for yet is not lost: it is there when a condition asks.
+`<signal name="approve" run="12">` contains the elements that came with it. It is addressed: the plan, and the
+plans it calls, find it in their contexts. The search through all of memory skips it, so that approving one
+order does not approve another. A signal that nothing waits for yet is not lost: a later condition finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from narval.kinds.recipe.engine.steps import repeats
 from narval.kinds.recipe.engine.transitions import combinations, conditions, firing
 
 LISTENING = frozenset({"ready", "running"})
-"""In these states something may still be waited for."""
+"""The states in which a plan may still wait for something."""
 
 
 def signalled(decision: RecipeDecision, event: Signalled) -> None:
@@ -38,7 +38,9 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
 
 
 def _offer(decision: RecipeDecision, eid: int) -> str | None:
-    """The transition that took the signal at once, if one waited for it, or the step that it ended."""
+    """The transition that took the signal at once, or the step that it ended; None if nothing
+    waited for it.
+    """
     for identifier in tuple(decision.state.waiting):
         watch = decision.state.transition(identifier).watch
         if identifier not in decision.state.waiting or not _concerns(decision, identifier, eid):

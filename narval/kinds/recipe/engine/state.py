@@ -23,7 +23,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     MOVES: ClassVar[Moves] = PLAN_MOVES
 
     waited: bool = False
-    """True once it has waited for a date, or for an element that was not free; or, of a recipe that restarts,
+    """True once it has waited for a date, or for an element that was not free; or, in a recipe that restarts,
     has waited for an element from elsewhere, or used one up.
     """
     steps: dict[str, StepRun] = {}
@@ -31,7 +31,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     transitions: dict[str, TransitionRun] = {}
     """The transitions that were reached."""
     calls: dict[str, str] = {}
-    """Calls that are not back, those included that wait for another try: id to step."""
+    """Calls that have not returned, including those that wait for another try: id to step."""
     waiting: dict[str, None] = {}
     """Transitions in wait-condition."""
     awaiting_date: dict[str, None] = {}
@@ -41,19 +41,19 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element."""
     following: dict[str, None] = {}
-    """Steps of sources, which follow what their `foreach` selects, or what they were given."""
+    """Steps of sources, which follow changes of what their `foreach` selects, or of what they were given."""
     resting: dict[str, None] = {}
     """Steps with `until` that wait for their next call."""
     in_error: dict[str, None] = {}
-    """Steps in error that no transition has taken up yet."""
+    """Steps in error that no transition has handled yet."""
     followed: bool = False
-    """True if another plan follows already the one from which this one was begun again: none follows this."""
+    """True if another plan already follows the one from which this one was begun again: none follows this."""
     resumed: tuple[int, str] | None = None
-    """The plan, and the step of it, from which this one was begun again."""
+    """The plan, and its step, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
-    """The elements that plan had used, by part and input or condition: this one may take them."""
+    """The elements that plan had used, which this one may take, by part and input or condition."""
     instead: dict[int, int] = {}
-    """Elements that others have taken the place of, each with that."""
+    """Replaced elements, each with its replacement."""
 
     def step(self, step: str) -> StepRun:
         """The progress of a step."""
@@ -65,7 +65,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
 
     @property
     def waits(self) -> tuple[dict[str, None], ...]:
-        """The steps and transitions that wait, by what for."""
+        """The steps and transitions that wait, by what they wait for."""
         of_transitions = self.waiting, self.awaiting_date, self.awaiting_duration
         return (*of_transitions, self.blocked, self.following, self.resting)
 
@@ -75,7 +75,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return any(transition.state == "fired" for transition in self.transitions.values())
 
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
-        """The elements that an input or condition may take, though they are marked there."""
+        """The elements that an input or condition may take although they are marked there."""
         return self.again.get(part, {}).get(slot, ())
 
     def progress(self) -> Iterator[tuple[str, str]]:
@@ -84,7 +84,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
             yield from ((name, part.state) for name, part in parts.items())
 
     def move_step(self, step: str, to: str) -> StepRun:
-        """Let a step go on to another state. Raises InternalError for a move that no table lists."""
+        """Move a step to another state. Raises InternalError for a move that no table lists."""
         run = self.steps.get(step)
         if run is None:
             run = self.steps[step] = StepRun()
@@ -94,7 +94,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return run
 
     def move_transition(self, transition: str, to: str) -> TransitionRun:
-        """Let a transition go on to another state. Raises InternalError for a move that no table lists."""
+        """Move a transition to another state. Raises InternalError for a move that no table lists."""
         run = self.transitions.get(transition)
         if run is None:
             run = self.transitions[transition] = TransitionRun()
@@ -111,12 +111,12 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return run
 
     def take_once(self, step: str, taken: tuple[int, ...]) -> None:
-        """Let a step that is called again take no more than once what it may take though it is marked."""
+        """Let a step that is called again take marked elements only once."""
         for slot, eids in self.again.get(step, {}).items():
             self.again[step][slot] = tuple(eid for eid in eids if eid not in taken)
 
     def call_run(self, call: str) -> CallRun:
-        """The progress of a call that is not back."""
+        """The progress of a call that has not returned."""
         return self.steps[self.calls[call]].calls[call]
 
     def end_step(self, step: str, to: str) -> StepRun:
@@ -131,13 +131,13 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return run
 
     def follow_no_more(self, step: str) -> None:
-        """Let a step of sources follow nothing any more."""
+        """Stop a step of sources from following changes."""
         if step in self.following:
             del self.following[step]
             self.steps[step].watch = ""
 
     def end_duration(self, transition: str) -> None:
-        """Let a transition wait for no duration any more."""
+        """End a transition's wait for a duration."""
         if transition in self.awaiting_duration:
             del self.awaiting_duration[transition]
             run = self.transitions[transition]

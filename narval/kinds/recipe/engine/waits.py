@@ -84,8 +84,8 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
 
 
 def _date_text(transition: Transition, state: PlanState) -> str:
-    """The appointments of a transition as they are written, the fields of its dates, and the elements that
-    they are of.
+    """The appointments of a transition as they are written, the fields of its dates, and the elements of
+    these.
     """
     of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
     ways = [appointment.text for appointment in transition.appointments]
@@ -101,7 +101,7 @@ def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
 
 
 def _number(step: Step, attempt: int) -> str:
-    """The number of a try, of so many; a source that begins again has as many as it takes."""
+    """The number of a try, and the most tries; a source that begins again has no limit."""
     return f"{attempt} of {step.retries + 1}" if attempt <= step.retries + 1 else str(attempt)
 
 
@@ -114,7 +114,7 @@ def _kind_of_wait(transition: Transition, bounds: tuple[Bound, ...]) -> tuple[st
 
 
 def _then(transition: Transition) -> str:
-    """The wait of a transition for its conditions, once it waits for nothing else; "" if it has none."""
+    """Words for the conditions of a transition, for when it waits for nothing else; "" if it has none."""
     absent = [condition.absent for condition in transition.conditions]
     if all(absent):
         return "nothing to fit any more" if absent else ""
@@ -124,7 +124,9 @@ def _then(transition: Transition) -> str:
 
 
 def _words(transition: Transition) -> dict[str, Any]:
-    """For how many seconds each condition must hold, and which are of absence; without those that none is."""
+    """The seconds for which each condition must hold, and the conditions of absence; each is left out if it
+    is empty.
+    """
     lasting = tuple(condition.lasting for condition in transition.conditions)
     absent = tuple(condition.absent for condition in transition.conditions)
     return {"lasting": lasting if any(lasting) else (), "absent": absent if any(absent) else ()}
@@ -135,7 +137,7 @@ def _conditions(watch: Watch | None) -> dict[str, Any]:
 
 
 def _joins(definition: Recipe, state: PlanState) -> Iterator[Wait]:
-    """The waits of transitions of which one in-step has ended and another has not."""
+    """The waits of transitions with an in-step that has ended and another that has not."""
     for transition in definition.transitions.values():
         if state.transition(transition.id).state != "wait-step":
             continue
@@ -161,8 +163,8 @@ def diagnose(
 ) -> Iterator[Wait]:
     """The conditions of the transitions that decide about a part, whether it waits for them or not.
 
-    A fired transition has none: `explain` names what it took, and that may be used up by now. A step that
-    failed for want of an input has its inputs.
+    A fired transition has none: `explain` names what it took, which may be used up by now. A step that failed
+    because an input was empty has its inputs.
     """
     for step in definition.steps.values():
         if identifier in (None, step.id):
@@ -199,7 +201,7 @@ def _inputs_judged(
 
 
 def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> list[Transition]:
-    """The transitions that decide about a part: of a step, those that lead or could have led to it."""
+    """The transitions that decide about a part: for a step, those that lead or could have led to it."""
     if identifier is None:
         return list(unfired(definition, state)) if state.status in ("failed-end", "failed") else []
     step = definition.steps.get(identifier)

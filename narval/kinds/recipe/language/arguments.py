@@ -1,8 +1,8 @@
 """Arguments of steps, and the values in them: `<reminder to="{$first/@from}"/>`.
 
-Braces mean in an attribute and in a text of an argument what they mean in every template: an expression of
-variables stands in them, and `{{` is a brace. A value is read when its file is, and evaluated when the step
-is run: on the elements of its variables and nothing else, within the limits that patterns have.
+In attributes and texts of an argument, as in every template, braces enclose an expression of variables, and
+`{{` is a brace. A value is parsed with its file, and evaluated when the step is run: only on the elements of
+its variables, within the limits of patterns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from narval.core.trust.paths import TEXT, local_part
 from narval.core.trust.reads import Bound, BoundElements, Source, sources
 
 FOREACH = "foreach"
-"""The attribute of an element within an argument that stands there once for each of some elements."""
+"""The attribute that repeats an element within an argument for each of some elements."""
 
 REPEAT = re.compile(r"\s*\$([^\W\d][\w.-]*)\s+in\s+(\S.*?)\s*", re.DOTALL)
 _MOST_REPEATS, _MOST_BYTES = 1_000, 4_000_000
@@ -47,15 +47,15 @@ NOW = "now"
 
 
 def now_element(at: float, zone: str) -> Element:
-    """The element of a moment: its text is that moment, its attributes are date and time in a zone."""
+    """The element of a moment: its text is the moment, its attributes are date and time in a zone."""
     moment = datetime.fromtimestamp(at, zone_named(zone))
     text, day, time = moment.isoformat(timespec="seconds"), moment.date().isoformat(), f"{moment:%H:%M}"
     return Element(0, f'<now date="{day}" time="{time}">{text}</now>'.encode())
 
 
 class ReadArgument(NamedTuple):
-    """An argument as it is written: its bytes, the variables of its values, None if there is nothing to fill
-    in, and where it stands.
+    """An argument as it is written: its bytes, the variables of its values (None if there is nothing to fill
+    in), and its place.
     """
 
     xml: bytes
@@ -66,9 +66,9 @@ class ReadArgument(NamedTuple):
 def read_argument(
     reading: Reading, patterns: Patterns, node: XmlNode, own: frozenset[str]
 ) -> ReadArgument | None:
-    """An argument; `own` are the variables that it has beside those of patterns.
+    """An argument; `own` are the variables that it has besides those of patterns.
 
-    None, and a fault, where it can be no element.
+    None, and a fault, if it cannot be an element.
     """
     if (repeat := REPEAT.fullmatch(node.attributes.get(FOREACH, ""))) is not None:
         own |= {repeat[1]}
@@ -85,7 +85,7 @@ def read_argument(
 
 
 def _bytes_of(node: XmlNode) -> bytes:
-    """The bytes of an argument. Domain elements are bare (N6): a default control namespace is not theirs."""
+    """The bytes of an argument. Domain elements are bare (N6), without a default control namespace."""
     root = parse_untrusted(node.xml())
     for element in root.iter(f"{{{CONTROL}}}*"):
         if element.prefix is None:
@@ -97,7 +97,7 @@ def _bytes_of(node: XmlNode) -> bytes:
 def _variables(
     reading: Reading, patterns: Patterns, node: XmlNode, own: frozenset[str], *, inner: bool = False
 ) -> Iterator[frozenset[str]]:
-    """The variables of each value in an element of an argument, but for those of what is repeated there."""
+    """The variables of each value in an element of an argument, without those of repeated elements."""
     name, within = "", own
     if inner and (text := node.attributes.get(FOREACH, "")).lstrip().startswith("$"):
         repeat = REPEAT.fullmatch(text)
@@ -123,7 +123,7 @@ def _variables(
 def _repeated(
     reading: Reading, patterns: Patterns, repeat: re.Match[str], locate: Locate, own: frozenset[str]
 ) -> frozenset[str]:
-    """The variables of the expression that selects elements for which one of an argument is repeated."""
+    """The variables of the expression that selects the elements of a repetition."""
     text, start = repeat[2], repeat.start(2)
     try:
         value = argument_value(text)
@@ -137,15 +137,15 @@ def _repeated(
 
 
 def fill(xml: bytes, bindings: Bindings, zone: str) -> bytes:
-    """An argument with its values filled in. Raises ElementError where that is no element any more."""
+    """An argument with its values filled in. Raises ElementError if the result is no element."""
     root = parse_untrusted(xml)
     _Filling(zone).fill(root, bindings)
     return canonical(root)
 
 
 def sources_of(xml: bytes, bound: BoundElements, zone: str) -> dict[str, frozenset[Source]]:
-    """The parts of elements of memory that the values of an argument come from, by its own parts; what its
-    author wrote is in none.
+    """The parts of elements of memory from which the values of an argument come, by its own parts; text of
+    the author has no source.
     """
     made: dict[str, frozenset[Source]] = {}
     _note_sources(made, parse_untrusted(xml), "", bound, zone, frozenset())
@@ -160,7 +160,9 @@ def _note_sources(
     zone: str,
     chosen_by: frozenset[Source],
 ) -> None:
-    """Note the sources of the parts of an element, each of which is there because of others too."""
+    """Record the sources of the parts of an element; `chosen_by` are the sources because of which it is
+    there.
+    """
     texts = [(f"@{local_part(name)}", str(text)) for name, text in node.attrib.items()]
     for part, text in (*texts, (TEXT, node.text or ""), *((TEXT, child.tail or "") for child in node)):
         _note(
@@ -191,13 +193,13 @@ def _note(made: dict[str, frozenset[Source]], path: str, of: frozenset[Source]) 
 
 
 class _Filling:
-    """The filling in of one argument; it keeps count of what is repeated."""
+    """The filling in of one argument, which counts repetitions."""
 
     def __init__(self, zone: str) -> None:
         self._zone, self._repeats, self._bytes = zone, 0, 0
 
     def fill(self, node: etree._Element, bindings: Bindings, times: int = 1) -> None:
-        """Fill in an element that stands so many times in the argument."""
+        """Fill in an element that occurs `times` times in the argument."""
         for name, text in node.attrib.items():
             node.set(name, filled(str(text), bindings, self._zone, times))
         if node.text:
@@ -213,7 +215,7 @@ class _Filling:
     def _repeat(
         self, node: etree._Element, name: str, value: ArgumentValue, bindings: Bindings, times: int
     ) -> None:
-        """Put a copy for each element that an expression selects in the place of an element."""
+        """Replace an element by a copy for each element that an expression selects."""
         selected = []
         for element in value.elements_for(bindings, self._zone, times):
             selected.append(element)
@@ -242,7 +244,7 @@ def _repeat_of(node: etree._Element) -> tuple[str, ArgumentValue] | None:
 
 
 def _keep_tail(node: etree._Element) -> None:
-    """Leave the text after an element where it is when that is removed."""
+    """Keep the text after an element when the element is removed."""
     tail, before, parent = node.tail or "", node.getprevious(), node.getparent()
     node.tail = None
     if before is not None:

@@ -1,4 +1,4 @@
-"""Checks of recipes that no table can say: the graph, and how steps fit their targets (N13)."""
+"""Checks of recipes that no table can express: the graph, and how steps fit their targets (N13)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Edge(NamedTuple):
 
 
 def edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
-    """A transition as the checks of the graph see it: a misspelt id is the one that was meant."""
+    """A transition for the checks of the graph: a misspelt id counts as the intended one."""
     ins = [_meant(link.get("idref"), steps) for link in entry.of("in")]
     outs = [(_meant(link.get("idref"), steps), link.place("idref")) for link in entry.of("out")]
     return Edge(
@@ -70,7 +70,7 @@ def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> I
 
 
 def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
-    """Each link that leads back to a step on the way to it."""
+    """Each link that closes a cycle."""
     after: dict[str, list[tuple[str, Place]]] = {step: [] for step in steps}
     for edge in edges:
         for step in edge.ins:
@@ -85,7 +85,7 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
 
 
 class Dependency(NamedTuple):
-    """An input whose pattern uses what another got, with the place where it does."""
+    """An input whose pattern uses another's elements, with the place of the use."""
 
     input: str
     uses: str
@@ -102,7 +102,7 @@ def check_step(
     path: str,
 ) -> list[Fault]:
     """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
-    source that is to be called again, inputs that use what is none, prompts that cannot be asked.
+    source that is to be called again, inputs that use an unknown input, prompts that cannot be asked.
     """
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
@@ -132,7 +132,7 @@ def check_step(
 def _of_prompts(
     prompts: Mapping[str, tuple[Slip, ...]], prototype: Prototype, target: Definition
 ) -> Iterator[Slip]:
-    """The faults of what a language model is asked, where the target asks one."""
+    """The faults of prompts, if the target asks a language model."""
     asking = target.model if isinstance(target, Action) else ""
     for slot in prototype.inputs if asking and prompts else ():
         names = slot.condition.names
@@ -143,7 +143,7 @@ def _of_prompts(
 def _check_dependencies(
     dependencies: Iterable[Dependency], prototype: Prototype, target: Definition
 ) -> Iterator[tuple[Place, str]]:
-    """Variables that are the id of no input, and inputs that depend on themselves."""
+    """The variables that are the id of no input, and inputs that depend on themselves."""
     ids = [slot.id for slot in prototype.inputs]
     after: dict[str, list[tuple[str, Place]]] = {}
     for input, uses, place in dependencies:
@@ -160,8 +160,8 @@ def _check_dependencies(
 def _misfit(
     foreach: Condition, prototype: Prototype, target: Definition, is_in_arguments: bool
 ) -> str | None:
-    """The fault where the elements of `foreach` can go to no input, and no argument is made of them, or to
-    several; None if none is proved.
+    """The fault that the elements of `foreach` can go to several inputs, or to none while no argument is made
+    from them; None if none is proved.
     """
     names = foreach.names
     if not is_in_arguments and not any(_may_fit(names, slot) for slot in prototype.inputs):
@@ -187,9 +187,9 @@ def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or by way of others, or begin again
-    without end, about answers that no one takes up, or that may be others', and about arguments that
-    nothing takes, or attributes of them that nothing reads.
+    """Warnings about recipes that can only call themselves, directly or through others, or begin again
+    without end; about outcomes that nothing handles, or answers that may belong to others; and about
+    arguments that nothing takes, or whose attributes nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)
@@ -214,7 +214,7 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
 
 
 def _unread(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for each attribute of an argument of which the action reads others, and not this one."""
+    """A warning for each attribute of an argument that the action does not read, though it reads others."""
     for step in recipe.steps.values():
         target = library.get(step.kind, step.target)
         read = attributes_read(target) if step.arguments and target is not None else {}
@@ -243,7 +243,7 @@ def _ungiven(recipe: Recipe, library: Library) -> Iterator[Fault]:
         prototype = getattr(library.get(step.kind, step.target), "prototype", None)
         if not isinstance(prototype, Prototype) or not step.arguments or step.agent:
             continue
-        with suppress(DefinitionError):  # it is told as a fault
+        with suppress(DefinitionError):  # reported as a fault
             prototype = step.prototype(prototype)
         if any(slot.condition.names is None for slot in prototype.inputs):
             continue
@@ -253,7 +253,7 @@ def _ungiven(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _why_not_given(step: Step, at: int, prototype: Prototype) -> str:
-    """The reason why no input can be given an argument, as far as it is known before it is filled in."""
+    """The reason why no input can be given an argument, as far as that is known before it is filled in."""
     argument = Element(0, step.arguments[at])
     asking = [slot for slot in prototype.inputs if argument.name in (slot.condition.names or ())]
     if not asking:
@@ -273,7 +273,7 @@ def _why_not_given(step: Step, at: int, prototype: Prototype) -> str:
 
 
 def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for each step whose target may expire, where no error link takes that up (P14)."""
+    """A warning for each step whose target may expire without an error link for that (P14)."""
     for step in recipe.steps.values():
         target = library.get(step.kind, step.target)
         links = (source for transition in step.outs for source in transition.ins if source.step is step)
@@ -284,7 +284,7 @@ def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for each condition after work that takes any answer in memory for the step's."""
+    """A warning for each condition after work that takes any answer in memory as the step's."""
     for step in recipe.steps.values():
         name = getattr(library.get(step.kind, step.target), "answer_name", "")
         for transition in step.outs if name and not step.agent else ():
@@ -296,7 +296,9 @@ def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning if a recipe begins again for ever: nothing in it waits for a date, or uses anything up."""
+    """A warning if a recipe begins again for ever, because nothing in it waits for a date, or uses anything
+    up.
+    """
     if recipe.restart == "no" or any(map(_waits, recipe.transitions.values())):
         return
     if all(_comes_back_alike(step, library) for step in recipe.steps.values()):
@@ -309,13 +311,15 @@ def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _waits(transition: Transition) -> bool:
-    """True if a transition waits for a date, or for an element that it uses up, that has to last or to go."""
+    """True if a transition waits for a date, or for an element that it uses up, or that has to
+    last or to go.
+    """
     conditions = transition.conditions
     return bool(transition.times) or any(each.use or each.absent or each.lasting for each in conditions)
 
 
 def _comes_back_alike(step: Step, library: Library) -> bool:
-    """True if a step calls an action once, which comes back by itself and uses up nothing."""
+    """True if a step calls an action once, which returns by itself and uses up nothing."""
     target = comes_back(step, library)
     if target is None:
         return False
@@ -327,7 +331,7 @@ def _comes_back_alike(step: Step, library: Library) -> bool:
 
 
 def _wakes_itself(recipe: Recipe, ring: list[str]) -> str:
-    """The words for recipes each of which is woken by what the one before makes."""
+    """The words for a ring of recipes, each woken by what the one before makes."""
     way, alone = " → ".join(ring), len(ring) == 2
     made = "what each of its runs makes" if alone else "what a run of the one before makes"
     mend = "it does not make" if alone else "the others do not make"
@@ -339,7 +343,7 @@ def _wakes_itself(recipe: Recipe, ring: list[str]) -> str:
 
 
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:
-    """The recipes with no way to their end but by calling one of these, with those that each calls."""
+    """The recipes that can end only by calling one of these recipes, with those that each calls."""
     left = {name: recipe for name, recipe in library.of("recipe").items() if isinstance(recipe, Recipe)}
     while ended := [name for name, recipe in left.items() if _ends(recipe, left)]:
         for name in ended:
@@ -351,7 +355,7 @@ def _endless(library: Library) -> dict[str, tuple[str, ...]]:
 
 
 def _ends(recipe: Recipe, endless: Mapping[str, Recipe]) -> bool:
-    """True if there is a way to its end on which no step must be done that calls one of these."""
+    """True if there is a way to its end without a step that calls one of these."""
     blocked = {step.id for step in recipe.steps.values() if _calls_one_of(step, endless)}
     ways = (
         (transition.sources, transition.targets)
@@ -362,7 +366,7 @@ def _ends(recipe: Recipe, endless: Mapping[str, Recipe]) -> bool:
 
 
 def _calls_one_of(step: Step, recipes: Container[str]) -> bool:
-    """True if a step calls one of these recipes here: another agent's may go another way."""
+    """True if a step calls one of these recipes of its own agent; another agent's may differ."""
     return step.kind == "recipe" and not step.agent and step.target in recipes
 
 

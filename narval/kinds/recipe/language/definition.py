@@ -1,8 +1,8 @@
 """Recipe: steps, and transitions between them (§2.1.1, tables 2.3-2.11, N12).
 
 A recipe is linked once, when it is loaded: steps and transitions point at each other, so that following a
-plan never looks anything up. Nothing here is altered afterwards; steps, transitions and recipes are equal to
-themselves only.
+plan needs no look-ups. Nothing here is altered afterwards; steps, transitions and recipes are equal only to
+themselves.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ EACH = "each"
 
 class Sending(NamedTuple):
     """The way in which a step sends (G27): to the agents that its target names, or that `select`, an XPath,
-    gives of each element. With `taken` the step is done when all is taken; what waits for longer than `keep`
-    seconds is not taken any more (None: as long as the sender's settings say).
+    names in each element. With `taken` the step is done when everything is taken; what waits for longer than
+    `keep` seconds is no longer taken (None: as the sender's settings say).
     """
 
     select: str = ""
@@ -36,7 +36,7 @@ class Sending(NamedTuple):
 
     @property
     def payload(self) -> dict[str, Any] | None:
-        """The data that goes with the call: what is said of it."""
+        """The data that goes with the call."""
         return {word: value for word, value in self._asdict().items() if value} or None
 
 
@@ -48,7 +48,7 @@ class Step(msgspec.Struct, eq=False):
     kind: str
     """The kind of the target: action, transform, recipe, or any other kind of definition."""
     target: str
-    """The name of the target; names of agents, where `sending` is given."""
+    """The name of the target; with `sending`, names of agents."""
     foreach: Condition | None = None
     """The condition of the elements for each of which the target is called."""
     arguments: tuple[bytes, ...] = ()
@@ -56,9 +56,9 @@ class Step(msgspec.Struct, eq=False):
     context: Context | None = None
     """The elements that its inputs are looked for in first."""
     inputs: tuple[Narrowing, ...] = ()
-    """The inputs of the target as this step tightens them."""
+    """The inputs of the target as this step narrows them."""
     outputs: tuple[Narrowing, ...] = ()
-    """The outputs of the target as this step tightens them."""
+    """The outputs of the target as this step narrows them."""
     timeout: float | None = None
     """Seconds that an attempt may take."""
     retries: int = 0
@@ -66,11 +66,11 @@ class Step(msgspec.Struct, eq=False):
     backoff: float | None = None
     """Seconds before the second attempt; doubled for each further one."""
     on_restart: Literal["", "retry", "error"] = ""
-    """The fate of a call that was cut off by a crash; "": as what it calls has it."""
+    """The treatment of a call that was cut off by a crash; "": as its target says."""
     max_parallel: int | None = None
-    """The number of calls that are made at once, of a step with `foreach`."""
+    """The most calls at once of a step with `foreach`."""
     until: Condition | None = None
-    """The condition that ends the repetition: until an element fits it the target is called again."""
+    """The condition that ends the repetition: the target is called again until an element fits."""
     every: Appointment | None = None
     """The time between two calls of the repetition."""
     line: int = 1
@@ -80,34 +80,34 @@ class Step(msgspec.Struct, eq=False):
     outs: tuple[Transition, ...] = ()
     """The transitions that leave it, in the order in which they are tried."""
     sole: Transition | None = None
-    """The one transition out of it where that waits for nothing but this step: it fires as soon as the step
-    is done.
+    """The only transition out of it, if that waits for nothing but this step and fires as soon as the step is
+    done.
     """
     places: tuple[tuple[int, int], ...] = ()
     """The line and column of each argument."""
     values: Mapping[int, frozenset[str]] = {}
-    """The variables of those arguments that are filled in when the step is run, by position."""
+    """The variables of arguments that are filled in when the step is run, by position."""
     agent: str = ""
     """The agent whose definition is called; "": its own."""
     own_inputs: Prototype = EMPTY
-    """The inputs that this step alone states: they take what goes to another agent."""
+    """The inputs that this step itself states, for what goes to another agent."""
     sending: Sending | None = None
     """The elements that are sent to other agents, if any are."""
     approve: str = ""
     """The work by which a person agrees before its calls are made (P72)."""
     on_withdraw: str = ""
-    """The fate of its run when what it was given is withdrawn: ignore, signal, fail or undo; "": what the
-    recipe says.
+    """The treatment of its run when an element that it was given is withdrawn: ignore, signal, fail or undo;
+    "": as the recipe says.
     """
     undo: str = ""
-    """The action that undoes what its calls have done; "": what the action that it calls says."""
+    """The action that undoes what its calls have done; "": as its target says."""
     _declared: Prototype | None = None
     """The prototype of the target."""
     _narrowed: Prototype = EMPTY
-    """The same as this step tightens it."""
+    """The same as this step narrows it."""
 
     def prototype(self, target: Prototype) -> Prototype:
-        """The target's prototype as this step tightens it. Raises DefinitionError."""
+        """The target's prototype as this step narrows it. Raises DefinitionError."""
         if self._declared is not target:
             self._declared, self._narrowed = target, narrow(target, self.inputs, self.outputs)
         return self._narrowed
@@ -195,7 +195,7 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
 
 
 def named(transitions: Iterable[Transition]) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The names of conditions, each with the transitions and the positions of the conditions it is given."""
+    """The names of conditions, each with the transitions and positions of the conditions that have it."""
     places: dict[str, tuple[tuple[str, int], ...]] = {}
     for transition in transitions:
         for at, condition in enumerate(transition.conditions):
@@ -221,11 +221,10 @@ def _sole(step: Step) -> Transition | None:
 class Recipe(RunDefinition, frozen=True, eq=False):
     """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
 
-    `restart` is when another plan begins: once this one has ended, or `parallel` to it, as soon as its
-    first transition has fired.
-    `names` are those of conditions, each with the transitions and the conditions of that name.
-    `on_withdraw` is what becomes of its runs when something is withdrawn that they relied on; None: those
-    under way are told by a signal.
+    `restart` says when another plan begins: once this one has ended, or `parallel` to it, as soon as its
+    first transition has fired. `names` are those of conditions, each with the transitions and the conditions
+    of that name. `on_withdraw` is the treatment of its runs when an element on which they relied is
+    withdrawn; None: those under way are told by a signal.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -261,7 +260,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """The agents that an element names, where a step sends to these: any."""
+        """The need to send to any agent, if a step sends to agents that an element names."""
         for step in self.steps.values():
             if step.sending is not None and step.sending.select:
                 yield OwnNeed("agent", "*", f"step {step.id!r}", step.line)
@@ -272,7 +271,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
         return tuple(time for transition in self.transitions.values() for time in transition.times)
 
     def part_id(self, transition: Transition) -> str:
-        """The id of a transition among all parts: `transition ID` where a step has the same."""
+        """The id of a transition among all parts: `transition ID` if a step has the same id."""
         return f"transition {transition.id}" if transition.id in self.steps else transition.id
 
     def transition_of(self, part: str) -> Transition | None:

@@ -1,4 +1,4 @@
-"""The flow of recipes: from where the inputs of each step are, and what its arguments are made of."""
+"""The flow of recipes: the origins of each step's inputs, and the sources of its arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Steps:
         }
 
     def call(self, step: Step) -> CallFlow:
-        """The call of a step, and the origins of what it is given."""
+        """The call of a step, with the origins of its inputs."""
         prototype = self._prototype(step)
         arguments = tuple(_Writing(self, step, xml).written() for xml in step.arguments)
         inputs = {slot.id: tuple(self._taken(step, slot, prototype, arguments)) for slot in prototype.inputs}
@@ -81,7 +81,7 @@ class _Steps:
         return getattr(self._library.get(step.kind, step.target), "prototype", None) is not None
 
     def _prototype(self, step: Step) -> Prototype:
-        """The inputs and outputs of a step, as it tightens them."""
+        """The inputs and outputs of a step, as it narrows them."""
         if step.agent or step.sending is not None:
             return step.own_inputs
         declared = getattr(self._library.get(step.kind, step.target), "prototype", None)
@@ -90,14 +90,14 @@ class _Steps:
         try:
             return step.prototype(declared)
         except DefinitionError:
-            return declared  # the check tells of it
+            return declared  # the check reports it
 
     # --- inputs ---------------------------------------------------------------------------------------
 
     def _taken(
         self, step: Step, slot: Input, prototype: Prototype, arguments: tuple[Written, ...]
     ) -> Iterator[Taken]:
-        """The places from which an input can have its elements."""
+        """The places from which an input can take its elements."""
         fits = slot.condition
         if step.foreach is not None and self._takes_each(step, slot, prototype):
             yield Taken(InMemory(Condition((*step.foreach.patterns, *fits.patterns))))
@@ -111,11 +111,11 @@ class _Steps:
         yield Taken(InMemory(fits), fallback=True)
 
     def _takes_each(self, step: Step, slot: Input, prototype: Prototype) -> bool:
-        """True if an input may be the one that takes what `foreach` selects."""
+        """True if an input may take what `foreach` selects."""
         return step.foreach is not None and may_be(step.foreach, slot.condition)
 
     def _is_for(self, slot: Input, written: Written, prototype: Prototype) -> bool:
-        """True if an argument is taken by this input, or is an error: nothing else can come in its place."""
+        """True if this input takes an argument, or it is an error: nothing else can come in its place."""
         asking = [
             one
             for one in prototype.inputs
@@ -125,7 +125,7 @@ class _Steps:
         return asking == [slot] and slot.condition.names is not None and slot.condition.variables <= of_plan
 
     def _near(self, step: Step, fits: Condition) -> list[Origin]:
-        """The origins of elements that a plan has and that may fit: those that led to the step, else all."""
+        """The origins of the plan's elements that may fit: those that led to the step, else all."""
         led = [
             InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
             for way in step.ins
@@ -170,7 +170,7 @@ class _Steps:
         return [] if name == _NOW else [ThisRun()]
 
     def _named(self, transition: str, at: int) -> Iterator[Origin]:
-        """The origins of what a condition took, and of what a plan has followed that to."""
+        """The origins of what a condition took, and of the replacements that a plan has followed."""
         way = self._recipe.transitions[transition]
         fits = way.conditions[at].condition
         yield InMemory(fits)
@@ -179,7 +179,7 @@ class _Steps:
 
 
 class _Writing:
-    """The reading of one argument: which of its parts have values, and from where."""
+    """The reading of one argument: which of its parts have values, and their origins."""
 
     def __init__(self, steps: _Steps, step: Step, xml: bytes) -> None:
         self._steps, self._step, self._xml = steps, step, xml

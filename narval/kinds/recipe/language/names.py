@@ -15,7 +15,7 @@ PARTS = ("condition", "context", "input", "output")
 """The parts of steps and transitions that have patterns."""
 
 RESERVED = ("plan", EACH)
-"""Variables that stand for something else."""
+"""Variables with another meaning."""
 _EACH_ELSEWHERE = "the element of a call stands in arguments and inputs alone, of a step with foreach"
 
 
@@ -27,7 +27,7 @@ def check_names(
     transitions: Mapping[str, Transition],
     start: Step | None,
 ) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The names of a recipe's conditions; faults of names, and of variables that are none, are noted."""
+    """The names of a recipe's conditions; faults of names, and of unknown variables, are recorded."""
     for written in entry.of("step"):
         if (name := written.get("id")) in RESERVED:
             message = f"id: expected a name of its own, found {name!r}, what ${name} is for; take another"
@@ -49,7 +49,7 @@ def check_inputs(
     names: Collection[str],
     dependencies: Mapping[int, list[Dependency]],
 ) -> None:
-    """Note the other variables of inputs in `dependencies`, to be checked with the targets of steps."""
+    """Record the other variables of inputs in `dependencies`, to be checked with the targets of steps."""
     inputs = {id(slot): step for step in entry.of("step") for slot in step.of("input")}
     for pattern, locate, within in patterns.read:
         step = inputs.get(id(within))
@@ -74,7 +74,7 @@ def check_inputs(
 
 
 def _check_transition(reading: Reading, patterns: Patterns, entry: Entry, steps: Mapping[str, Step]) -> None:
-    """Note names that are taken, and uses of a name by the condition that has it or by one before that."""
+    """Record names that are taken, and uses of a name by its own condition or an earlier one."""
     conditions = list(entry.of("condition"))
     given: dict[str, int] = {}
     for at, condition in enumerate(conditions):
@@ -111,7 +111,7 @@ def _check_order(
     transitions: Mapping[str, Transition],
     start: Step,
 ) -> None:
-    """Note variables that stand for nothing: no transition of the name can have fired before."""
+    """Record variables that stand for nothing, because no transition with the name can have fired before."""
     outers = entry.of("transition", "step")
     inner = {id(part): outer for outer in outers for part in outer.of(*PARTS)}
     for pattern, locate, within in patterns.read:
@@ -129,7 +129,7 @@ def _check_order(
 
 
 def _may_precede(giver: Transition, part: Entry, transitions: Mapping[str, Transition], start: Step) -> bool:
-    """True if a transition may have fired, as far as the graph shows, when a step starts or another waits."""
+    """True if a transition may have fired, by the graph, when a step starts or another transition waits."""
     of_step = part.word == "step"
     id: str = part.get("id", "")
     if not of_step and (giver.id == id or any(rival.id == id for rival in giver.rivals)):

@@ -38,7 +38,7 @@ def parse(source: Source, root: XmlNode) -> Parsed:
 
 
 def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]:
-    """The recipes of a file, each followed by what stands within its steps; then what stands beside them."""
+    """The recipes of a file, each followed by the definitions within its steps; then other definitions."""
     root = reading.entry(node, local_name(node.tag) or "")
     seen: dict[tuple[str, str], int] = {}
     for entry in [root] if root.word == "recipe" else root.of("recipe"):
@@ -63,14 +63,14 @@ def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]
 
 
 class _RecipeBuilder:
-    """Makes one recipe of its entry; a part with a fault is left out, the others are checked anyway."""
+    """Makes one recipe from its entry; a part with a fault is left out, and the others are still checked."""
 
     def __init__(self, reading: Reading, entry: Entry) -> None:
         self._reading, self._entry = reading, entry
         self._patterns = Patterns(reading)
 
     def build(self, group: str | None, name: str | None) -> Recipe | None:
-        """The recipe, linked; None when it lacks what makes it one."""
+        """The recipe, linked; None if it lacks an essential part."""
         reading, entry = self._reading, self._entry
         first_reference = len(reading.references)
         patterns = self._patterns
@@ -117,7 +117,7 @@ class _StepReader:
     def __init__(self, reading: Reading, patterns: Patterns, recipe: str) -> None:
         self._reading, self._patterns, self._recipe = reading, patterns, recipe
         self.dependencies: dict[int, list[Dependency]] = {}
-        """The variables of its inputs, to be checked with its target; by the id of the entry of an input."""
+        """The variables of its inputs, to be checked with its target, by the id of an input's entry."""
 
     def step(self, entry: Entry) -> Step:
         """The step, and a reference to its target."""
@@ -166,7 +166,7 @@ class _StepReader:
             refer_to_approval(self._reading, place, step.kind, step.approve, what)
         if sending is None and not step.agent and step.kind and step.target:
             what = f"step {step.id!r}" if step.id else "this step"
-            # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
+            # A reference lives as long as the recipe, so it holds only the step, and nothing of the reading.
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
             path = self._reading.source.path
             dependencies: list[Dependency] = []
@@ -205,7 +205,7 @@ class _StepReader:
         return inlined[0]
 
     def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
-        """The inputs of a step that calls another agent, which sees nothing but what goes along."""
+        """The inputs of a step that calls another agent, which sees only these."""
         kind = entry.get("type")
         if kind in KINDS and not KINDS[kind].engine:
             remedy = "let a recipe there call it, and call that"
@@ -221,7 +221,7 @@ class _StepReader:
             return EMPTY
 
     def _check_repetition(self, entry: Entry) -> None:
-        """Note what a step that is called again lacks, or has too much."""
+        """Record what a step that is called again lacks, or must not have."""
         written = entry.written
         if "until" in written and "every" not in written:
             message = 'until needs every, the time from one call to the next; add every="1d"'
@@ -265,14 +265,14 @@ class _StepReader:
 
 
 class _TransitionReader:
-    """Reads `transition` entries between steps that are known by id."""
+    """Reads `transition` entries between steps, which are given by id."""
 
     def __init__(self, reading: Reading, patterns: Patterns, steps: Mapping[str, Step]) -> None:
         self._reading, self._patterns, self._steps = reading, patterns, steps
         self._orders = count()
 
     def transition(self, entry: Entry) -> Transition:
-        """The transition; links to steps that are not there are left out."""
+        """The transition; links to unknown steps are left out."""
         self._patterns.begin(entry)
         conditions = self._patterns.requirements(entry)
         own = frozenset(name for condition in entry.of("condition") if (name := condition.get("as")))
@@ -308,7 +308,7 @@ class _TransitionReader:
                 self._reading.fault(condition, f"for: {why}; {remedy}", "for")
 
     def _links(self, entry: Entry, word: str) -> list[tuple[Entry, Step]]:
-        """The links of one direction with their steps: one at least, which names each step once."""
+        """The links of one direction with their steps: at least one, and each step once."""
         links = list(entry.of(word))
         if not links:
             far = {"in": "from which step", "out": "to which step"}[word]
@@ -329,14 +329,14 @@ class _TransitionReader:
 
 
 TO_SELECTED = "(to-select)"
-"""The words in place of the names of agents that are in what is sent."""
+"""The words in place of agents' names, if the sent elements name them."""
 
 _OF_SENDING = ("to", "to-select", "await", "keep")
 _OF_CALLING = ("target", "agent")
 
 
 def read_sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending | None:
-    """The way in which a step sends; None of one that calls something."""
+    """The way in which a step sends; None if it calls something."""
     if entry.get("type") != SEND:
         _check_calling(reading, entry)
         return None

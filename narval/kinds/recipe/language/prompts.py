@@ -16,7 +16,7 @@ from narval.core.source.xml import XmlNode
 from narval.kinds.recipe.language.arguments import FOREACH
 
 PARTS = ("value", "set", "field")
-"""The elements that a prompt holds: data, and attributes of the answer, of the author or of the model."""
+"""The elements within a prompt: data, and attributes of the answer, from the author or from the model."""
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
@@ -25,7 +25,7 @@ Slip = tuple[Place, str]
 
 
 def slips_of(step: Entry) -> dict[str, tuple[Slip, ...]]:
-    """The faults that each argument of a step has if it is a prompt, by its name; of most there are none."""
+    """The faults that each argument of a step has if it is a prompt, by its name; most have none."""
     arguments = next(step.of("arguments"), None)
     nodes = arguments.node.children if arguments is not None else ()
     return {local_name(node.tag) or "": found for node in nodes if (found := slips(node))}
@@ -37,7 +37,7 @@ def slips(prompt: XmlNode) -> tuple[Slip, ...]:
 
 
 def _among_instructions(prompt: XmlNode) -> Iterator[Slip]:
-    """Values in what is asked: a stranger's words would stand among the author's."""
+    """The values in instructions: a stranger's words would be among the author's."""
     yield from _values(prompt, text=True)
     for part in prompt.children:
         name = local_name(part.tag)
@@ -58,7 +58,7 @@ def _values(node: XmlNode, *, text: bool, but: str = "") -> Iterator[Slip]:
 
 
 def _of_parts(prompt: XmlNode) -> Iterator[Slip]:
-    """Parts that are none, and those whose name another has."""
+    """The unknown parts, and those whose name another has."""
     data: set[str] = set()
     attributes: set[str] = set()
     for part in prompt.children:
@@ -80,7 +80,7 @@ def _of_parts(prompt: XmlNode) -> Iterator[Slip]:
 
 
 def _of_answer(prompt: XmlNode) -> Iterator[Slip]:
-    """A name for the answer that no element of a model may have."""
+    """A forbidden name for the answer of a model."""
     name = prompt.attributes.get("answer")
     if name is None or "{" in name:
         return

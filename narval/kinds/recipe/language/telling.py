@@ -1,4 +1,4 @@
-"""Telling of recipes: how they begin, their steps in order, and the ways on from these."""
+"""Description of recipes: how they begin, their steps in order, and the ways on from these."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _THEN = {
     "fail": "its run fails if it is under way.",
     "undo": "what its run did is undone, and its run is cancelled if it is under way.",
 }
-"""The fate of a run, by `on-withdraw`."""
+"""The treatment of a run, by `on-withdraw`."""
 
 _ASKED = {
     "never": "nobody is asked before.",
@@ -53,7 +53,7 @@ _CHOICE = "Then it takes one of these ways, the one that is open first; of sever
 
 
 def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of a recipe."""
+    """The sentences that describe a recipe."""
     steps = list(_in_order(recipe))
     yield Sentence(_in_short(recipe, steps, library), recipe.line)
     yield Sentence(_BEGINS[recipe.restart], recipe.line)
@@ -89,7 +89,9 @@ def _argument(argument: ToolArgument) -> str:
 
 
 def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
-    """The recipe in a line: what its first step waits for, if it does nothing else, and what all call."""
+    """The recipe in a line: what its first step waits for, if that does nothing else, and what all steps
+    call.
+    """
     does: dict[str, dict[str, None]] = {}
     for step in steps:
         if not _passes(step, library):
@@ -107,11 +109,11 @@ def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
 
 
 LONGEST = 200
-"""The most characters of what a recipe waits for, as it is told in short."""
+"""The most characters of what a recipe waits for, in its short description."""
 
 
 def _opening(way: Transition) -> str:
-    """The clause for what a way waits for; "" where it waits for nothing."""
+    """The clause for what a way waits for; "" if it waits for nothing."""
     given = listed(presence(one.condition, absent=one.absent, several=one.listed) for one in way.conditions)
     when = dates(way.times, way.appointments) if _dated(way) else ""
     if when and way.conditions:
@@ -120,13 +122,13 @@ def _opening(way: Transition) -> str:
 
 
 def _passes(step: Step, library: Library) -> bool:
-    """True of a step that does nothing: what it calls is pure, takes nothing and gives nothing."""
+    """True for a step that does nothing: its target is pure, takes nothing and gives nothing."""
     found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
     return getattr(found, "prototype", None) == EMPTY and getattr(found, "pure", False)
 
 
 def _in_order(recipe: Recipe) -> Iterator[Step]:
-    """The steps as they follow one another from the first, which leads to all."""
+    """The steps in order from the first, which leads to all."""
     line, seen = [recipe.start], {recipe.start.id}
     for step in line:
         yield step
@@ -197,7 +199,7 @@ def _details(step: Step) -> Iterator[str]:
 
 
 def _taking(step: Step, prototype: Prototype | None) -> Iterator[tuple[str, int]]:
-    """The sentences about what a step takes and gives, as its target says and it tightens that."""
+    """The sentences about what a step takes and gives: the target's prototype as the step narrows it."""
     tightened = step.own_inputs
     if prototype is not None:
         with suppress(DefinitionError):
@@ -212,7 +214,7 @@ def _taking(step: Step, prototype: Prototype | None) -> Iterator[tuple[str, int]
 
 
 def _ways(recipe: Recipe, step: Step, told: set[str]) -> Iterator[Sentence]:
-    """The ways on from a step; one that leaves several steps is told with the last of them."""
+    """The ways on from a step; one that leaves several steps is described with the last of them."""
     if step is recipe.end:
         yield Sentence("With its end the run has ended well.", step.line, depth=1)
     ways = step.outs
@@ -281,7 +283,7 @@ def _condition(given: TransitionCondition) -> str:
 
 
 def _errors(recipe: Recipe) -> Iterator[Sentence]:
-    """The fate of the run when a step fails."""
+    """The outcome of the run when a step fails."""
     taken = any(link.on_error for transition in recipe.transitions.values() for link in transition.ins)
     unless = ", and none of these ways is for that" if taken else ""
     yield Sentence(f"If a step fails{unless}, the run has failed.", recipe.line)

@@ -37,7 +37,7 @@ def step_type(text: str) -> str:
 
 
 def agents(text: str) -> str:
-    """The names of agents, one at least, with blanks between."""
+    """At least one name of an agent, separated by blanks."""
     return " ".join(dict.fromkeys(map(agent, text.split()))) or agent("")
 
 
@@ -47,7 +47,7 @@ argument_name = matching(
 )
 
 ON_WITHDRAW = Attribute(one_of("ignore", "signal", "fail", "undo"))
-"""The fate of a run when something that it relied on is withdrawn."""
+"""The treatment of a run when something on which it relied is withdrawn."""
 
 WORDS: Words = {
     **COMMON,

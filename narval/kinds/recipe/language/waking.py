@@ -1,7 +1,7 @@
-"""Waking: which recipes that restart are surely woken by what a run of another makes, or one of their own.
+"""Waking: which restarting recipes are surely woken by what a run of another recipe, or their own, makes.
 
-Only what is sure counts, for a warning that is wrong is worse than none: the parts through which each run has
-to go, the outputs that each call has to give, and conditions that every such element fits.
+Only certainties count, for a wrong warning is worse than none: the parts that each run has to pass, the
+outputs that each call has to give, and conditions that every such element fits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 
 def waking(library: Library) -> dict[str, tuple[str, ...]]:
-    """The recipes that each recipe surely wakes, whatever else there is: each of its runs makes all that one
-    of theirs uses up and waits for.
+    """The recipes that each recipe surely wakes: each of its runs makes all that a run of theirs uses up and
+    waits for.
     """
     needs, makes = dict[str, list[Condition]](), dict[str, list[Output]]()
     for name, recipe in library.of("recipe").items():
@@ -41,14 +41,14 @@ def waking(library: Library) -> dict[str, tuple[str, ...]]:
 
 
 def comes_back(step: Step, library: Library) -> Action | None:
-    """The action that a step calls once, if it comes back by itself."""
+    """The action that a step calls once, if it returns by itself."""
     target = library.get(step.kind, step.target)
     waits = step.until or step.every or step.foreach or step.agent or step.sending or step.approve
     return None if waits or not isinstance(target, Action) or target.where == "source" else target
 
 
 def _prototypes(recipe: Recipe, library: Library) -> dict[str, Prototype] | None:
-    """The prototype of each step; None if one of them may not come back, or waits."""
+    """The prototype of each step; None if one of them may not return, or waits."""
     prototypes = {}
     for step in recipe.steps.values():
         if (target := comes_back(step, library)) is None:
@@ -61,7 +61,7 @@ def _prototypes(recipe: Recipe, library: Library) -> dict[str, Prototype] | None
 
 
 def _needs(recipe: Recipe, prototypes: dict[str, Prototype]) -> list[Condition]:
-    """The conditions of all that a run may wait for; [] if it may wait for a date, or uses nothing up."""
+    """The conditions for which a run may wait; [] if it may wait for a date, or uses nothing up."""
     needs, uses = list[Condition](), False
     for transition in recipe.transitions.values():
         if transition.times or transition.appointments:
@@ -82,7 +82,7 @@ def _needs(recipe: Recipe, prototypes: dict[str, Prototype]) -> list[Condition]:
 
 
 def _must_pass(recipe: Recipe, step: str) -> bool:
-    """True if each run that comes to its end has done a step."""
+    """True if each run that reaches its end has done a step."""
     if step in (recipe.start.id, recipe.end.id):
         return True
     return recipe.end.id not in reached([recipe.start.id], _ways_without(step, recipe.transitions.values()))
@@ -97,7 +97,7 @@ def _ways_without(
 
 
 def _surely_fits(output: Output, need: Condition) -> bool:
-    """True if there is an element of an output after each call, and each of them fits."""
+    """True if each call gives an element of an output, and every such element fits."""
     if output.optional or output.unique or output.replaces or output.condition.variables:
         return False
     names, texts = output.condition.names, {pattern.text.strip() for pattern in output.condition.patterns}

@@ -25,7 +25,7 @@ reason_option = click.option("--reason", default="", metavar="TEXT", help="Kept 
 @run_argument
 @reason_option
 def stop(answer: Row) -> None:
-    """Stop one task, whatever it does.
+    """Stop one task, whatever it is doing.
 
     Its object goes back to the queue as it was when it came. For whoever is responsible for the task,
     administrators, the home's owner and root.
@@ -38,23 +38,23 @@ def stop(answer: Row) -> None:
 @click.argument("state")
 @reason_option
 def finish(answer: Row) -> None:
-    """Have one task end in a terminal state, whatever edges there are.
+    """End one task in a terminal state, whatever edges there are.
 
-    Its object goes on from there. For whoever is responsible for the task, administrators, the home's owner
+    Its object is routed from there. For whoever is responsible for the task, administrators, the home's owner
     and root.
     """
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
 def _moves(context: click.Context, incomplete: str) -> completion.Choices:
-    """The states to which the task that was named before may be moved."""
+    """The states to which the task named before may be moved."""
     item = _item_of(completion.asked(context, "tasks"), context.params["run"])
     for state in completion.asked(context, "work_item", item=item)["states"]["moves"]:
         yield state, ""
 
 
 def _item_of(rows: list[Row], task: int) -> int:
-    """The item by which people are asked to do a task. Raises RequestError where nobody is asked."""
+    """The work item of a task for people. Raises RequestError if it has none."""
     at_work = next((row for row in rows if row["eid"] == task), None)
     if at_work is None:
         raise RequestError(f"no task {task} is at work; `narval task` lists those that are")
@@ -70,8 +70,8 @@ def _item_of(rows: list[Row], task: int) -> int:
 def move(session: Session, run: int, state: str) -> None:
     """Move a task for people to another of its states, along an edge.
 
-    You take its item of work by that, as by `narval work claim`, and must be one of those who may. A state in
-    which the task is over is the answer to the item: `narval work answer`.
+    This claims its work item, as `narval work claim` does, so you must be allowed to claim it. To move it to
+    a state in which the task ends, answer the item instead: `narval work answer`.
     """
     item = _item_of(session.ask("tasks"), run)
     answer = {"task": run, **session.ask("move", item=item, state=state)}
@@ -89,10 +89,10 @@ def move(session: Session, run: int, state: str) -> None:
     help="Where it goes, rather than to its task again.",
 )
 def retry(answer: Row) -> None:
-    """Let a case go on that cannot by itself.
+    """Let a case continue that cannot by itself.
 
-    A compensator that failed is tried again, and an object that is held goes to its task again. One that no
-    script has routed needs to be told where it goes.
+    A compensator that failed is tried again, and a held object goes to its task again. For an object that no
+    script has routed, say where it goes.
     """
     click.echo(clean(f"case {answer['case']} is {answer['state']}"))
 

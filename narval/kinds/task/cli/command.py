@@ -1,4 +1,4 @@
-"""The command task: the tasks that are at work, and all that is below it (K61)."""
+"""The command task: the tasks at work, and its subcommands (K61)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ narval task events bank.update"""
 def task(session: Session, page: Page, follow: bool) -> None:
     """List the tasks that are at work, or do something about them.
 
-    A task type of a `.task` file has a queue of objects, and instances that work on them. `put` begins the
-    way of an object. A program works as a task by `init`, `get`, `assert`, `raise`, `wait` and `down`; the
-    handle that `init` prints is kept in NARVAL_TASK. People `move` a task that asks them. `stop`, `finish`
-    and `retry` are for people who interfere; the others answer questions.
+    A task type of a `.task` file has a queue of objects, and instances that work on them. `put` starts an
+    object on its way. A program works as a task with `init`, `get`, `assert`, `raise`, `wait` and `down`; it
+    keeps the handle that `init` prints in NARVAL_TASK. People `move` a task that asks them. `stop`, `finish`
+    and `retry` are for people who interfere; the other commands answer questions.
     """
     if follow:
         _follow(session)

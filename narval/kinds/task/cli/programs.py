@@ -1,4 +1,4 @@
-"""Commands by which any program works as a task (K48–K57), and by which an object begins its way."""
+"""Commands with which any program works as a task (K48–K57), and the command that puts an object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _types(context: click.Context, incomplete: str) -> completion.Choices:
 
 
 def _states(context: click.Context, incomplete: str) -> completion.Choices:
-    """The states to which edges lead from where the task is."""
+    """The states to which edges lead from the task's state."""
     handle = context.params.get("task") or handle_in(os.environ)
     for state in completion.asked(context, "task_state", task=handle)["next"]:
         yield state, ""
@@ -37,14 +37,14 @@ timeout_option = click.option(
 
 
 def _needed(handle: str) -> str:
-    """A handle. Raises UsageError without any."""
+    """A handle. Raises UsageError if it is empty."""
     if not handle:
         raise click.UsageError(f"{TASK} is not set: `export {TASK}=$(narval task init TYPE)` begins a task")
     return handle
 
 
 def _handle_option(check: Callable[[str], str]) -> Callable[..., Any]:
-    """The option --task: the handle that is given, or that of the environment."""
+    """The option --task: the given handle, or that of the environment."""
 
     def handle(_context: click.Context, _option: click.Parameter, given: str) -> str:
         return check(given or handle_in(os.environ))
@@ -69,7 +69,7 @@ def put(session: Session, name: str, files: tuple[BinaryIO, ...]) -> None:
     """Put objects into the queue of a task type.
 
     Each FILE (- is standard input) is one document: its root is put, or each child of a root `memory`. A case
-    begins for each object, which is its way from there; the eids of the cases are printed.
+    begins for each object and follows it; the eids of the cases are printed.
     """
     documents = documents_of(files)
     with naming(files, documents):
@@ -94,9 +94,9 @@ narval task init bank.verify --role clerk --as ann"""
 def init(session: Session, name: str, role: str, lease: float | None) -> None:
     """Begin a task, as a program.
 
-    Prints the handle by which all other calls name the task: keep it in NARVAL_TASK. If the type names users
-    or roles, you must be one of them. After an hour without a call, or --lease seconds, the task counts as
-    dead: its object goes back to the queue.
+    Prints the handle with which all other calls name the task: keep it in NARVAL_TASK. If the type names
+    users or roles, you must be one of them. After an hour without a call, or --lease seconds, the task counts
+    as dead, and its object goes back to the queue.
     """
     limits = {} if lease is None else {"lease": lease}
     answer = session.ask("task_init", name=name, role=role, **limits)
@@ -110,8 +110,8 @@ def init(session: Session, name: str, role: str, lease: float | None) -> None:
 def get(context: click.Context, /, session: Session, task: str, timeout: float | None) -> None:
     """Take the next object of the queue, and print it.
 
-    It waits until there is one; the task is in its initial state then. With --timeout the exit status is 1
-    when none has come. A task that has an object yet is given that one.
+    Waits until there is one; the task is then in its initial state. With --timeout, the exit status is 1 if
+    none has come. A task that still has an object gets that one.
     """
     left = timeout
     with session.connect("record") as connection:
@@ -182,8 +182,8 @@ def raise_(
     """Raise an event.
 
     EVENT alone is an event within the task of NARVAL_TASK, which leads along an edge, or a global event by
-    its full name. With a TYPE it goes to an instance of that, with an ARG for each parameter of its rule. Of
-    a synchronous one is told how it ended: the exit status is 1 unless it is done.
+    its full name. With a TYPE it goes to an instance of that type, with an ARG for each parameter of its
+    rule. For a synchronous event the result is printed, and the exit status is 1 unless it is done.
     """
     name, event, arguments = (words[0], words[1], list(words[2:])) if len(words) > 1 else ("", words[0], [])
     files = [file] if file is not None else []
@@ -229,8 +229,8 @@ def wait(
 ) -> None:
     """Wait until an event is raised for the task.
 
-    One that was raised before, and that nobody has waited for, counts. The parameters are printed, one a
-    line, or with --end the result. The exit status is 1 when none has come within --timeout.
+    An earlier event counts if no wait has taken it yet. Prints the parameters, one a line, or with --end the
+    result. The exit status is 1 if none has come within --timeout.
     """
     found = session.ask("task_wait", task=task, event=event, end=end, timeout=timeout, wait=FOR_GOOD)
     session.give(found, _heard)

@@ -20,10 +20,10 @@ object_argument = click.argument("object", type=int, metavar="OBJECT")
 @click.option("--object", "object", type=int, metavar="OBJECT", help="Only what concerns this object.")
 @paged
 def events(session: Session, name: str | None, object: int | None, page: Page) -> None:
-    """List the events that are not over, of a type or of all.
+    """List the events that have not ended, of a type or of all.
 
-    Each is registered, awaiting its condition, or awaiting its action; one that several rules may answer has
-    a line for each. Its window is open, or shut until the next moment.
+    Each is registered, awaiting its condition, or awaiting its action; an event that several rules may answer
+    has a line for each. Its window is open, or shut until the next moment.
     """
     rows = page.ask(session, "task_events", name=name, object=object)
     page.give(session, rows, lambda found: listing(EVENTS, found, "no event waits"))
@@ -45,10 +45,10 @@ def queue(session: Session, name: str, most: int | None, after: int | None) -> N
 @asking("where", "task_where", example="narval task where 31")
 @object_argument
 def where(answer: Row) -> None:
-    """Tell where an object is, by the eid of any version of it.
+    """Show where an object is, by the eid of any version of it.
 
-    The object of a case has its eid for ever, whatever takes its place; `now` is its eid as it is. Of one
-    that was split the parts are told too.
+    The object of a case keeps its first eid, whatever replaces it; `now` is its present eid. For a split
+    object the parts are shown too.
     """
     _place(answer)
 
@@ -69,7 +69,7 @@ def _place(found: Row, depth: int = 0) -> None:
 @asking("passed", "task_passed", example="narval task passed 31")
 @object_argument
 def passed(rows: list[Row]) -> None:
-    """List the tasks that an object has passed, in order, those before it was split off among them."""
+    """List the tasks that an object has passed, in order, including those before it was split off."""
     listing(PASSED, rows, "it has passed none yet")
 
 
@@ -77,10 +77,10 @@ def passed(rows: list[Row]) -> None:
 @limit_option("first")
 @click.option("--after", metavar="TYPE", shell_complete=types, help="Only those behind this one.")
 def task_types(session: Session, most: int | None, after: str | None) -> None:
-    """List the task types and global events, and what waits at each.
+    """List the task types and global events, and what waits at each one.
 
-    Of each: the objects in its queue and since when the first waits, who takes them, the tasks at work, the
-    events that are not over, and how many of their windows are open or shut.
+    For each: the objects in its queue and since when the first waits, who takes them, the tasks at work, the
+    events that have not ended, and how many of their windows are open or shut.
     """
     rows = session.ask("task_types", limit=most + 1 if most is not None else None, after=after)
     visible = rows[:most]
@@ -97,9 +97,9 @@ def task_types(session: Session, most: int | None, after: str | None) -> None:
 )
 @paged
 def cases(session: Session, state: str | None, page: Page) -> None:
-    """List the cases that are not over, and where their objects are.
+    """List the cases that have not ended, and where their objects are.
 
-    A case is held while an object of it cannot go on by itself, and blocked while a compensator failed.
+    A case is held while an object of it cannot continue by itself, and blocked after a compensator failed.
     """
     rows = page.ask(session, "task_cases", state=state)
     page.give(session, rows, lambda listed: listing(CASES, listed, "no case is under way"))
@@ -111,10 +111,10 @@ def cases(session: Session, state: str | None, page: Page) -> None:
 @click.argument("what", metavar="TYPE|OBJECT", shell_complete=types)
 @click.argument("of", metavar="[STATE|TYPE]", required=False)
 def time(session: Session, what: str, of: str | None) -> None:
-    """Tell how long tasks of a TYPE were in a STATE, or how long an OBJECT was at a TYPE.
+    """Show how long tasks of a TYPE were in a STATE, or how long an OBJECT was at a TYPE.
 
-    An object is at a task from when it is taken until a terminal state is entered. An OBJECT alone has a
-    line for each type, and for each state there.
+    An object is at a task from when it is taken until the task enters a terminal state. With an OBJECT alone,
+    there is a line for each type, and for each state there.
     """
     if of is None:
         if not what.isdecimal():
@@ -146,8 +146,8 @@ def _long(answer: Row) -> None:
 def log(session: Session, object: int | None, name: str | None, most: int | None, before: int | None) -> None:
     """Show the records of the two logs.
 
-    They tell which object came to which task; which states tasks entered, which events they raised, and what
-    became of conditions and actions. The newest are shown, in order.
+    They say which object came to which task, which states tasks entered, which events they raised, and the
+    results of conditions and actions. The newest are shown, in order.
     """
     rows = session.ask("task_log", object=object, name=name, limit=most, before=before)
     shown = rows if most is None else rows[::-1]

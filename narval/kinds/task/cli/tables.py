@@ -1,4 +1,4 @@
-"""Tables of tasks: those at work, objects in a queue, events, tasks passed, the parts of their runs; and the
+"""Tables of tasks: tasks at work, objects in a queue, events, passed tasks, the parts of their runs, and the
 records of the logs.
 """
 
@@ -10,7 +10,7 @@ from narval.surfaces.cli.render.tables import Column, of, plain
 
 
 def _who(row: Row) -> str:
-    """The person or program that works, or the people of whom nobody has taken it yet."""
+    """The person or program that works, or the people asked if none has taken it yet."""
     if row["item"]:
         asked = row["asked"] or "somebody"
         has = f"{row['claimed_by']} has" if row["claimed_by"] else f"for {asked}:"

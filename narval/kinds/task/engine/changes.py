@@ -16,7 +16,7 @@ class TaskChange(RunChange, frozen=True):
 
 
 class TaskFact(TaskChange, frozen=True):
-    """A fact of a moment."""
+    """A fact with its moment."""
 
     at: float
 
@@ -24,7 +24,7 @@ class TaskFact(TaskChange, frozen=True):
 class InstanceBegan(TaskChange, RunBegan, frozen=True):
     """An instance began: for a user in a role, or for a program that has a `handle` and a `lease` (seconds).
 
-    One that has `joined` asks the server for objects; of a compensator `compensates` is the task.
+    One that has `joined` asks the server for objects; `compensates` is the task that a compensator undoes.
     """
 
     user: str = ""
@@ -44,7 +44,7 @@ class InstanceBegan(TaskChange, RunBegan, frozen=True):
 
 
 class LeaseRenewed(TaskChange, frozen=True):
-    """The lease counts until a moment, under the name of a timer; "" while that is not set."""
+    """The lease lasts until a moment, with the name of its timer; "" while that is not set."""
 
     until: float
     wake: str = ""
@@ -55,14 +55,14 @@ class LeaseRenewed(TaskChange, frozen=True):
 
 
 class LeaseOver(TaskChange, frozen=True):
-    """The lease is over: the program is dead, as far as can be known."""
+    """The lease has expired: the program is presumed dead."""
 
     def apply(self, state: InstanceState) -> None:
         state.wake, state.lease_until = "", None
 
 
 class CallAsked(TaskChange, frozen=True):
-    """A call was made that it waits for, and what for; `signal` is who is told what comes of it."""
+    """A call was made that it waits for, with its purpose; `signal` is answered with its result."""
 
     call: str
     purpose: str
@@ -75,7 +75,7 @@ class CallAsked(TaskChange, frozen=True):
 
 
 class CallBack(TaskChange, frozen=True):
-    """A call is back."""
+    """A call has returned."""
 
     call: str
 
@@ -86,7 +86,7 @@ class CallBack(TaskChange, frozen=True):
 
 
 class CallDropped(TaskChange, frozen=True):
-    """A call was given up: what comes back of it counts no more."""
+    """A call was given up; its return no longer counts."""
 
     call: str
 
@@ -97,7 +97,7 @@ class CallDropped(TaskChange, frozen=True):
 
 
 class ObjectTaken(TaskFact, frozen=True):
-    """An object was taken, of a case; 0 where it works on none. It goes `back` if it comes too late."""
+    """An object was taken, of a case; 0 if it works on none. It goes `back` if it comes too late."""
 
     object: int
     case: int = 0
@@ -112,7 +112,7 @@ class ObjectTaken(TaskFact, frozen=True):
 
 
 class ObjectAdopted(TaskChange, frozen=True):
-    """The object that an event brought is that of the instance, which had none (K39)."""
+    """The instance, which had no object, adopts the one that an event brought (K39)."""
 
     object: int
     case: int = 0
@@ -123,7 +123,7 @@ class ObjectAdopted(TaskChange, frozen=True):
 
 
 class EntryBegan(TaskFact, frozen=True):
-    """The ASSERT code of a state begins, which counts as entered once that has ended.
+    """The ASSERT code of a state begins; the state counts as entered once that has ended.
 
     With `why` no edge led there, as in `StateEntered`.
     """
@@ -145,7 +145,7 @@ class EntryBegan(TaskFact, frozen=True):
 class StateEntered(TaskFact, frozen=True):
     """A state was entered with an object: its ASSERT code, if it has any, has run (K31, K66).
 
-    With `why` no edge led there: something failed (an `error` element tells), or a person forced it.
+    With `why` no edge led there: something failed (the `error` element says what), or a person forced it.
     """
 
     state: str
@@ -187,7 +187,7 @@ class ScriptBegan(TaskChange, frozen=True):
 
 
 class ScriptAt(TaskChange, frozen=True):
-    """The script stands at a position until something is over: a move, or a call."""
+    """The script waits at a position until a move or a call has ended."""
 
     position: tuple[int, ...]
     call: str = ""
@@ -198,7 +198,7 @@ class ScriptAt(TaskChange, frozen=True):
 
 
 class ScriptRested(TaskChange, frozen=True):
-    """A call of an action failed: its statement, at a position, is done again when a timer has fired."""
+    """A call of an action failed; its statement, at a position, is repeated when a timer fires."""
 
     position: tuple[int, ...]
     wake: str
@@ -218,7 +218,7 @@ class ScriptEnded(TaskChange, frozen=True):
 
 
 class ScriptsDropped(TaskChange, frozen=True):
-    """The scripts under way go no further: a terminal state was entered, or, with `why`, something failed."""
+    """The scripts under way stop: a terminal state was entered, or, with `why`, something failed."""
 
     why: str = ""
 
@@ -229,7 +229,7 @@ class ScriptsDropped(TaskChange, frozen=True):
 
 
 class CodeBegan(TaskChange, frozen=True):
-    """The code of the task was called for, which `reserved` elements, or the work that `asks` people."""
+    """The code of the task was called, and `reserved` elements; or the work that `asks` people."""
 
     call: str
     reserved: tuple[int, ...] = ()
@@ -241,7 +241,7 @@ class CodeBegan(TaskChange, frozen=True):
 
 
 class CodeOver(TaskFact, frozen=True):
-    """The code did its work; what it gave that is not the object is `produced`."""
+    """The code did its work; `produced` is what it gave besides the object."""
 
     produced: tuple[int, ...] = ()
 
@@ -251,7 +251,7 @@ class CodeOver(TaskFact, frozen=True):
 
 
 class GoalSet(TaskChange, frozen=True):
-    """A state was chosen, to walk to."""
+    """A state was chosen to walk to."""
 
     goal: str
 
@@ -260,7 +260,7 @@ class GoalSet(TaskChange, frozen=True):
 
 
 class ObjectReplaced(TaskChange, frozen=True):
-    """Another version stands for an object from now on; 0: it was given away (K39, K59)."""
+    """An object was replaced by another version; 0: it was given away (K39, K59)."""
 
     was: int
     object: int
@@ -284,7 +284,7 @@ class OutputKept(TaskChange, frozen=True):
 
 
 class RouteChosen(TaskChange, frozen=True):
-    """A script routed the work object, or a part of it, or with `object` what an event brought (K43)."""
+    """A script routed the work object or a part of it, or with `object` what an event brought (K43)."""
 
     to: str
     object: int = 0
@@ -326,7 +326,7 @@ class SignalKept(TaskChange, frozen=True):
 
 
 class SignalLeft(TaskChange, frozen=True):
-    """A signal has its turn, or nobody waits for its answer any more."""
+    """A signal has its turn, or its answer is no longer awaited."""
 
     signal: str
 
@@ -338,7 +338,7 @@ class SignalLeft(TaskChange, frozen=True):
 
 
 class AskerSet(TaskChange, frozen=True):
-    """A signal is answered once no script is under way; "" when it was."""
+    """A signal is to be answered once no script is under way; "" once it was."""
 
     signal: str = ""
 
@@ -357,7 +357,7 @@ class ObjectDone(TaskFact, frozen=True):
 
 
 class EndingBegan(TaskFact, frozen=True):
-    """The instance ends in a status once what it has under way is back; it may give its object back."""
+    """The instance ends in a status once its calls have returned; it may give its object back."""
 
     outcome: str
     why: str = ""
@@ -374,7 +374,7 @@ class EndingBegan(TaskFact, frozen=True):
 
 
 class ServerLeft(TaskChange, frozen=True):
-    """The server knows that it works no more, and has the object back, as it was when it was taken."""
+    """The server knows that it has stopped, and has the object back as it was when taken."""
 
     object: int = 0
 
@@ -383,7 +383,7 @@ class ServerLeft(TaskChange, frozen=True):
 
 
 class InstanceOver(TaskFact, frozen=True):
-    """The instance is over."""
+    """The instance has ended."""
 
     status: str
     error: int | None = None

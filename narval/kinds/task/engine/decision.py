@@ -20,7 +20,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
     """One advance of one instance."""
 
     moves: int = 0
-    """So many states were entered."""
+    """The number of states entered."""
 
     # --- the definition -------------------------------------------------------------------------------
 
@@ -36,12 +36,12 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         return found.on_leaving if frame.kind == "leaving" else found.on_assert
 
     def rule(self, frame: ScriptFrame) -> Rule | None:
-        """The rule whose action a script is; None of other scripts."""
+        """The rule whose action a script is; None for other scripts."""
         rules = self.definition.rules_for(frame.state, frame.event) if frame.kind == "action" else ()
         return rules[frame.rule] if frame.rule < len(rules) else None
 
     def task(self, name: str) -> TaskDefinition:
-        """The type of a name, in the group first, then alone. Raises ScriptFault."""
+        """The type of a name: in the group first, then as it is. Raises ScriptFault."""
         for full in (f"{self.definition.group}.{name}", name):
             found = self.view.definition(self.definition.kind, full)
             if found is not None and found.full_name == full:
@@ -74,8 +74,8 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         purpose: str = "",
         answers: str = "",
     ) -> str:
-        """Tell a run, else the server of a type, something; the id of the call. One without a `purpose` is
-        not waited for; what comes of one `answers` a signal.
+        """Tell a run, else the server of a type, something; return the id of the call. Without a `purpose` it
+        is not waited for. Its result `answers` a signal.
         """
         identifier = self.identifier()
         if purpose:
@@ -85,7 +85,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         return identifier
 
     def tell_state(self, **more: Plain) -> None:
-        """Tell the server the state, "" for one in which no events may come, and the object."""
+        """Tell the server the state ("" for one in which no events may come) and the object."""
         run = self.state
         where = run.state if self.has_rules(run.state) else ""
         said: dict[str, Plain] = {"state": where, "object": run.object, "case": run.case}
@@ -93,19 +93,19 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
 
     @property
     def part(self) -> str:
-        """The state, as the step of calls."""
+        """The state, which is the step of calls."""
         return self.state.place or self.definition.name
 
     def call(
         self, identifier: str, kind: str, name: str, near: tuple[tuple[int, ...], ...], **more: Any
     ) -> None:
-        """Call a definition, whose inputs are found near first. Raises ScriptFault."""
+        """Call a definition; its inputs are sought `near` first. Raises ScriptFault."""
         self.command(commands.Call(identifier, kind, name, self.part, nearby=near, **more))
 
     def call_action(
         self, identifier: str, kind: str, name: str, near: tuple[tuple[int, ...], ...]
     ) -> tuple[int, ...]:
-        """Call an action; the elements that it will replace. Raises ScriptFault."""
+        """Call an action; return the elements that it will replace. Raises ScriptFault."""
         target = self.view.definition(kind, name)
         if target is None:
             raise ScriptFault("unknown-target", f"there is no {kind} named {name}")
@@ -139,7 +139,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         return given, reserved
 
     def call_program(self, identifier: str, words: tuple[str, ...], values: dict[str, str], eid: int) -> None:
-        """Call a program: the object is on its standard input, the run and the values in its environment."""
+        """Call a program with the object on its standard input, and the run and values in its environment."""
         environment = (("NARVAL_TASK", str(self.state.eid)), *values.items())
         program = commands.Program(words, environment=environment)
         inputs: Inputs = (("", (eid,)),) if eid else ()
@@ -150,7 +150,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
     # --- answers --------------------------------------------------------------------------------------
 
     def answer_asker(self) -> None:
-        """Answer who asked for a move, or an object, once all that followed from it is done."""
+        """Answer the signal that asked for a move or an object, once all that followed from it is done."""
         state = self.state
         if state.asker:
             value: dict[str, Plain] = {"state": state.state, "object": state.object, "case": state.case}

@@ -1,7 +1,7 @@
 """The engine of instances of tasks (K25–K31, K43–K61): states, scripts, and the work on one object at a time.
 
-`life` says how an instance goes on, `moves` enters states, `scripts` runs scripts and `functions` is what
-these can do, `signals` hears servers, programs and people, `ending` ends it.
+`life` decides what an instance does next, `moves` enters states and ends it, `scripts` runs scripts and their
+functions, `signals` hears servers, programs and people.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ decision_type = InstanceDecision
 instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
 
 LEASE = 3600.0
-"""Seconds after which an instance is dead whose program has asked nothing (K58)."""
+"""Seconds without a call after which a program's instance counts as dead (K58)."""
 
 
 def read_environment(values: dict[str, object]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def _started(decision: InstanceDecision, event: Started) -> None:
 
 
 def _begin_global(decision: InstanceDecision, told: dict[str, str]) -> None:
-    """Do the action of a global event (K41)."""
+    """Run the action of a global event (K41)."""
     rule = decision.definition.rule
     assert rule is not None, decision.definition
     parameters = msgspec.json.decode(told.get("parameters") or "{}", type=dict[str, str])
@@ -135,7 +135,7 @@ def _set_lease(decision: InstanceDecision) -> None:
 
 
 def _lease_over(decision: InstanceDecision) -> None:
-    """End an instance whose program is dead, as far as can be known (K58, K69); else wait again."""
+    """End an instance whose program is presumed dead (K58, K69); else wait again."""
     state = decision.state
     if state.lease_until is not None and state.lease_until > decision.event.at:
         _set_lease(decision)
@@ -171,7 +171,7 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
 
 
 def _script_back(decision: InstanceDecision, event: Returned) -> None:
-    """Let the script go on whose call is back, or have it made again."""
+    """Continue the script whose call has returned, or make the call again."""
     frame = decision.state.frames[-1]
     assert frame.call == event.call, frame
     decision.change(ScriptAt(frame.position))

@@ -1,4 +1,4 @@
-"""An instance for people: as an element, what it waits for, its parts, and why they are so."""
+"""An instance for people: its element, what it waits for, its parts, and why they are so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narval.kinds.task.language.definition import TaskDefinition, TaskState
 from narval.kinds.task.language.texts_of import rule_text
 
 LONGEST_RULE = 200
-"""So many characters of a rule are told."""
+"""The most characters shown of a rule."""
 
 _CALLS = {
     "take": "the next object of the queue",
@@ -124,7 +124,7 @@ def _part_state(state: InstanceState, name: str) -> str:
 
 
 def explain(definition: TaskDefinition, state: InstanceState, identifier: str | None) -> str | None:
-    """Why the instance, or a state of it, is as it is; None when there is nothing to tell."""
+    """Why the instance, or a state of it, is as it is; None if there is nothing to tell."""
     if identifier is None:
         return _reason(state)
     found = definition.states.get(identifier)

@@ -10,11 +10,11 @@ from narval.kinds.task.language.definition import TaskDefinition, TaskState
 from narval.kinds.task.language.texts_of import rule_text
 
 LONGEST_LABEL = 60
-"""So many characters of a rule are shown."""
+"""The most characters shown of a rule."""
 
 
 def graph(definition: TaskDefinition, state: InstanceState) -> Graph:
-    """The states with their rules, and the edges; predefined states that no edge leads to are left out."""
+    """The states with their rules, and the edges, without predefined states that no edge leads to."""
     used = {definition.initial, state.state}
     used.update(target for found in definition.states.values() for target in found.edges.values())
     used.update(name for name, found in definition.states.items() if found.edges or found.rules)

@@ -1,4 +1,4 @@
-"""The life of an instance: it takes an object, has the work done, and hands on what came of it (K58)."""
+"""The life of an instance: it takes an object, has the work done, and hands on the result (K58)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from narval.kinds.task.engine.state import ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION, FORWARD, outcome_of
 
-# --- going on -------------------------------------------------------------------------------------------
+# --- what comes next ------------------------------------------------------------------------------------
 
 
 def settle(decision: InstanceDecision) -> None:
-    """Go on until there is nothing to do but wait."""
+    """Continue until there is nothing to do but wait."""
     while not decision.state.over:
         try:
             if not _step(decision):
@@ -26,7 +26,7 @@ def settle(decision: InstanceDecision) -> None:
 
 
 def _step(decision: InstanceDecision) -> bool:
-    """Do the next thing; False where there is only waiting. Raises ScriptFault."""
+    """Do the next thing; False if there is nothing but waiting. Raises ScriptFault."""
     state = decision.state
     if state.outcome:
         return moves.end(decision)
@@ -71,7 +71,7 @@ def take(decision: InstanceDecision) -> None:
 
 
 def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None:
-    """Begin with the object that the server gave, or end where it has none (K45); a program is told."""
+    """Begin with the object that the server gave, or end if it has none (K45); answer a program."""
     value, problem, state = event.value or {}, event.problem, decision.state
     eid, case = (_number(value.get(name)) for name in ("object", "case"))
     if state.outcome:
@@ -140,8 +140,8 @@ def _begin_code(decision: InstanceDecision) -> bool:
 
 
 def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
-    """The kind and name of the definition that does the work, whose kind need not be written. Raises
-    ScriptFault where none is loaded.
+    """The kind and name of the definition that does the work; the kind need not be written. Raises
+    ScriptFault if none is loaded.
     """
     for known in [kind] if kind else KINDS:
         if decision.view.definition(known, name) is not None:
@@ -150,7 +150,7 @@ def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
 
 
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
-    """Walk on after the code, or to what a person answered. Raises ScriptFault."""
+    """Walk on after the code, or to the state that a person answered. Raises ScriptFault."""
     definition, asked = decision.definition, decision.view.pending_call(event.call)
     target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
     eids = scripts.keep(decision, event, target, reserved)
@@ -169,7 +169,7 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
 
 
 def _end_of_work(decision: InstanceDecision) -> str:
-    """The terminal state to walk to: FORWARD, else the only one there is a way to. Raises ScriptFault."""
+    """The terminal state to walk to: FORWARD, else the only reachable one. Raises ScriptFault."""
     definition, state = decision.definition, decision.state.state
     terminal = [name for name in definition.states if definition.is_terminal(name)]
     ways = [name for name in terminal if definition.way_to(state, name) is not None]
@@ -189,9 +189,9 @@ def _end_of_work(decision: InstanceDecision) -> str:
 
 
 def _after_entry(decision: InstanceDecision) -> None:
-    """Run the routing script, if there is an object; after ABORT that comes once the chain is over (K47).
+    """Run the routing script, if there is an object; after ABORT only once the chain has ended (K47).
 
-    After ABORT and EXCEPTION the object is as it was last committed, whatever replaced it here.
+    After ABORT and EXCEPTION the object is as it was last committed, whatever has replaced it here.
     """
     if decision.state.state in (ABORT, EXCEPTION):
         moves.roll_back(decision)
@@ -201,7 +201,9 @@ def _after_entry(decision: InstanceDecision) -> None:
 
 
 def _tell_end(decision: InstanceDecision) -> None:
-    """Tell the case; a compensator, and what belongs to none, tells who called. Raises ScriptFault."""
+    """Tell the case of the end; a compensator, or an instance without a case, tells its caller. Raises
+    ScriptFault.
+    """
     state, definition = decision.state, decision.definition
     if not state.object or not state.case or state.compensates:
         _conclude(decision)
@@ -210,7 +212,7 @@ def _tell_end(decision: InstanceDecision) -> None:
         raise ScriptFault("no-route", f"the script of {state.state} routes the object nowhere (KA16)")
     sent: dict[str, Plain] = {}
     if state.state in (ABORT, COMMIT):
-        decision.change(changes.RoutesSent(0))  # what scripts chose on the way goes nowhere now
+        decision.change(changes.RoutesSent(0))  # routes that scripts chose on the way no longer count
     else:
         sent = moves.routed(decision, state.routes, state.object)
     decision.change(changes.StageReached("told"))
@@ -228,12 +230,12 @@ def _tell_end(decision: InstanceDecision) -> None:
 
 
 _MISDIRECTED = frozenset({"unknown-object", "routed-twice", "known-object"})
-"""The kinds of problems by which a case refuses what it was told of an object."""
+"""The kinds of problems with which a case refuses routes."""
 
 
 def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
-    """Go on once the case has recorded the end: ON ABORT runs after the chain. What cannot go where it was
-    routed is an exception. Raises ScriptFault.
+    """Continue once the case has recorded the end: ON ABORT runs after the chain. An object that cannot go
+    where it was routed is an exception. Raises ScriptFault.
     """
     if problem is not None and problem.kind in _MISDIRECTED and decision.state.state != EXCEPTION:
         decision.change(changes.StageReached("routes"))
@@ -246,8 +248,8 @@ def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
 
 
 def _send_routes(decision: InstanceDecision) -> None:
-    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere. Of one that went
-    with an event it has been told.
+    """Tell the case where the object goes; after ABORT it waits for that, even if it goes nowhere. It already
+    knows of an object that went with an event.
     """
     state = decision.state
     if state.case and state.object and (state.routes or ABORT in decision.definition.routes):
@@ -259,7 +261,7 @@ _OUTCOMES = {ABORT: "aborted", EXCEPTION: "failed"}
 
 
 def _conclude(decision: InstanceDecision) -> None:
-    """End, or be ready for the next object, as a program is."""
+    """End; or, for a program, be ready for the next object."""
     state = decision.state
     if state.program:
         decision.answer_asker()

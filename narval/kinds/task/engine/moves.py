@@ -1,5 +1,5 @@
-"""Moves from state to state (K25–K27, K49): LEAVE of the old, ASSERT of the new, the state recorded; and the
-end of an instance (K16, K45, K55, K58): what is under way comes back first; what it took goes back.
+"""Moves from state to state (K25–K27, K49): LEAVE of the old, ASSERT of the new, then the state is recorded.
+And the end of an instance (K16, K45, K55, K58): its calls return first, then what it took goes back.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from narval.kinds.task.engine.values import ScriptFault
 from narval.kinds.task.language.definition import EXCEPTION
 
 MOST_MOVES = 1000
-"""So many states may be entered in one advance: a script that asserts in a circle is stopped."""
+"""The most states entered in one advance: it stops a script that asserts in a circle."""
 
 
 MOST_SCRIPTS = 100
-"""So many scripts may wait for one another, in each of which another state was asserted."""
+"""The most scripts that wait for one another, each having asserted another state."""
 
 
 def move(decision: InstanceDecision, target: str) -> None:
-    """Leave the state for another, along an edge. Raises ScriptFault where there is none."""
+    """Leave the state for another, along an edge. Raises ScriptFault if there is none."""
     state = decision.state.place
     found = decision.definition.states.get(state)
     edges = set(found.edges.values()) if found is not None else set()
@@ -36,7 +36,7 @@ def move(decision: InstanceDecision, target: str) -> None:
     decision.moves += 1
     if decision.moves > MOST_MOVES or len(decision.state.frames) > MOST_SCRIPTS:
         raise ScriptFault("endless", "scripts assert states again and again, and there is no end of it")
-    if decision.state.entering:  # its ASSERT code asserts another state: what ran of it was all of it
+    if decision.state.entering:  # its ASSERT code asserts another state: the rest of it does not run
         entered(decision)
     if found is not None and found.on_leaving:
         decision.change(changes.ScriptBegan(ScriptFrame("leaving", state, target)))
@@ -45,7 +45,7 @@ def move(decision: InstanceDecision, target: str) -> None:
 
 
 def enter(decision: InstanceDecision, target: str, why: str = "", error: int | None = None) -> None:
-    """Go to a state: be in it from now on, or once its ASSERT code has run."""
+    """Go to a state; it is entered at once, or once its ASSERT code has run."""
     definition, state = decision.definition, decision.state
     is_terminal = definition.is_terminal(target)
     if is_terminal or why:
@@ -56,13 +56,13 @@ def enter(decision: InstanceDecision, target: str, why: str = "", error: int | N
         decision.change(changes.ScriptBegan(ScriptFrame("assert", target)))
     else:
         entered(decision, target, why, error)
-    if is_terminal and not state.asker:  # code that asserts by itself comes to its own end
+    if is_terminal and not state.asker:  # code that asserts by itself runs to its own end
         give_up(decision, "code")
 
 
 def entered(decision: InstanceDecision, target: str = "", why: str = "", error: int | None = None) -> None:
-    """Be in a state, or in the one whose ASSERT code has run; the server is told if it has rules, or the one
-    before had.
+    """Enter a state, or the one whose ASSERT code has run; tell the server if it has rules, or the last one
+    had.
     """
     definition, state = decision.definition, decision.state
     target, before = target or state.entering, state.state
@@ -76,14 +76,14 @@ def entered(decision: InstanceDecision, target: str = "", why: str = "", error: 
 
 
 def adopt(decision: InstanceDecision, eid: int, case: int, event: int) -> None:
-    """Work on an object that an event brought, as there is no other: the event carries it no more (K59)."""
+    """Work on an object that an event brought, as there is no other; the event no longer carries it (K59)."""
     decision.change(changes.ObjectAdopted(eid, case))
     decision.tell_state(adopts=event)
     scripts.tell_moved(decision, case, eid)
 
 
 def give_up(decision: InstanceDecision, *purposes: str) -> None:
-    """Give up the calls of a purpose; that they are gone is waited for."""
+    """Give up the calls of these purposes; the instance waits until they are gone."""
     for call, purpose in tuple(decision.state.calls.items()):
         if purpose in purposes:
             decision.command(commands.CancelCall(call))
@@ -93,7 +93,7 @@ def give_up(decision: InstanceDecision, *purposes: str) -> None:
 
 
 def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
-    """Let the scripts under way go no further; actions that were are done, or failed for a reason."""
+    """Stop the scripts under way; actions among them are done, or failed if there is a reason."""
     if not decision.state.frames:
         return
     give_up(decision, "script")
@@ -107,7 +107,7 @@ def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
 
 
 def script_over(decision: InstanceDecision) -> None:
-    """Go on after a script: what was left is left for good, and an action is answered."""
+    """Continue after a script: a left state is final, and an action is answered."""
     frame = decision.state.frames[-1]
     if frame.signal:
         answer_act(decision, frame)
@@ -119,7 +119,7 @@ def script_over(decision: InstanceDecision) -> None:
 
 
 def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") -> None:
-    """Answer the server: the action of its event is done, or failed; what was carried may be kept."""
+    """Answer the server that the action of its event is done, or failed; it may keep the carried object."""
     state = decision.state
     routes = tuple(route for route in state.routes if route.object == frame.carried and frame.carried)
     kept = frame.adopted or bool(routes and not why)
@@ -142,9 +142,9 @@ def tell_routes(
 
 
 def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> dict[str, Plain]:
-    """Routes of an object, and the parts that were made of it, as they are told its case.
+    """The routes of an object, and the parts made of it, in the form for its case.
 
-    Each object goes to one type: for those that go to several, copies do (KA17).
+    Each object goes to one type; if there are several, copies go (KA17).
     """
     pieces = decision.state.pieces if eid == decision.state.object else ()
     parts: dict[int, list[int]] = {eid: [*pieces]} if pieces else {}
@@ -161,8 +161,8 @@ def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> d
 
 
 def walk(decision: InstanceDecision, goal: str) -> None:
-    """Walk to a state on the shortest way (K49), once no script is under way. Raises ScriptFault where there
-    is none.
+    """Walk to a state on the shortest way (K49), once no script is under way. Raises ScriptFault if there is
+    no way.
     """
     way = decision.definition.way_to(decision.state.state, goal)
     if way is None:
@@ -186,8 +186,8 @@ def begin_end(
     error: int | None = None,
     gives_back: bool | None = None,
 ) -> None:
-    """End in a status once nothing is under way. With `gives_back` what is, is given up; where that is true,
-    an object that is not done goes back to its queue.
+    """End in a status once nothing is under way. If `gives_back` is given, what is under way is given up; if
+    it is true, an unfinished object goes back to its queue.
     """
     state = decision.state
     drop_scripts(decision, why or outcome)
@@ -228,14 +228,14 @@ def end(decision: InstanceDecision) -> bool:
     if state.object and not state.gives_back:
         given = (state.object, *state.produced)
     elif state.given and not state.object:
-        given = (state.given,)  # it was given away, so that the server is not to take it back
+        given = (state.given,)  # it was given away, so the server must not take it back
     failed = state.PHASES[outcome] == "failed" and error is not None
     decision.report_end((error,) if failed and error is not None else given)
     return True
 
 
 def _leave(decision: InstanceDecision) -> None:
-    """Tell the server that it works no more, and give the object back as it was (K16)."""
+    """Tell the server that the instance has stopped, and give the object back as it was (K16)."""
     state = decision.state
     eid = state.object if state.gives_back else 0
     if eid or state.joined:
@@ -245,7 +245,7 @@ def _leave(decision: InstanceDecision) -> None:
 
 
 def roll_back(decision: InstanceDecision) -> None:
-    """Have the object as it was last committed: a new version of that, if it was replaced since."""
+    """Restore the object as it was last committed: a new version of that, if it was replaced since."""
     state, view = decision.state, decision.view
     committed, current = view.element(state.given), view.current(state.object)
     if not state.object or committed is None:
@@ -263,7 +263,7 @@ def roll_back(decision: InstanceDecision) -> None:
 
 
 def script_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
-    """Go on after a script that failed: an action fails with its event alone, any other is an EXCEPTION."""
+    """Continue after a script that failed: an action fails only with its event, any other is an EXCEPTION."""
     frames = decision.state.frames
     if frames and frames[-1].kind == "action" and not decision.definition.is_global:
         _action_failed(decision, fault)
@@ -272,7 +272,7 @@ def script_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
 
 
 def try_again(decision: InstanceDecision, fault: ScriptFault) -> bool:
-    """Have the call of an action made again that failed, if its rule has retries left; False if not."""
+    """Make the failed call of an action again, if its rule has retries left; False if not."""
     frame = decision.state.frames[-1]
     rule = decision.rule(frame)
     if rule is None or fault.final or frame.tries >= rule.retries:
@@ -285,7 +285,7 @@ def try_again(decision: InstanceDecision, fault: ScriptFault) -> bool:
 
 
 def _action_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
-    """End an action as failed, with an error element; the instance stays in its state and goes on."""
+    """End an action as failed, with an error element; the instance continues in its state."""
     frame = decision.state.frames[-1]
     _add_error(decision, fault)
     decision.free(frame.reserved, well=False)
@@ -301,7 +301,7 @@ def _add_error(decision: InstanceDecision, fault: ScriptFault) -> int:
 
 
 def fail(decision: InstanceDecision, fault: ScriptFault) -> None:
-    """Go to EXCEPTION (KA29). What fails there, or once the case knows, is left out."""
+    """Go to EXCEPTION (KA29). Failures there, or once the case knows of the end, are ignored."""
     state, message = decision.state, fault.message
     if state.outcome:
         return

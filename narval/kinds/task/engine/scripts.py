@@ -1,8 +1,8 @@
-"""Scripts (KA27): a small machine that stands still where a statement waits, and goes on from there; and the
+"""Scripts (KA27): a small machine that stops where a statement waits and continues from there; and the
 functions of its statements: what each does to objects, and the calls that it makes.
 
-A position is the place of a statement in its script, then by turns the branch of a choice and the place in
-that.
+A position is the place of a statement in its script, then alternately the branch of a choice and the place in
+that branch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Move = Callable[[InstanceDecision, str], None]
 
 
 def run(decision: InstanceDecision, move: Move) -> bool:
-    """Run the script under way up to where it waits; True if it came to its end. Raises ScriptFault."""
+    """Run the script under way until it waits; True if it has ended. Raises ScriptFault."""
     frame = decision.state.frames[-1]
     script, position = decision.script(frame), frame.position
     values = Values(decision.view, frame, decision.state.object or frame.carried)
@@ -83,7 +83,7 @@ def _perform(
     position: Position,
     move: Move,
 ) -> bool:
-    """Do a statement; True where the script stands still after it. Raises ScriptFault."""
+    """Execute a statement; True if the script waits after it. Raises ScriptFault."""
     match statement.name:
         case "assert":
             decision.change(ScriptAt(position))
@@ -122,11 +122,11 @@ def _wait(decision: InstanceDecision, position: Position, call: str, reserved: t
 # --- functions ----------------------------------------------------------------------------------------
 
 WITH_PROTOTYPE = ("action", "transform")
-"""The kinds of what says what it takes and gives; of other kinds a run answers."""
+"""The kinds of targets with a prototype; for other kinds a run answers."""
 
 
 def first(statement: Perform) -> Operand:
-    """The first argument of a statement. Raises ScriptFault where there is none."""
+    """The first argument of a statement. Raises ScriptFault if there is none."""
     if not statement.arguments:
         raise ScriptFault("bad-argument", f"line {statement.line}: {statement.name} wants an argument")
     return statement.arguments[0]
@@ -136,8 +136,8 @@ def first(statement: Perform) -> Operand:
 
 
 def route(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, values: Values) -> None:
-    """Route what the event of an action carried, else the object; with a second argument a part of it, or
-    each with "*". Raises ScriptFault.
+    """Route what the event of an action carried, else the object. A second argument names one part of it, or
+    "*" each. Raises ScriptFault.
     """
     target, state, given = decision.task(name_of(first(statement))), decision.state, statement.arguments
     eid = frame.carried if frame.kind == "action" and frame.carried != state.object else 0
@@ -177,7 +177,7 @@ def divide(decision: InstanceDecision, statement: Perform, values: Values) -> No
 
 
 def alter(decision: InstanceDecision, statement: Perform, values: Values) -> None:
-    """Have a new version of the object, or of what an event brought, with another value at a path. Raises
+    """Make a new version of the object, or of what an event brought, with another value at a path. Raises
     ScriptFault.
     """
     path = first(statement)
@@ -194,7 +194,7 @@ def alter(decision: InstanceDecision, statement: Perform, values: Values) -> Non
 
 
 def copies(decision: InstanceDecision, eid: int, count: int) -> tuple[int, ...]:
-    """Copies of an object, made now. Raises ScriptFault where it is gone."""
+    """Make copies of an object. Raises ScriptFault if it is gone."""
     element = decision.view.element(eid)
     if element is None:
         raise ScriptFault("no-object", f"object {eid} is gone")
@@ -209,7 +209,7 @@ def _made_of(decision: InstanceDecision, eid: int, documents: list[bytes]) -> tu
 
 
 def edge_of(decision: InstanceDecision, statement: Perform) -> str | None:
-    """The state to which the event of an edge leads that a script raises (K51); None of any other event."""
+    """The state to which a raised event leads along an edge (K51); None for any other event."""
     here = decision.definition.states.get(decision.state.place)
     if here is None or len(statement.arguments) != 1:
         return None
@@ -217,7 +217,7 @@ def edge_of(decision: InstanceDecision, statement: Perform) -> str | None:
 
 
 def raise_it(decision: InstanceDecision, statement: Perform, values: Values) -> str:
-    """Raise an event at another type, or a global one; the argument `object` alone hands the object over
+    """Raise an event at another type, or a global one. The bare argument `object` hands the object over
     (K39). Raises ScriptFault.
     """
     given = statement.arguments
@@ -243,7 +243,7 @@ def raise_event(
     answers: str = "",
     **more: Plain,
 ) -> str:
-    """Tell the server of a type of an event; the id of the call. An object that goes along is gone (K59)."""
+    """Tell a type's server of an event; return the id of the call. An object sent along is gone (K59)."""
     state = decision.state
     eid, case = (state.object, state.case) if carries else (0, 0)
     told: dict[str, Plain] = {"event": event, "parameters": parameters, "object": eid, "case": case}
@@ -257,7 +257,7 @@ def raise_event(
 
 
 def run_program(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, purpose: str) -> str:
-    """Run a program, with the object on its standard input; the id of the call. Raises ScriptFault."""
+    """Run a program with the object on its standard input; return the id of the call. Raises ScriptFault."""
     words, eid = command_of(name_of(first(statement))), decision.state.object or frame.carried
     call = decision.identifier()
     decision.change(changes.CallAsked(call, purpose))
@@ -268,9 +268,9 @@ def run_program(decision: InstanceDecision, frame: ScriptFrame, statement: Perfo
 def call_action(
     decision: InstanceDecision, frame: ScriptFrame, statement: Perform, values: Values
 ) -> tuple[str, tuple[int, ...]]:
-    """Call an action: the arguments are elements near it, and so is the object. Raises ScriptFault.
+    """Call an action; its inputs are sought in the arguments, then in the objects. Raises ScriptFault.
 
-    Gives the id of the call, and the elements that it takes for itself.
+    Returns the id of the call, and the elements that it reserves.
     """
     kind = next((kind for kind in WITH_PROTOTYPE if decision.view.definition(kind, statement.name)), "")
     if not kind:
@@ -291,7 +291,7 @@ def _argument(decision: InstanceDecision, at: int, text: str) -> int:
 
 
 def environment(view: View, parameters: Mapping[str, str], eid: int) -> dict[str, str]:
-    """The values that a program finds: attributes of the object, and parameters of the event."""
+    """The environment of a program: attributes of the object, and parameters of the event."""
     element = view.element(eid) if eid else None
     found = element.attributes if element is not None else {}
     values = {f"OBJECT_{name}": text for name, text in found.items() if name.isidentifier()}
@@ -299,8 +299,8 @@ def environment(view: View, parameters: Mapping[str, str], eid: int) -> dict[str
 
 
 def take_back(decision: InstanceDecision, event: Returned) -> None:
-    """Have the object again that was to go with an event which was refused; where work on it is over, or on
-    another has begun, it is in the queue.
+    """Take back the object that was to go with a refused event. If work on it has ended, or on another has
+    begun, it goes to the queue.
     """
     asked = decision.view.pending_call(event.call)
     told: Any = (asked.payload if asked is not None else None) or {}
@@ -316,14 +316,14 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
 
 
 def _replace(decision: InstanceDecision, was: int, now: int) -> None:
-    """Be without an object, or have it again; the server is told, for events may ask for the object."""
+    """Drop an object, or have it again; the server is told, as events may ask for the object."""
     decision.change(changes.ObjectReplaced(was, now))
     if decision.has_rules(decision.state.state):
         decision.tell_state()
 
 
 def tell_moved(decision: InstanceDecision, case: int, eid: int, target: str = "", event: str = "") -> None:
-    """Tell a case that an object of it goes with an event to a type, or without one is here."""
+    """Tell a case that an object of it goes with an event to a type, or, without one, is here."""
     if case:
         to = target or decision.definition.full_name
         told: dict[str, Plain] = {"object": eid, "type": to, "event": event}
@@ -336,7 +336,7 @@ def tell_moved(decision: InstanceDecision, case: int, eid: int, target: str = ""
 def keep(
     decision: InstanceDecision, event: Returned, target: tuple[str, str], reserved: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Keep what a call gave, once it went well; the elements that are no version of an object. Raises
+    """Keep what a successful call gave; return the elements that are not versions of an object. Raises
     ScriptFault.
     """
     problem, eids = problem_of(event), event.eids
@@ -371,7 +371,7 @@ def _judged(
 
 
 def follow(decision: InstanceDecision, eids: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Follow objects to what has replaced them; the other elements of `eids`. Raises ScriptFault."""
+    """Follow objects to what has replaced them; return the other elements of `eids`. Raises ScriptFault."""
     carried = [frame.carried for frame in decision.state.frames]
     objects = tuple(eid for eid in (decision.state.object, *carried) if eid)
     for eid in objects:
@@ -385,7 +385,7 @@ def follow(decision: InstanceDecision, eids: tuple[int, ...] = ()) -> tuple[int,
 
 
 def problem_of(event: Returned) -> Failure | None:
-    """The reason why a call did not do its work; a program does not by a status other than 0."""
+    """The failure of a call, if any; a program fails with a status other than 0."""
     if event.problem is not None:
         return event.problem
     if event.abandoned:

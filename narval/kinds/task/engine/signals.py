@@ -1,6 +1,6 @@
 """Signals to an instance: from its server, its program, and people (K49–K52, K55, K57).
 
-Those that move it wait in line until no script is under way.
+Signals that move the instance wait in line until no script is under way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Arguments = Mapping[str, Plain]
 
 
 def signalled(decision: InstanceDecision, event: Signalled) -> None:
-    """Do at once what can be, and keep the rest; from others than runs, programs and people refuse it."""
+    """Do at once what can be done, and keep the rest; refuse what the sender may not ask."""
     state = decision.state
     if not event.sender and event.act is None:
         decision.refuse(event, "not-listening", "an instance is moved by narval task, which knows who asks")
@@ -48,7 +48,7 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def hear(decision: InstanceDecision) -> None:
-    """Take the first signal in line. Raises ScriptFault where a script that it began fails."""
+    """Take the first signal in line. Raises ScriptFault if a script that it began fails."""
     signal, kept = next(iter(decision.state.line.items()))
     decision.change(changes.SignalLeft(signal))
     _obey(decision, signal, kept)
@@ -62,7 +62,7 @@ def _obey(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
 
 
 def _forget(decision: InstanceDecision, signal: str) -> None:
-    """Answer a signal no more; an object that it asked for is not waited for either."""
+    """Forget a signal that no longer needs an answer, and stop waiting for an object that it asked for."""
     state = decision.state
     for call in [call for call, answered in state.answered.items() if answered == signal]:
         if state.calls[call] == "take":
@@ -72,7 +72,7 @@ def _forget(decision: InstanceDecision, signal: str) -> None:
 
 
 def join(decision: InstanceDecision) -> None:
-    """Tell the server that it works; who gave up what was asked for has left it."""
+    """Tell the server that it works; one that gave up a request has left the server."""
     state = decision.state
     who: dict[str, Plain] = {"user": state.user, "role": state.role, "program": state.program}
     decision.tell("join", {"instance": state.eid, **who})
@@ -82,7 +82,7 @@ def join(decision: InstanceDecision) -> None:
 
 
 def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Do the action of a rule, if the instance is in its state still (KA5)."""
+    """Do the action of a rule, if the instance is still in its state (KA5)."""
     state, said = decision.state, kept.arguments
     event, where, rule = _text(said, "name"), _text(said, "state"), _number(said, "rule")
     if state.stage != "busy" or state.state != where:
@@ -112,13 +112,13 @@ def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     target = decision.named(_text(kept.arguments, "state"))
     edges = decision.definition.states[state.state].edges
     if target == state.state == decision.definition.initial and target not in edges.values():
-        decision.change(changes.AskerSet(signal))  # it was asserted when the object was given (K58)
+        decision.change(changes.AskerSet(signal))  # it was entered when the object was given (K58)
         return
     _go(decision, signal, target)
 
 
 def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Go along the edge of an event (K51)."""
+    """Move along the edge of an event (K51)."""
     _need_state(decision)
     event, state = _text(kept.arguments, "event"), decision.state.state
     edges = decision.definition.states[state].edges
@@ -130,7 +130,7 @@ def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> No
 
 
 def _move(decision: InstanceDecision, event: Signalled) -> None:
-    """Go along an edge to the state that a person chose, whose item asks for it (K16)."""
+    """Move along an edge to the state that a person chose who has its work item (K16)."""
     state, word = decision.state, _text(event.arguments, "state")
     caller = decision.view.caller(event.sender)
     if caller is None or caller.run != state.eid:
@@ -169,7 +169,7 @@ def _go(decision: InstanceDecision, signal: str, target: str) -> None:
 
 
 def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Ask for the next object (K57). A program that asks again, as it does after a restart, is answered."""
+    """Ask for the next object (K57). A program that asks again, as after a restart, is answered."""
     state = decision.state
     if state.stage:
         why = f"object {state.object} is not done: assert a final state"
@@ -184,7 +184,7 @@ def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
 
 
 def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Raise an event at another type, for the program; with `carries` the object goes along (K52)."""
+    """Raise an event at another type, for the program; with `carries` it carries the object (K52)."""
     said, state = kept.arguments, decision.state
     try:
         target = decision.task(_text(said, "type"))
@@ -215,8 +215,8 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
 
 
 def _stop(decision: InstanceDecision, event: Signalled) -> None:
-    """Stop it (K16): its object is rolled back, and goes back to the queue unless it was withdrawn. Where one
-    object is named, only work on that is stopped.
+    """Stop the instance (K16): its object is rolled back, and returns to the queue unless it was withdrawn.
+    If an object is named, only work on that is stopped.
     """
     withdrawn, eid = bool(event.arguments.get("withdrawn")), _number(event.arguments, "object")
     if not eid or (decision.state.object and decision.state.given == eid):
@@ -225,7 +225,7 @@ def _stop(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def _finish(decision: InstanceDecision, event: Signalled) -> None:
-    """Go to a terminal state whatever edges there are (K16)."""
+    """Go to a terminal state, whatever edges there are (K16)."""
     target = decision.named(_text(event.arguments, "state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
         ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
@@ -233,7 +233,7 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
     elif decision.state.stage != "busy":
         decision.refuse(event, "no-object", "it has no object that could be finished; stop it instead")
     else:
-        with suppress(ScriptFault):  # whatever became of the object, the work on it ends
+        with suppress(ScriptFault):  # whatever happened to the object, the work on it ends
             scripts.follow(decision)
         why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"
         moves.enter(decision, target, why)
@@ -251,7 +251,7 @@ def _renewed(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def _renew(decision: InstanceDecision) -> None:
-    """Let the lease of a program begin anew: it has shown that it lives."""
+    """Renew the lease of a program, which has shown that it lives."""
     if decision.state.program and decision.state.lease:
         decision.change(changes.LeaseRenewed(decision.event.at + decision.state.lease))
 

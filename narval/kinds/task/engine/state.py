@@ -18,15 +18,14 @@ INSTANCE_MOVES: Moves = {
     "active": _ENDS | {"ending"},
     "ending": _ENDS,
 }
-"""An instance ends in two steps: what it has under way comes back first."""
+"""The moves of an instance; it ends in two steps, as its calls return first."""
 
 GONE = "gone"
-"""The purpose of a call that was given up and is not back yet."""
+"""The purpose of a call that was given up and has not returned yet."""
 
 Stage = Literal["", "busy", "entering", "entered", "routes", "told", "after"]
-"""The stages of the work on an object: there is none; it is under way; the ASSERT code of a terminal state
-runs; that state was entered; the routing script runs; the case was told; the compensators are through and ON
-ABORT runs.
+"""The stages of the work on an object: none; under way; the ASSERT code of a terminal state runs; that state
+was entered; the routing script runs; the case was told; the compensators have ended and ON ABORT runs.
 """
 
 ScriptKind = Literal["leaving", "assert", "action", "routes"]
@@ -62,13 +61,13 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     adopted: bool = False
     """True if the instance has adopted the object."""
     tries: int = 0
-    """The number of times that the statement has failed and is done again."""
+    """The number of times that the statement failed and was repeated."""
     wake: str = ""
     """The timer of the next try."""
 
     @property
     def waits(self) -> bool:
-        """True while it waits for a call, or for the moment at which one is made again."""
+        """True while it waits for a call, or for the moment of its retry."""
         return bool(self.call or self.wake)
 
 
@@ -80,8 +79,8 @@ class KeptSignal(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A type that an object goes `to`: the work object, or one that an event brought; or the `part` of it
-    that has this number, from 1.
+    """A type that an object goes `to`: the work object, one that an event brought, or its `part` of this
+    number, from 1.
     """
 
     to: str
@@ -108,7 +107,7 @@ class InstanceState(RunState, omit_defaults=True):
     role: str = ""
     """The role of that user."""
     handle: str = ""
-    """The name by which a program speaks of it."""
+    """The name that a program has for it."""
     program: bool = False
     """True if it is a program's."""
     joined: bool = False
@@ -116,21 +115,21 @@ class InstanceState(RunState, omit_defaults=True):
     compensates: str = ""
     """The task that it compensates."""
     lease: float = 0.0
-    """The seconds of a program's lease, which begins anew with all that it asks."""
+    """The seconds of a program's lease, which each of its calls renews."""
     lease_until: float | None = None
-    """The moment until which that counts."""
+    """The moment at which the lease expires."""
     wake: str = ""
-    """The timer of that."""
+    """The timer of the lease."""
     stage: Stage = ""
     """The stage of the work on the object."""
     state: str = ""
     """The state of the task."""
     entering: str = ""
-    """The state whose ASSERT code runs; it counts once that has ended."""
+    """The state whose ASSERT code runs; it counts as entered once that has ended."""
     exposed: str = ""
     """The last state that others may see."""
     since: float = 0.0
-    """The moment since which it is in its state."""
+    """The moment since which it has been in its state."""
     object: int = 0
     """The work object as it is now; 0 for none."""
     given: int = 0
@@ -140,7 +139,7 @@ class InstanceState(RunState, omit_defaults=True):
     code: Literal["", "called", "done"] = ""
     """The progress of the task's code: not called, called, done."""
     asks: bool = False
-    """True while people are asked: they move it, and answer with the state in which it ends."""
+    """True while people are asked: they move it, and their answer is the state in which it ends."""
     reserved: tuple[int, ...] = ()
     """The elements that the code has reserved."""
     goal: str = ""
@@ -148,13 +147,13 @@ class InstanceState(RunState, omit_defaults=True):
     frames: tuple[ScriptFrame, ...] = ()
     """The scripts under way, the innermost last."""
     calls: dict[str, str] = {}
-    """The calls under way, each with what it is for."""
+    """The calls under way, each with its purpose."""
     line: dict[str, KeptSignal] = {}
     """The signals that wait for their turn."""
     asker: str = ""
-    """The signal that is answered when no script is under way any more."""
+    """The signal that is answered once no script is under way."""
     answered: dict[str, str] = {}
-    """The signals that are answered by what comes of a call, by call."""
+    """The signals that are answered with the result of a call, by call."""
     produced: tuple[int, ...] = ()
     """The elements that its code and its scripts gave, besides the object."""
     routes: tuple[Route, ...] = ()
@@ -168,18 +167,18 @@ class InstanceState(RunState, omit_defaults=True):
     gives_back: bool = False
     """True if it gives its object back when it ends."""
     left: bool = False
-    """True once the server knows that it works no more."""
+    """True once the server knows that it no longer works."""
     passed: int = 0
     """The number of objects that it has taken."""
 
     @property
     def place(self) -> str:
-        """The state whose edges scripts follow: the one that it enters, else the one that it is in."""
+        """The state whose edges scripts follow: the one being entered, else the present one."""
         return self.entering or self.state
 
     @property
     def is_busy(self) -> bool:
-        """True while it is at work on an object, or on none, in a state that is not terminal."""
+        """True while it works, with or without an object, in a state that is not terminal."""
         return self.stage == "busy"
 
     def progress(self) -> Iterator[tuple[str, str]]:
@@ -189,12 +188,12 @@ class InstanceState(RunState, omit_defaults=True):
         yield from ((frame.state, frame.kind) for frame in self.frames)
 
     def forget_results(self) -> None:
-        """Forget what came of the work on an object."""
+        """Forget the results of the work on an object."""
         self.routes, self.pieces, self.produced = (), (), ()
         self.why, self.error = "", None
 
     def alter_script(self, **values: Any) -> None:
-        """Alter the script under way: the uppermost."""
+        """Alter the innermost script under way."""
         *below, frame = self.frames
         altered: ScriptFrame = replace(frame, **values)
         self.frames = (*below, altered)

@@ -1,7 +1,7 @@
-"""Rules that never fire, and states that nothing enters or leaves by itself, found on a type as written.
+"""Rules that never fire, and states that nothing enters or leaves by itself, found in a type as written.
 
-Programs, people and events move a task as they like, along its edges. But windows that hold no time, and a
-condition that is false, are so whatever they do.
+Programs, people and events may move a task along any edge. But empty windows and constant false conditions
+stay so whatever they do.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from narval.kinds.task.language.windows import is_empty
 
 
 def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:
-    """The rules that can never fire (errors), and what only somebody outside can move, takes over
-    or undoes (notes) (K30)."""
+    """The rules that can never fire (errors), and what only a person or program can move, take over or undo
+    (notes) (K30).
+    """
     told = [
         Finding(
             task.path, rule.line, 1, "error", rule.event, f"the rule of {rule.event} can never fire: {why}"
@@ -52,7 +53,7 @@ def _never(rule: Rule) -> Iterator[str]:
 
 
 def _by_hand(task: TaskDefinition) -> Iterator[Finding]:
-    """The states that an instance which begins by itself enters or leaves by events alone, or not at all."""
+    """Notes on the states that a self-starting instance enters or leaves only by events, or never."""
     entered = [task.initial]
     for name in entered:
         state = task.states[name]
@@ -75,7 +76,7 @@ def _note(task: TaskDefinition, state: TaskState, message: str) -> Finding:
 
 
 def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
-    """The want of somebody who gets what is in EXCEPTION (K29)."""
+    """A note if nothing takes over objects in EXCEPTION (K29)."""
     leads = any(EXCEPTION in state.edges.values() for state in definition.states.values())
     taker = library.get(definition.kind, f"{definition.group}.exception")
     if leads and EXCEPTION not in definition.routes and taker is None:
@@ -86,7 +87,7 @@ def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tu
 
 
 def _not_undone(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
-    """The tasks before one that may come to ABORT which nothing compensates (K46, K47)."""
+    """A note on the tasks without compensator before one that may come to ABORT (K46, K47)."""
     if not any(ABORT in state.edges.values() for state in definition.states.values()):
         return
     named = library.of(definition.kind)
@@ -109,7 +110,7 @@ def _not_undone(definition: TaskDefinition, library: Library) -> Iterator[tuple[
 
 
 def _routes(task: TaskDefinition) -> set[str]:
-    """The full names of types to which objects go from one, by its scripts."""
+    """The full names of types to which the scripts of a type route objects."""
     scripts: list[Script] = [*task.routes.values()]
     for state in task.states.values():
         scripts += [state.on_assert, state.on_leaving, *(rule.action for rule in state.rules)]

@@ -1,4 +1,4 @@
-"""The values that scripts name (KA27): texts, numbers, and what an object has under a name."""
+"""The values that scripts name (KA27): texts, numbers, and named parts of an object."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from narval.kinds.task.language.definition import (
 )
 
 
-class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
-    """A script that cannot go on: a kind, and a sentence; a fault that is not `final` may pass."""
+class ScriptFault(Exception):  # noqa: N818 - a fault of a script, not an error of narval
+    """A script cannot continue: a kind, and a sentence; a fault that is not `final` may pass."""
 
     def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
         super().__init__(message)
         self.kind, self.message, self.final = kind, message, final
 
 
-class RefusedSignal(Exception):  # noqa: N818 - it is the answer to who asked
-    """A signal that cannot be obeyed: a stable word, and a message; nothing has changed."""
+class RefusedSignal(Exception):  # noqa: N818 - an answer to the asker, not an error
+    """A signal cannot be obeyed: a stable word, and a message; nothing has changed."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class Values:
         self._trees: dict[int, etree._Element] = {}
 
     def text(self, operand: Operand) -> str:
-        """The text of an operand. Raises ScriptFault for a name that is not there."""
+        """The text of an operand. Raises ScriptFault for an unknown name."""
         found = self._find(operand)
         if found is None:
             raise ScriptFault(
@@ -74,7 +74,7 @@ class Values:
         }[test.operator]
 
     def tree(self, eid: int) -> etree._Element:
-        """The tree of an object. Raises ScriptFault where there is none any more (K59)."""
+        """The tree of an object. Raises ScriptFault if it is gone (K59)."""
         if eid not in self._trees:
             element = self._view.element(eid) if eid else None
             if element is None:
@@ -93,8 +93,8 @@ class Values:
             raise
 
     def altered(self, path: ScriptPath, value: str) -> tuple[int, bytes]:
-        """The object that a path is of, and its XML with another value there: an attribute, or the text of a
-        child that has that name. Raises ScriptFault.
+        """The object of a path, and its XML with another value there: an attribute, or the text of the child
+        of that name. Raises ScriptFault.
         """
         names, eid = path.names, self._object
         if names[0] == CARRIED and self._frame.carried:
@@ -104,7 +104,7 @@ class Values:
         self.tree(eid)
         element = self._view.element(eid)
         assert element is not None, eid
-        node = root = element.tree()  # another than that of which values are read
+        node = root = element.tree()  # not the tree that values are read from
         root.attrib.pop("eid", None)
         for name in names[:-1]:
             child = _child(node, name)

@@ -1,7 +1,7 @@
-"""The calls of scripts, checked and made whole as a file is read (KA27).
+"""The calls of scripts, checked and completed as a file is read (KA27).
 
-The first argument of `route` and `raise`, and the event of `raise`, are paths that name a type or an event;
-that of `assert` is the path of one name, that of a state.
+The first argument of `route` and `raise`, and the event of `raise`, are paths that name a type or an event.
+That of `assert` is a path of one name, that of a state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FORMS = {
 
 
 Complaints = Callable[[TaskDefinition], Iterable[str]]
-"""A function that says what is wrong with the definition that a place names."""
+"""A function that gives the faults of the definition that a place names."""
 
 
 class ScriptRules:
@@ -64,7 +64,7 @@ class ScriptRules:
         self._no_assert = ""
 
     def checked(self, script: Script, at: str = "", *, no_assert: str = "") -> Script:
-        """A script with its names made whole. It begins in the state `at`, if it may assert others.
+        """A script with its names completed. It begins in the state `at`, if it may assert others.
 
         `no_assert` says why it may not.
         """
@@ -72,7 +72,7 @@ class ScriptRules:
         return self._walk(script, {at} if at else set())[0]
 
     def _walk(self, script: Script, at: set[str]) -> tuple[Script, set[str]]:
-        """A script made whole, and the states in which it may end."""
+        """A completed script, and the states in which it may end."""
         made: list[Statement] = []
         for statement in script:
             if isinstance(statement, Choice):
@@ -134,7 +134,7 @@ class ScriptRules:
         refer_to_type(self._reading, (call.line, call.column), target, what, self._group, complaints)
 
     def _path(self, call: Perform, operand: Operand, wanted: str) -> Operand:
-        """The path that an operand is; a text that is a name becomes one."""
+        """An operand as a path; a text that is a name becomes one."""
         if isinstance(operand, ScriptPath):
             return operand
         if not _NAMES.fullmatch(operand.value):
@@ -160,7 +160,7 @@ class ScriptRules:
         return replace(call, arguments=(path,)), states.after(name)
 
     def _raise_edge(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
-        """A call of `raise` with an event alone: that of an edge, or a global event (K41, K51)."""
+        """A call of `raise` with only an event: that of an edge, or a global event (K41, K51)."""
         operand = self._path(call, call.arguments[0], "the name of an event")
         event = _text(operand)
         made = replace(call, arguments=(operand,))
@@ -174,7 +174,7 @@ class ScriptRules:
     # --- arguments --------------------------------------------------------------------------------------
 
     def _check_split(self, call: Perform) -> None:
-        """Note what keeps the argument of `split` from being an XPath."""
+        """Record a fault if the argument of `split` is not an XPath."""
         operand = call.arguments[0]
         try:
             if isinstance(operand, ScriptPath):
@@ -184,14 +184,14 @@ class ScriptRules:
             self._fault(call, f"split: expected an XPath that gives the parts: {error.message}")
 
     def _check_copy(self, call: Perform) -> None:
-        """Note a number of copies that is none."""
+        """Record a fault if the number of copies is invalid."""
         operand = call.arguments[0]
         if isinstance(operand, ScriptValue) and operand.value not in map(str, range(1, MOST_COPIES + 1)):
             message = f"expected how many, from 1 to {MOST_COPIES}, found {operand.value!r:.40}"
             self._fault(call, f"copy: {message}")
 
     def _check_set(self, call: Perform) -> None:
-        """Note what keeps the first argument of `set` from being an attribute of the object."""
+        """Record a fault if the first argument of `set` is not an attribute of the object."""
         operand = call.arguments[0]
         names = operand.names if isinstance(operand, ScriptPath) else ()
         if not names or (len(names) == 1 and (names[0] in THE_OBJECT or names[0] == CARRIED)):
@@ -200,7 +200,7 @@ class ScriptRules:
             self._fault(call, f"set: narval gives {names[-1]}; choose another name")
 
     def _check_command(self, call: Perform) -> None:
-        """Note a command that is no literal text, or cannot be split into words."""
+        """Record a fault if a command is not a literal text, or cannot be split into words."""
         operand = call.arguments[0]
         if isinstance(operand, ScriptPath):
             why = "values are given by the environment, not in its words"
@@ -216,7 +216,7 @@ class ScriptRules:
 
 
 def command_of(text: str) -> tuple[str, ...]:
-    """The words of a command. Raises ValueError for a text that is none."""
+    """The words of a command. Raises ValueError if the text is not a command."""
     words = tuple(split(text))
     if not words:
         raise ValueError("it is empty; write the program and its arguments")
@@ -236,7 +236,7 @@ def _text(operand: Operand) -> str:
 
 
 def receives_objects(found: TaskDefinition) -> Iterator[str]:
-    """The reason why no object can be sent there."""
+    """The reason why no object can be sent to a definition, if there is one."""
     if found.is_global:
         yield f"{found.full_name} is a global event; expected a type of task"
 
@@ -249,7 +249,7 @@ def refer_to_type(
     group: str,
     complaints: Complaints = receives_objects,
 ) -> None:
-    """Note that a place names a type, or a global event, in the group first, then alone."""
+    """Record that a place names a type, or a global event: in the group first, then as it is."""
     path = reading.source.path
 
     def check(found: Definition) -> Iterator[Fault]:
@@ -260,7 +260,7 @@ def refer_to_type(
 
 
 def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
-    """A check that a place names an action, or a transform, and not what is run."""
+    """A check that a place names an action or a transform, not a definition that is run."""
     path = reading.source.path
 
     def check(found: Definition) -> Iterator[Fault]:

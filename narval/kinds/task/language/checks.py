@@ -1,4 +1,4 @@
-"""Warnings about tasks: what is allowed and may not be meant (KA17, K46)."""
+"""Warnings about tasks: what is allowed but may not be intended (KA17, K46)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _all(library: Library) -> Iterator[TaskDefinition]:
 
 
 def _named(library: Library, task: TaskDefinition) -> Iterable[TaskDefinition]:
-    """The types that a type names as what compensates it."""
+    """The types that a type names as its compensator."""
     found = library.called(task.kind, task.compensated_by, task.group) if task.compensated_by else ()
     return (type for type in found if isinstance(type, TaskDefinition))
 
@@ -74,7 +74,7 @@ def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[Pl
 
 
 def _unheard(task: TaskDefinition, library: Library) -> Iterator[tuple[Place, str]]:
-    """Answers of the work that is its TASK CODE which choose no state in which it may end."""
+    """The answers of the work in its TASK CODE that are no state in which it may end."""
     work = _work(task, library)
     if work is None:
         return
@@ -86,7 +86,7 @@ def _unheard(task: TaskDefinition, library: Library) -> Iterator[tuple[Place, st
 
 
 def _work(task: TaskDefinition, library: Library) -> Definition | None:
-    """The work that is the TASK CODE of a type; None where that is something else."""
+    """The work that is the TASK CODE of a type; None if that is something else."""
     kind, name = task.code or ("", "")
     found = next(
         (found for known in ([kind] if kind else KINDS) if (found := library.get(known, name))), None
@@ -95,12 +95,12 @@ def _work(task: TaskDefinition, library: Library) -> Definition | None:
 
 
 def _forwards(state: str) -> bool:
-    """True of FORWARD, and of final states that are like it."""
+    """True for FORWARD, and for final states that are like it."""
     return state == FORWARD or state not in PREDEFINED
 
 
 def _fewest_routes(script: Script) -> int:
-    """The fewest calls of `route` on any way through a script."""
+    """The fewest calls of `route` on any path through a script."""
     return sum(
         (statement.name == "route")
         if isinstance(statement, Perform)
@@ -110,21 +110,21 @@ def _fewest_routes(script: Script) -> int:
 
 
 def is_unattended(task: TaskDefinition) -> bool:
-    """True if instances begin by themselves, and neither code nor people do the work: scripts alone move it.
+    """True if instances begin by themselves, and only scripts move them: neither code nor people do the work.
 
-    A type that is invoked by hand is moved by the program that does so.
+    A type that is invoked by hand is moved by the program that invokes it.
     """
     has_code = task.code is not None or bool(task.program)
     return task.invocation != "manual" and not has_code and not task.is_interactive
 
 
 def moves_on(state: TaskState) -> bool:
-    """True if a script of a state may lead on to another: on entering it, or on an event."""
+    """True if a script of a state, on entry or on an event, may lead to another state."""
     return is_moving(state.on_assert) or any(is_moving(rule.action) for rule in state.rules)
 
 
 def is_moving(script: Script) -> bool:
-    """True if a script asserts a state, or raises an event alone, as those of edges are."""
+    """True if a script asserts a state, or raises an event without a type, as of an edge."""
     return any(
         call.name == "assert" or (call.name == "raise" and len(call.arguments) == 1)
         for call in calls_in(script)

@@ -1,4 +1,4 @@
-"""The clauses of a type: who runs it, how it comes to be run, what does the work, what compensates it."""
+"""The clauses of a type: who runs it, how it is started, what does the work, what compensates it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from narval.kinds.task.language.words import content
 from narval.kinds.task.language.written import WrittenType
 
 PROGRAM = "exec:"
-"""The beginning of TASK CODE that is a command."""
+"""The prefix of TASK CODE that is a command."""
 
 _CODE = re.compile(r"(?:([a-z-]+):\s*)?([^\s./:]+\.[^\s./]+)")
 
 
 class ClauseRules:
-    """Checks the clauses of a type and makes values of them."""
+    """Checks the clauses of a type and converts them to values."""
 
     def __init__(self, reading: Reading, group: str, type: WrittenType) -> None:
         self._reading, self._group, self._type = reading, group, type
@@ -63,7 +63,7 @@ class ClauseRules:
         }
 
     def _once(self, clause: str) -> Iterator[str]:
-        """The words of a clause, which stand there once."""
+        """The words of a clause; a repeated one is a fault."""
         seen: set[str] = set()
         for word in self._type.lists.get(clause, ()):
             if word.text in seen:
@@ -104,7 +104,7 @@ class ClauseRules:
         if found.compensates and not self._is_meant(found.compensates, found.group):
             yield f"{found.full_name} is COMPENSATION TO {found.compensates}; make the two agree"
         if found.path == self._reading.source.path:
-            return  # the rules of this file say so
+            return  # the rules of this file report that
         if found.compensated_by and self._is_meant(found.compensated_by, found.group):
             yield f"{found.full_name} is COMPENSATED BY this one; remove one"
         if any(COMMIT in state.edges.values() for state in found.states.values()):
@@ -115,7 +115,7 @@ class ClauseRules:
         yield from receives_objects(found)
         if found.compensated_by and not self._is_meant(found.compensated_by, found.group):
             yield f"{found.full_name} is COMPENSATED BY {found.compensated_by}; make the two agree"
-        elif not found.compensated_by:  # in the same file, this word would have said so
+        elif not found.compensated_by:  # in the same file, its rules would report that
             own = f"{self._group}.{self._type.name.text}"
             yield f"{found.full_name} is in another file, and must say COMPENSATED BY {own} there"
 

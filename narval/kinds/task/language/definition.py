@@ -38,7 +38,7 @@ def name_of(operand: Operand) -> str:
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A test: an operand alone is true if it is there and not empty, `0` or `false`; `has` asks only if it is
+    """A test: a single operand is true if it is there and not empty, `0` or `false`; `has` only asks if it is
     there.
     """
 
@@ -67,19 +67,19 @@ class Choice(msgspec.Struct, frozen=True, tag=True):
 Statement = Perform | Choice
 
 Script = tuple[Statement, ...]
-"""Statements, in order; blocks in braces stand in their place."""
+"""Statements, in order; blocks in braces are inlined."""
 
 THE_OBJECT = frozenset({"obj", "object", "workobject"})
-"""The words for the work object itself; what follows one with a dot is of the object."""
+"""The words for the work object itself; a dot and what follows name a part of the object."""
 
 CARRIED = "carried"
 """The word for the object that an event brought."""
 
 MOST_COPIES = 100
-"""So many copies one statement may make."""
+"""The most copies that one statement may make."""
 
 FUNCTIONS = ("route", "raise", "assert", "split", "copy", "set", "exec", "launch")
-"""The functions of scripts beside actions."""
+"""The functions of scripts besides actions."""
 
 
 def calls_in(script: Script) -> Iterator[Perform]:
@@ -93,7 +93,7 @@ def calls_in(script: Script) -> Iterator[Perform]:
 
 
 def is_object(operand: Operand) -> bool:
-    """True of the work object itself, which an event carries if it is an argument of `raise` (K39)."""
+    """True for the work object itself, which an event carries if it is an argument of `raise` (K39)."""
     return isinstance(operand, ScriptPath) and len(operand.names) == 1 and operand.names[0] in THE_OBJECT
 
 
@@ -107,24 +107,24 @@ _LONGEST_WORD = 64
 
 
 def outcome_of(state: str) -> str:
-    """The word by which people name a state: they answer with it, or move the task there."""
+    """The word with which people name a state, to answer with it or to move the task there."""
     word = state.lower().replace("_", "-")
     return (word if _WORD.fullmatch(word) else f"state-{word}")[:_LONGEST_WORD]
 
 
 Invocation = Literal["manual", "auto", "compensation", "periodic"]
-"""The ways in which an instance comes to be (K44)."""
+"""The ways in which instances begin (K44)."""
 
 Mode = Literal["", "sync", "async"]
-"""The word of a rule for how events are raised; "" where it has none."""
+"""The word of a rule for how events are raised; "" for none."""
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule: what is done on an event (K33). Within `before_condition` the condition is judged, and within
-    `before_action`, counted from when it held, the action is done. None: at once.
+    """A rule: what is done on an event (K33). Its condition is judged within `before_condition`. Its action
+    is done within `before_action`, counted from when the condition held. None: at once.
 
-    `condition` is True or False where it is constant. Its variables are `object`, `carried`, `parameters`.
-    A call of the action that failed is made again `retries` times before the action has failed.
+    `condition` is True or False where it is constant. Its variables are `object`, `carried`, `parameters`. A
+    failed call of the action is retried `retries` times before the action fails.
     """
 
     event: str
@@ -143,9 +143,9 @@ class TaskState(msgspec.Struct, frozen=True):
     """A state of a type (K25–K27)."""
 
     name: str
-    """Its name, or its number where it has no name."""
+    """Its name, or its number if it has no name."""
     number: str = ""
-    """Its number; "" for one that has none."""
+    """Its number; "" for none."""
     exposed: bool = True
     """True if others see it, and events from elsewhere reach it."""
     on_assert: Script = ()
@@ -155,7 +155,7 @@ class TaskState(msgspec.Struct, frozen=True):
     edges: Mapping[str, str] = {}
     """The states to which it leads, by the name of an event (K32)."""
     rules: tuple[Rule, ...] = ()
-    """The answers to events from elsewhere; several of one event are in the order of the file (KA32)."""
+    """The rules for events from elsewhere; several for one event are in the order of the file (KA32)."""
     line: int = 1
     """The line in the file."""
     column: int = 1
@@ -163,13 +163,13 @@ class TaskState(msgspec.Struct, frozen=True):
 
     @property
     def says_something(self) -> bool:
-        """True if more is written of it than its name."""
+        """True if its definition has more than its name."""
         return bool(self.number or self.on_assert or self.on_leaving or self.rules or not self.exposed)
 
 
 class WaysOn(NamedTuple):
-    """The ways from a state, by the words of states: those that are one edge away and in which the task goes
-    on, and those in which it may end, however far they are.
+    """The ways from a state, by the words of states: the non-terminal ones that are one edge away, and those
+    in which the task may end, however far they are.
     """
 
     moves: tuple[str, ...] = ()
@@ -179,11 +179,11 @@ class WaysOn(NamedTuple):
 class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition of a task type, or, with `rule`, of a global event, which has no states (K41).
 
-    `states` are by name, the predefined ones among them. `period` are the seconds of a periodic task, or
-    of a global event with EVERY, on those `weekdays` (0 is Monday) if there are any. `code` is the kind
-    and full name of what does the work, `program` the words of a command in its place. Types are named as
-    written: in the group first, then alone. `routes` are the scripts of terminal states (K43);
-    `composed_from` the types from which parts come to be merged (K20).
+    `states` are by name, including the predefined ones. `period` is the seconds of a periodic task, or of a
+    global event with EVERY, on these `weekdays` (0 is Monday) if there are any. `code` is the kind and full
+    name of what does the work, `program` the words of a command instead. Types are named as written, and
+    sought in the group first, then as they are. `routes` are the scripts of terminal states (K43);
+    `composed_from` are the types whose parts are merged (K20).
     """
 
     kind: ClassVar[str] = "task"
@@ -208,7 +208,7 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def is_global(self) -> bool:
-        """True of a global event."""
+        """True for a global event."""
         return self.rule is not None
 
     @property
@@ -225,7 +225,7 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def cannot_take(self) -> tuple[str, str] | None:
-        """The reason why no object can be put to it."""
+        """The reason why no object can be put into its queue."""
         if self.is_global:
             return "global-event", f"{self.full_name} is a global event: it has no queue"
         if self.invocation == "compensation":
@@ -233,12 +233,12 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return None
 
     def is_terminal(self, state: str) -> bool:
-        """True of a state in which an instance is over."""
+        """True for a state in which the work on an object ends."""
         return state in PREDEFINED or state in self.final
 
     def route_of(self, state: str) -> Script:
-        """The script that says where the object goes from a terminal state: from an own one as from FORWARD,
-        unless it has a script itself.
+        """The script that says where the object goes from a terminal state. A state of the type's own without
+        a script uses that of FORWARD.
         """
         like = state if state in PREDEFINED or state in self.routes else FORWARD
         return self.routes.get(like, ())
@@ -252,7 +252,7 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def programs(self) -> Iterator[str]:
-        """The names of the programs that it runs: as its code, and by its scripts."""
+        """The names of the programs that it runs, as its code and in its scripts."""
         yield from self.program[:1]
         of_states = ((state.on_assert, state.on_leaving) for state in self.states.values())
         scripts = (*chain.from_iterable(of_states), *(rule.action for rule in self.events))
@@ -283,9 +283,9 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return WaysOn(tuple(map(outcome_of, near)), tuple(map(outcome_of, ends)))
 
     def way_to(self, state: str, target: str) -> tuple[str, ...] | None:
-        """The states on the shortest way from a state to another, which is last; None where there is none.
+        """The states on the shortest way from a state to another, which is last; None if there is no way.
 
-        A state may be asserted along an edge alone (K49).
+        A state may only be asserted along an edge (K49).
         """
         ways: dict[str, tuple[str, ...]] = {state: ()}
         for name in (line := [state]):

@@ -1,4 +1,4 @@
-"""The flow of tasks: scripts pass values on, and tasks tell one another, so all that tasks hold may go on."""
+"""The flow of tasks: scripts and tasks pass values on, so all elements of tasks may flow on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from narval.core.trust.flow import CallFlow, Flow, InMemory, coarse_call, progra
 from narval.kinds.task.language.definition import FUNCTIONS, Perform, ScriptValue, TaskDefinition, calls_in
 
 _MAKING = ("split", "copy", "raise", "route")
-"""The functions of scripts by which elements come to be that no prototype tells of."""
+"""The functions of scripts that make elements outside any prototype."""
 
 
 def flow(task: TaskDefinition, library: Library) -> Flow:
-    """The ways of elements through tasks of a type."""
+    """The paths of elements through tasks of a type."""
     conditions = [rule.condition for rule in task.events if isinstance(rule.condition, Condition)]
     others = [InMemory(condition(run)) for run in KINDS[task.kind].runs]
     performed = list(_performed(task))
@@ -34,7 +34,7 @@ def _performed(task: TaskDefinition) -> Iterator[Perform]:
 
 
 def _calls(task: TaskDefinition, library: Library) -> Iterator[CallFlow]:
-    """The work that a task has done: by code, by a program, by people."""
+    """The calls with which a task has its work done: by code, by a program, by people."""
     if task.code is not None:
         yield from coarse_call(task.name, *task.code, library, group=task.group, line=task.line)
     if task.program:

@@ -1,4 +1,4 @@
-"""The grammar of `.task` files (K70); `docs/reference/tasks.md` has it whole.
+"""The grammar of `.task` files (K70); the whole is in `docs/reference/tasks.md`.
 
     specification = { task_spec | global_event }
     task_spec     = "TASK TYPE" ident { clause } { state_spec } { routing_clause }
@@ -9,7 +9,7 @@
                     [ time_spec ] "CONDITION" [ code ] [ time_spec ] "ACTION" [ code ]
     global_event  = "GLOBAL EVENT" ident [ "EVERY" duration ] … as eca
 
-Where a word is not understood reading begins again at the next keyword that begins something, so that all
+After a word that is not understood, reading resumes at the next keyword that begins something, so that all
 the faults of a file are found.
 """
 
@@ -43,21 +43,21 @@ from narval.kinds.task.language.words import (
 from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
 
 MOST_CHARACTERS = 500_000
-"""A longer file is not read."""
+"""The most characters of a file; a longer one is not read."""
 
 VARIABLES = ("object", "carried")
-"""The variables of every condition beside the parameters of its event."""
+"""The variables of every condition besides the parameters of its event."""
 
 _LISTS = ("USERS", "ROLES", "COMPOSED FROM", "FINAL")
 _CONSTANTS = {"": True, "true": True, "false": False}
 MOST_RETRIES = 1000
-"""A call of an action is made again at most so often."""
+"""The most retries of a call of an action."""
 
 _LONGEST_NAME = 100
 
 
 def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, ...]]:
-    """The types and events of a file, as far as they can be read, and all that is wrong with its syntax."""
+    """The types and events of a file, as far as they can be read, and all faults of its syntax."""
     if len(text) > MOST_CHARACTERS:
         message = (
             f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}; make it several files"
@@ -106,7 +106,7 @@ class _TypeReader:
                 self._recover()
 
     def _recover(self) -> None:
-        """Go on where something begins."""
+        """Skip to where something begins."""
         self._type.break_off()
         self._cursor.skip_to((*STARTS, END))
 
@@ -277,7 +277,7 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
 
 
 def _retries(cursor: Cursor) -> int:
-    """The number of times that a call of an action is made again; RETRIES is a word in this place alone."""
+    """The number of retries of a call of an action; RETRIES is a keyword only here."""
     if cursor.next.kind != NAME or cursor.next.text.upper() != "RETRIES":
         return 0
     cursor.advance()
@@ -306,7 +306,7 @@ def _parameters(cursor: Cursor) -> list[Token]:
 
 
 def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
-    """The condition that stands here; true where none does, or only faults."""
+    """The condition here; True if there is none, or only faults."""
     if cursor.next.kind == "{":
         brace = cursor.advance()
         if not cursor.accept("}"):

@@ -28,14 +28,14 @@ class Moment(NamedTuple):
 
 
 class TimeLength(NamedTuple):
-    """A length of time in seconds; with `is_clock` the time of the day so long after midnight."""
+    """A length of time in seconds; with `is_clock` a time of day, in seconds after midnight."""
 
     seconds: float
     is_clock: bool = False
 
 
 def read_time(text: str, zone: tzinfo) -> Moment | TimeLength:
-    """The time that a text is; a moment that names no zone is one of `zone`.
+    """The time that a text gives; a moment without a zone is in `zone`.
 
     Raises ValueError with what was expected.
     """

@@ -1,4 +1,4 @@
-"""The parser of `.task` files: types, and global events, each a definition of its own (K70).
+"""The parser of `.task` files: each type and global event is a definition (K70).
 
 The group is the name of the file without its suffix.
 """
@@ -57,7 +57,7 @@ class _FileReader:
         self._compensators: Mapping[str, str] = {}
 
     def parsed(self) -> Parsed:
-        """The definitions, and all that is wrong with the file."""
+        """The definitions, and all faults of the file."""
         return self._reading.parsed(lambda *_: self._definitions(), None)  # type: ignore[arg-type]
 
     def _definitions(self) -> Iterator[Definition | None]:
@@ -182,7 +182,7 @@ class _FileReader:
     # --- wholes -----------------------------------------------------------------------------------------
 
     def _whole(self, made: TaskDefinition, name: Token, first_reference: int) -> TaskDefinition:
-        """A definition with what all definitions have."""
+        """A definition, completed with what all definitions have."""
         root = etree.Element(TaskDefinition.kind, group=made.group, name=made.name)
         root.text = f"\n{definition_text(made)}"
         xml = canonical(root)
@@ -216,7 +216,7 @@ class _FileReader:
         return next((replace(work, path=task.path, line=task.line) for work in read.definitions), None)
 
     def _source_of(self, written: Token) -> Source:
-        """The XML that stands in a WORK, at its place in the file."""
+        """The XML in a WORK, with its place in the file."""
         begin = written.text.index("<")
         line, column = self._reading.source.place(written.at + begin)
         return Source.of_text(self._reading.source.path, written.text[begin:], line, column)

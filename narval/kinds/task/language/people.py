@@ -1,7 +1,7 @@
-"""The work that a type asks of people, if no program does it: the answers are the states in which it ends.
+"""The work that a type asks of people, if no program does it. The answers are the states in which it ends.
 
-A type may say it in the language of work, in `WORK <work>…</work>`: who is asked, its name, and the answers
-are those of the type, and are written into it.
+A type may give it in the language of work, as `WORK <work>…</work>`. Who is asked, the name and the answers
+are those of the type, and are inserted into it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _END = re.compile(r"(/>|</work\s*>)\Z")
 
 
 def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = None) -> Parsed:
-    """The work of an interactive type that may end in these states, as far as it is `written`."""
+    """The work of an interactive type that may end in these states, based on the `written` one, if any."""
     source = written or Source.of_text(task.path, "<work/>")
     answers = tuple(map(outcome_of, ends))
     try:
@@ -44,7 +44,7 @@ def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = 
 
 
 def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Iterator[Fault]:
-    """The faults of what a type says itself, and has in its WORK too."""
+    """The faults of a WORK that repeats what its type says."""
     for name in ("group", "name"):
         if name in root.attributes:
             message = f"{name}: it has the name of the type; remove this"
@@ -61,7 +61,7 @@ def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Itera
 
 
 class _Put(NamedTuple):
-    """So many characters were put before a place of what is written."""
+    """A number of characters inserted before a place of the written text."""
 
     line: int
     column: int
@@ -71,7 +71,7 @@ class _Put(NamedTuple):
 def _whole(
     task: TaskDefinition, answers: tuple[str, ...], source: Source, root: XmlNode
 ) -> tuple[Source, list[_Put]]:
-    """The work with what the type says, and what was put where: no line of what is written is another."""
+    """The work, completed from the type, and what was inserted where; lines keep their numbers."""
     has = {local_name(child.tag) or child.tag for child in root.children}
     people = {"people": " ".join(task.users), "roles": " ".join(task.roles)}
     audience = "".join(f' {name}="{escape(words)}"' for name, words in people.items() if words)
@@ -104,7 +104,7 @@ def _offset(source: Source, node: XmlNode) -> int:
 
 
 def _in_place(fault: Fault, source: Source, put: Iterable[_Put]) -> Fault:
-    """A fault of the whole at its place in what is written."""
+    """A fault of the completed work, at its place in the written text."""
     column = fault.column
     for line, at, length in put:
         if fault.line == line and column > at:

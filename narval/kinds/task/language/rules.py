@@ -1,4 +1,4 @@
-"""The static rules of a type (K30, KA16, KA22): what is wrong with it though each word can be understood."""
+"""The static rules of a type (K30, KA16, KA22): faults beyond syntax."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TypeFacts(NamedTuple):
 
 
 def complaints(type: TypeFacts) -> Iterator[Complaint]:
-    """All that is wrong with a type."""
+    """All faults of a type."""
     yield from _initial(type)
     for name, state in type.states.written.items():
         yield from _of_state(name, state, type.states, type.made)
@@ -97,7 +97,7 @@ def _places(type: TypeFacts, name: str) -> Iterator[Token]:
 
 
 def _commits(type: TypeFacts) -> Iterator[Complaint]:
-    """The places where a compensator commits: the chain of which it is part goes on (KA22)."""
+    """The places where a compensator commits, while its chain continues (KA22)."""
     message = "a compensator ends in FORWARD: the object is still needed by those before it"
     listed = (word for word in type.written.lists.get("FINAL", ()) if type.states.find(word.text) == COMMIT)
     for place in (*_places(type, COMMIT), *listed):
@@ -125,7 +125,7 @@ def _graph(type: TypeFacts) -> Iterator[Complaint]:
 
 
 def _unrouted(type: TypeFacts) -> Iterator[Complaint]:
-    """FORWARD, or a final state that is like it, from which no object can go anywhere (KA16)."""
+    """FORWARD, or a final state like it, from which an object cannot go anywhere (KA16)."""
     made, states = type.made, type.states
     scripts = [*made.routes.values(), *(rule.action for rule in made.events)]
     scripts += [script for state in made.states.values() for script in (state.on_assert, state.on_leaving)]
@@ -143,7 +143,7 @@ def _unrouted(type: TypeFacts) -> Iterator[Complaint]:
 
 
 def compensators(types: Iterable[WrittenType], group: str) -> Mapping[str, str]:
-    """The types of a file that compensate others of it, by name, with the type that each compensates."""
+    """The types of a file that compensate others in it, by name, each with the type that it compensates."""
     found: dict[str, str] = {}
     for type in types:
         if (by := type.one("COMPENSATED BY")) is not None:

@@ -1,4 +1,4 @@
-"""Scripts as they are written (KA27): calls with `;` after them, choices, and blocks in braces.
+"""Scripts as written (KA27): calls ended with `;`, choices, and blocks in braces.
 
 statement = "if" "(" ( expr | "has" "(" path ")" ) ")" statement [ "else" statement ]
           | path "(" [ operand { "," operand } ] ")" ";"
@@ -29,19 +29,19 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 def begins_statement(cursor: Cursor) -> bool:
-    """True if what comes is a statement, as far as its first word tells."""
+    """True if a statement follows, judged by its first word."""
     return cursor.next.kind in ("IF", "{") or (cursor.next.kind == NAME and cursor.ahead().kind == "(")
 
 
 def read_code(cursor: Cursor) -> Script:
-    """The script that stands here as a string or in braces; none where neither does."""
+    """The script here, as a string or in braces; () if there is neither."""
     if cursor.next.kind == STRING:
         return read_string(cursor, cursor.advance())
     return _body(cursor) if cursor.next.kind == "{" else ()
 
 
 def read_string(cursor: Cursor, string: Token) -> Script:
-    """The script within a string; its faults are those of the file."""
+    """The script within a string; its faults are reported at their places in the file."""
     text, place = content(string)
     inner = Cursor(text, LEXICON, lambda at: cursor.place(string._replace(at=place(at))))
     statements: list[Statement] = []
@@ -56,7 +56,7 @@ def read_string(cursor: Cursor, string: Token) -> Script:
 
 
 def read_statement(cursor: Cursor) -> Script:
-    """A statement; a block is all that stands in it."""
+    """A statement; a block gives all statements in it."""
     if cursor.next.kind not in ("IF", "{"):
         return (_perform(cursor),)
     with cursor.deeper():
@@ -64,7 +64,7 @@ def read_statement(cursor: Cursor) -> Script:
 
 
 def _body(cursor: Cursor) -> Script:
-    """A statement, or a block, which is no deeper than where it stands."""
+    """A statement, or a block, which adds no depth."""
     if not cursor.accept("{"):
         return read_statement(cursor)
     statements: list[Statement] = []
@@ -125,7 +125,7 @@ def _operand(cursor: Cursor) -> Operand:
 
 
 def shown_script(script: Script, indent: str = "") -> str:
-    """A script as it is written, a statement on each line."""
+    """A script as text, one statement a line."""
     return "".join(f"{indent}{_shown(statement, indent)}\n" for statement in script)
 
 

@@ -1,4 +1,4 @@
-"""The states of a type while its file is read: their names, their numbers, the ways between them (K30)."""
+"""The states of a type while its file is read: their names, their numbers, the paths between them (K30)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from narval.kinds.task.language.definition import PREDEFINED
 from narval.kinds.task.language.written import WrittenState, WrittenType
 
 Note = Callable[[Token, str], None]
-"""Notes a fault at a word."""
+"""Records a fault at a word."""
 
 
 class StateTable:
-    """The states of a type by name, and the edges between them. Unknown names and doubles are noted."""
+    """The states of a type by name, and the edges between them. Unknown and duplicate names are faults."""
 
     def __init__(self, type: WrittenType, note: Note) -> None:
         self._note = note
@@ -24,7 +24,7 @@ class StateTable:
         """The states that are declared, by name."""
         self._names: dict[str, str] = {}
         self._meant: dict[str, set[str | None]] = {}
-        """The states that were probably meant by edges to states that there are not, by where these begin."""
+        """The states that edges to unknown states probably mean, by the state where the edge begins."""
         for state in type.states:
             self._declare(state)
         self.final = tuple(dict.fromkeys(filter(None, map(self.named, type.lists.get("FINAL", ())))))
@@ -57,7 +57,7 @@ class StateTable:
         return edges
 
     def number_of(self, name: str) -> str:
-        """The number of a state; "" for one that has none."""
+        """The number of a state; "" for none."""
         state = self.written.get(name)
         return state.ref.text if state is not None and state.ref.kind == NUMBER else ""
 
@@ -67,29 +67,27 @@ class StateTable:
         return name if name in PREDEFINED else self._names.get(text)
 
     def named(self, word: Token) -> str | None:
-        """The name of the state that a word means; None, and a fault, for one that is not declared."""
+        """The name of the state that a word means; None, and a fault, if it is not declared."""
         found = self.find(word.text)
         if found is None:
             self._note(word, f"there is no state {word.text!r:.60}{self.hint(word.text)}")
         return found
 
     def hint(self, text: str) -> str:
-        """The end of a message on a state that there is not."""
+        """The end of a message about an unknown state."""
         return closest(text, (*self._names, *PREDEFINED))
 
     def _nearest(self, text: str) -> str | None:
         return self.find(nearest(text, (*self._names, *PREDEFINED)) or "")
 
     def after(self, *names: str) -> set[str]:
-        """The states that can be reached from those, themselves among them; by mistyped edges as they are
-        meant.
-        """
+        """The states reachable from these, including these; a mistyped edge counts as the probable one."""
         ways = ((name, {*edges.values(), *self._meant.get(name, ())}) for name, edges in self.edges.items())
         return reached(names, [([name], to - {None}) for name, to in ways])
 
     def leading_to(self, names: Iterable[str]) -> set[str]:
-        """The states from which one of those can be reached, themselves among them; one that leads to nobody
-        knows where may lead there.
+        """The states from which one of these can be reached, including these. A state with an edge to an
+        unknown state may lead there too.
         """
         ways = [([to], [name]) for name, edges in self.edges.items() for to in edges.values()]
         ways += [([to], [name]) for name, meant in self._meant.items() for to in meant if to is not None]

@@ -1,4 +1,4 @@
-"""Telling of tasks: who works on them, their states, what leads from one to another, their rules."""
+"""Descriptions of tasks: who works on them, their states, what leads from one to another, their rules."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _state(task: TaskDefinition, state: TaskState) -> Iterator[Sentence]:
 
 
 def _ends_of(task: TaskDefinition, state: str) -> str:
-    """The meaning of the end in a state: an own one is like FORWARD."""
+    """The meaning of an end in a state; one of the type's own is like FORWARD."""
     return _ENDS.get(state, _ENDS[FORWARD])
 
 
@@ -171,7 +171,7 @@ def _rule(rule: Rule, depth: int) -> Iterator[Sentence]:
 
 
 def _window(spec: TimeSpec) -> str:
-    """A window as it is written: it has the words of the language."""
+    """A window as written, in the words of the language."""
     return f"in the time {verbatim(shown_times(spec))}"
 
 

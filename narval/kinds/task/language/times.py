@@ -7,8 +7,7 @@
     working   = "WORKING" clock "TO" clock { "," clock "TO" clock } [ weekdays ]
     weekdays  = "ON" day [ "-" day ] { "," day [ "-" day ] }
 
-A qualifier holds for every window to its left in the same specification that has none; brackets do not matter
-for that.
+A qualifier holds for every window to its left in the same specification that has none, whatever the brackets.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MOST_DIGITS = 15
 
 
 def read_time_spec(cursor: Cursor, parameters: list[Token]) -> TimeSpec | None:
-    """The times that stand here; None where there are none."""
+    """The times here; None if there are none."""
     if cursor.next.kind not in (*OPERATORS, "["):
         return None
     reader = _TimesReader(cursor, parameters)
@@ -52,7 +51,7 @@ class _TimesReader:
         self._windows: list[tuple[Window, Token]] = []
 
     def either(self) -> TimeSpec:
-        """Times with OR between them. Until `qualified` windows are numbers in the order of the text."""
+        """Times joined by OR. Until `qualified`, windows are numbers in the order of the text."""
         specs = [self._both()]
         while self._cursor.accept("OR"):
             specs.append(self._both())
@@ -85,7 +84,7 @@ class _TimesReader:
         return Window("AT", Duration(len(self._windows) - 1))
 
     def _on_days(self, count: int) -> None:
-        """Note the weekdays that stand here: they hold for all windows to the left that have none."""
+        """Read the weekdays here; they hold for all windows to the left that have none."""
         at = self._cursor.next
         if (weekdays := read_weekdays(self._cursor)) is None:
             return
@@ -118,7 +117,7 @@ class _TimesReader:
         return working
 
     def qualified(self, spec: TimeSpec) -> TimeSpec:
-        """The times with their windows in place of the numbers, each with the qualifier that holds for it."""
+        """The times with windows in place of their numbers, each with its qualifier."""
         qualifier = ""
         made: list[Window] = []
         for window, at in reversed(self._windows):
@@ -148,7 +147,7 @@ class _TimesReader:
         return Duration(read_length(cursor, first))
 
     def _clock(self, hours: Token, most: int = DAY - 1) -> ClockTime:
-        """The time of the day that begins with a number that has been read, up to a second of the day."""
+        """The time of day that begins with a number already read; `most` is its latest second."""
         cursor = self._cursor
         numbers = [hours]
         with_colons = cursor.next.kind == ":"
@@ -171,16 +170,16 @@ class _TimesReader:
 
 
 WORKING = "WORKING"
-"""The word after a length of working time; it is a keyword in that place alone."""
+"""The word after a length of working time; a keyword only in that place."""
 
 _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _DAYS = re.compile(rf"({'|'.join(_WEEKDAYS)})(?:-({'|'.join(_WEEKDAYS)}))?", re.IGNORECASE)
 
 
 def read_weekdays(cursor: Cursor, *, among_routes: bool = False) -> tuple[int, ...] | None:
-    """The weekdays that stand here, such as `ON MON-FRI` or `ON SAT, SUN`; None where none do.
+    """The weekdays here, such as `ON MON-FRI` or `ON SAT, SUN`; None if there are none.
 
-    Where a route may come, an ON of anything else begins that.
+    Where a route may follow, an ON with any other word begins one.
     """
     if cursor.next.kind != ON:
         return None
@@ -202,12 +201,12 @@ def read_weekdays(cursor: Cursor, *, among_routes: bool = False) -> tuple[int, .
 
 
 def shown_weekdays(weekdays: tuple[int, ...]) -> str:
-    """Weekdays as they are written, with the ON before them; "" for all."""
+    """Weekdays as text, with ON before them; "" for all."""
     return f" ON {', '.join(_WEEKDAYS[day] for day in weekdays)}" if weekdays else ""
 
 
 def read_length(cursor: Cursor, first: Token) -> float:
-    """The seconds of a length of time that begins with a number that has been read."""
+    """The seconds of a length of time that begins with a number already read."""
     units = list(UNITS)
     unit = cursor.expect("HRS, MINS or SECS", *units)
     total = seconds_of(cursor, first) * UNITS[unit.kind]
@@ -222,7 +221,7 @@ def read_length(cursor: Cursor, first: Token) -> float:
 
 
 def seconds_of(cursor: Cursor, number: Token) -> float:
-    """The value of a number; 0, and a fault, for one with too many digits."""
+    """The value of a number; 0, and a fault, if it has too many digits."""
     if len(number.text) > _MOST_DIGITS:
         cursor.fault(f"expected a number of {_MOST_DIGITS} digits at most", number.at)
         return 0
@@ -237,12 +236,12 @@ def _replaced(spec: TimeSpec, windows: list[Window]) -> TimeSpec:
 
 
 def shown_seconds(seconds: float) -> str:
-    """A number of seconds as it is written."""
+    """A number of seconds as text."""
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def shown_times(spec: TimeSpec) -> str:
-    """Times as they are written."""
+    """Times as text."""
     if isinstance(spec, AnyOf):
         return " OR ".join(_bracketed(inner, AnyOf) for inner in spec.specs)
     if isinstance(spec, AllOf):

@@ -6,13 +6,13 @@
     BEFORE t   from the base to base+t     from the base to that instant
     WITHIN t   as BEFORE, the end too      as BEFORE, the end too
 
-With weekdays a time of the clock is on one of these. A length of working time passes in its hours alone.
+With weekdays, a time of the clock is on one of these. A length of working time passes only in its hours.
 
-AND gives the times that are in both, OR those that are in one. Where a shift of the clock skips t it is the
-first instant after; where the clock shows t twice it is the first (KA9). `AFTER a AND BEFORE b`, both of the
-clock, is the daily window from a to the next b, on a weekday of b's own if it has any: the one in which the
-base lies, else the next. A moment that
-has a date is what it is; what lies before the base is in no window.
+AND gives the times that are in both, OR those that are in either. If a shift of the clock skips t, the first
+instant after it counts; if the clock shows t twice, the first counts (KA9). `AFTER a AND BEFORE b`, both of
+the clock, is the daily window from a to the next b, on a weekday of b's own if it has any: the window that
+contains the base, else the next. A moment with a date stands for itself. Times before the base are in no
+window.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from narval.kinds.task.language.moments import DAY, Moment, read_time
 
 
 class Duration(msgspec.Struct, frozen=True, tag=True):
-    """A length of time in seconds, of `working` time if that is given; marked ABSOLUTE, the clock so long
-    after midnight.
+    """A length of time in seconds, of `working` time if that is given; if ABSOLUTE, a time of the clock that
+    long after midnight.
     """
 
     seconds: float
@@ -39,7 +39,7 @@ class Duration(msgspec.Struct, frozen=True, tag=True):
 
 
 class ClockTime(msgspec.Struct, frozen=True, tag=True):
-    """A reading of the clock on the wall, in seconds since midnight."""
+    """A reading of the wall clock, in seconds since midnight."""
 
     seconds: float
 
@@ -51,8 +51,8 @@ class Parameter(msgspec.Struct, frozen=True, tag=True):
 
 
 class Window(msgspec.Struct, frozen=True, tag=True):
-    """One window; `qualifier` is "" where its value decides (KA1 is resolved when it is read). A time of the
-    clock is on one of some weekdays (0 is Monday), if there are any.
+    """One window; `qualifier` is "" if its value decides (KA1 is resolved when it is read). A time of the
+    clock is on one of its weekdays (0 is Monday), if it has any.
     """
 
     operator: Literal["AT", "BEFORE", "AFTER", "WITHIN"]
@@ -82,9 +82,9 @@ TimeSpec = Window | AllOf | AnyOf
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """The time from a moment to another (seconds since 1970, UTC), which belongs to it if it is `closed`.
+    """The time from one moment to another (seconds since 1970, UTC); it includes its end if it is `closed`.
 
-    An instant begins and ends at once, and is closed.
+    An instant ends as it begins, and is closed.
     """
 
     start: float
@@ -93,22 +93,22 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def windows(spec: TimeSpec, base: float, zone: str, parameters: Mapping[str, str]) -> tuple[Interval, ...]:
-    """The times of a specification from a base on, in the zone of that name: in order, and apart.
+    """The times of a specification from a base on, in the zone of that name: in order, and disjoint.
 
-    There may be none. Raises ValueError for a parameter that is no time.
+    There may be none. Raises ValueError for a parameter that is not a time.
     """
     return _times(spec, _Reckoning(base, zone_named(zone), parameters))
 
 
 class _Clock(NamedTuple):
-    """A reading of the clock, in seconds since midnight, on one of some weekdays, or on any."""
+    """A reading of the clock, in seconds since midnight, on one of its weekdays, or on any day."""
 
     seconds: float
     weekdays: tuple[int, ...] = ()
 
 
 class _Reckoning(NamedTuple):
-    """The base, the zone and the parameters by which windows are reckoned."""
+    """The base, the zone and the parameters from which windows are computed."""
 
     base: float
     zone: tzinfo
@@ -133,15 +133,15 @@ class _Reckoning(NamedTuple):
         return _Clock(seconds, window.weekdays)
 
     def moment(self, value: _Clock | float) -> float:
-        """The moment that a value means: that of a clock is the next from the base on."""
+        """The moment of a value; for a clock, the next one from the base on."""
         if not isinstance(value, _Clock):
             return value
-        # The day before has it too where a shift skips the rest of that day.
+        # The day before counts too, if a shift skips the rest of that day.
         moments = (self.of_day(days, value) for days in self.days(value, -1))
         return next(moment for moment in moments if moment >= self.base)
 
     def days(self, clock: _Clock, first: int) -> Iterator[int]:
-        """The days that count, from one on, as numbers of days after that of the base."""
+        """The days that count, from `first` on, as numbers of days after the base's."""
         today = datetime.fromtimestamp(self.base, self.zone).weekday()
         return (
             day
@@ -150,14 +150,14 @@ class _Reckoning(NamedTuple):
         )
 
     def of_day(self, days: int, clock: _Clock) -> float:
-        """The moment of a reading of the clock so many days after that of the base."""
+        """The moment of a reading of the clock, `days` days after the base's day."""
         today = datetime.fromtimestamp(self.base, self.zone).replace(tzinfo=None)
         midnight = today.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
         return moment_of(midnight + timedelta(days, clock.seconds), self.zone)
 
     def daily(self, after: _Clock, before: _Clock, closed: bool) -> tuple[Interval, ...]:
-        """The daily window between two readings of the clock in which the base lies, else the next. One that
-        ends on weekdays of its own lasts until then.
+        """The daily window between two readings of the clock that contains the base, else the next. If its
+        end has weekdays of its own, it lasts until one of these.
         """
         later = 0 if before.seconds > after.seconds else 1
         is_long = bool(before.weekdays) and before.weekdays != after.weekdays
@@ -169,7 +169,7 @@ class _Reckoning(NamedTuple):
         return ()
 
     def _after(self, start: float, first: int, clock: _Clock) -> float:
-        """The first moment of a reading of the clock after another, of some day or a later one."""
+        """The first moment of a reading of the clock after `start`, on the day `first` or later."""
         moments = (self.of_day(day, clock) for day in self.days(clock, first))
         return next((moment for moment in moments if moment > start), start)
 
@@ -201,7 +201,7 @@ def _all_of(spec: AllOf, by: _Reckoning) -> tuple[Interval, ...]:
 
 
 def _clock_of(specs: list[TimeSpec], by: _Reckoning, *operators: str) -> tuple[Window, _Clock] | None:
-    """The first window of some operator whose time is of the clock."""
+    """The first window with one of these operators whose time is of the clock."""
     for spec in specs:
         if isinstance(spec, Window) and spec.operator in operators:
             value = by.value(spec)
@@ -211,7 +211,7 @@ def _clock_of(specs: list[TimeSpec], by: _Reckoning, *operators: str) -> tuple[W
 
 
 def _from(base: float, window: Interval) -> tuple[Interval, ...]:
-    """The part of a window that is not before the base; none where there is no such part."""
+    """The part of a window that is not before the base; () if there is none."""
     start = max(base, window.start)
     if start < window.end or (start == window.end and window.closed):
         return (Interval(start, window.end, window.closed),)
@@ -241,13 +241,13 @@ def _in_both(ones: tuple[Interval, ...], others: tuple[Interval, ...]) -> tuple[
 # --- windows without any time -------------------------------------------------------------------------
 
 _MOST_BASES = 500
-"""Specifications for which more bases had to be tried are not judged."""
+"""The most bases tried; specifications that need more are not judged."""
 
 
 def is_empty(spec: TimeSpec) -> bool:
-    """True if no time is in a specification, whatever its parameters are and whatever it is counted from.
+    """True if a specification has no time in it, whatever its parameters and its base.
 
-    Days on which the clock is shifted are left out of account. Where it cannot be told it is False.
+    Days on which the clock is shifted are ignored. False if it cannot be decided.
     """
     if isinstance(spec, AnyOf):
         return all(map(is_empty, spec.specs))
@@ -268,7 +268,7 @@ def _windows_in(spec: TimeSpec) -> Iterator[Window]:
 
 
 def _has_parameter(spec: TimeSpec) -> bool:
-    """True where nothing is told of it: it has parameters, weekdays, or working time."""
+    """True if it cannot be judged: it has parameters, weekdays, or working time."""
     return any(
         isinstance(window.value, Parameter)
         or bool(window.weekdays)
@@ -278,14 +278,14 @@ def _has_parameter(spec: TimeSpec) -> bool:
 
 
 def _is_never(spec: AllOf) -> bool:
-    """True if there is no time whatever the base: all bases between two of those tried give the same."""
+    """True if it has no time whatever the base. All bases between two of those tried give the same."""
     found = list(_windows_in(spec))
     of_clock = {_seconds(window) for window in found if window.is_of_clock}
     lengths = {_seconds(window) for window in found if not window.is_of_clock}
     if not of_clock:
         return not windows(spec, 0.0, "UTC", {})
     if any(not value.is_integer() for value in (*of_clock, *lengths)):
-        return False  # what falls together exactly cannot be told
+        return False  # exact coincidences cannot be decided
     turns = sorted({(clock - length) % DAY for clock in of_clock for length in (0.0, *lengths)})
     if len(turns) > _MOST_BASES:
         return False

@@ -43,11 +43,11 @@ CLAUSES = (
     "INITIAL",
     "FINAL",
 )
-"""The words that begin what a type says of itself, once."""
+"""The words that begin the clauses of a type, each given once."""
 
 STATE = "STATE"
 ON = "ON"
-"""The kind of `ON x`, whatever x is but the following."""
+"""The kind of `ON x`, for any x but the following."""
 
 OF_STATES = ("ON ASSERT", "ON LEAVING", "ON EVENT")
 """The words that begin a part of a state."""
@@ -56,7 +56,7 @@ WORK = "asks"
 """The kind of `WORK <work>…</work>`: what people are asked, in the language of work."""
 
 STARTS = frozenset((TYPE, EVENT, *CLAUSES, WORK, STATE, ON, *OF_STATES))
-"""The words that begin anything: there reading can begin again after a fault."""
+"""The words that begin anything; reading can resume there after a fault."""
 
 OPERATORS = ("AT", "BEFORE", "AFTER", "WITHIN")
 QUALIFIERS = ("RELATIVE", "ABSOLUTE")
@@ -73,7 +73,7 @@ SINGLE = frozenset(
         *("AND", "OR", "IF", "ELSE"),
     )
 )
-"""The keywords of one word: nothing else may have such a name."""
+"""The keywords of one word; nothing may be named so."""
 
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 
@@ -90,17 +90,17 @@ LEXICON = Lexicon(word, _PATTERN, {**FAULTS, "endless": "WORK: this <work> needs
 
 
 def after_on(text: str) -> str:
-    """The word that stands behind an ON."""
+    """The word after an ON."""
     return text.split()[-1]
 
 
-# --- strings, in quotes of either kind, a backslash before what is taken as it is ---------------------
+# --- strings, in quotes of either kind, a backslash before literal characters ---------------------
 
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 
 
 def content(string: Token) -> tuple[str, Callable[[int], int]]:
-    """The text within the quotes, and a function that gives the place in the file of a character of it."""
+    """The text within the quotes, and a function that gives the place of its characters in the file."""
     inner, begin = string.text[1:-1], string.at + 1
     if "\\" not in inner:
         return inner, lambda at: begin + at

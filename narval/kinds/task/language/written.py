@@ -13,7 +13,7 @@ from narval.kinds.task.language.windows import TimeSpec
 
 
 class WrittenRule(msgspec.Struct):
-    """A rule; with `is_global` it is a global event, every so many seconds if `period` says so."""
+    """A rule; with `is_global` it is a global event, every `period` seconds if that is given."""
 
     event: Token
     parameters: list[Token] = []
@@ -40,15 +40,15 @@ class WrittenState(msgspec.Struct):
 
     @property
     def place(self) -> Token:
-        """The word by which it is called."""
+        """The word that names it."""
         return self.title or self.ref
 
 
 class WrittenType(msgspec.Struct):
     """A type: the lists of names and the strings of its clauses by their keywords, its states and routes.
 
-    `broken` is true if something of it could not be understood, so that nothing can be said of what is not
-    there.
+    `broken` is true if something of it could not be understood, so nothing can be concluded from what is
+    missing.
     """
 
     name: Token
@@ -58,7 +58,7 @@ class WrittenType(msgspec.Struct):
     given: dict[str, Token] = {}
     """The strings of clauses, by their keywords, and its WORK."""
     invocation: Invocation | None = None
-    """The way in which instances come to be, if it says so."""
+    """The way in which instances begin, if it says so."""
     period: float | None = None
     """The seconds from one to the next, if they come by themselves."""
     weekdays: tuple[int, ...] = ()
@@ -71,15 +71,15 @@ class WrittenType(msgspec.Struct):
     """True if something of it could not be understood."""
 
     def set_invocation(self, invocation: Invocation, period: float | None) -> None:
-        """Note how instances come to be."""
+        """Record how instances begin."""
         self.invocation, self.period = invocation, period
 
     def set_weekdays(self, weekdays: tuple[int, ...]) -> None:
-        """Note on which days one begins in each period."""
+        """Record the days on which one begins in each period."""
         self.weekdays = weekdays
 
     def break_off(self) -> None:
-        """Note that something could not be understood."""
+        """Record that something could not be understood."""
         self.broken = True
 
     def one(self, clause: str) -> Token | None:
@@ -88,7 +88,7 @@ class WrittenType(msgspec.Struct):
 
     @property
     def globals(self) -> Iterator[WrittenRule]:
-        """The global events that stand in its states."""
+        """The global events in its states."""
         return (rule for state in self.states for rule in state.rules if rule.is_global)
 
 

@@ -1,3 +1,1 @@
-"""Operations on tasks: objects are put, programs work as tasks, events are raised; and what is asked of all
-that.
-"""
+"""Operations on tasks: put objects, work as a task, raise events, and ask about all of these."""

@@ -1,4 +1,4 @@
-"""Operations by which people interfere with tasks (K16): stop one, finish it, let a case go on."""
+"""Operations with which people interfere with tasks (K16): stop one, finish it, let a case continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from narval.kinds.task.operations.telling import told
 
 @operation("write")
 async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Stop one instance, whatever it does: its object goes back to the queue as it was last committed (K16).
+    """Stop one instance, whatever it is doing: its object goes back to the queue as it was last committed
+    (K16).
 
     For whoever is responsible for it, the home's owner, root, and administrators.
     """
@@ -31,8 +32,7 @@ async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker 
 async def task_finish(
     daemon: Daemon, run: int, state: str, reason: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Have one instance end in a terminal state, whatever edges there are; its object goes on from there
-    (K16).
+    """End one instance in a terminal state, whatever edges there are; its object is routed from there (K16).
 
     For whoever is responsible for it, the home's owner, root, and administrators.
     """
@@ -45,8 +45,8 @@ async def task_finish(
 async def task_retry(
     daemon: Daemon, case: int, object: int = 0, to: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Let a case go on that cannot by itself: a compensator that failed is tried again, each `object` that is
-    held, or one alone, goes to its task again, or to the type `to` (KA16, KA20).
+    """Let a case continue that cannot by itself. A compensator that failed is tried again. Every held object,
+    or only `object`, goes to its task again, or to the type `to` (KA16, KA20).
     """
     run = find_run(daemon, case)
     if run.engine.state_type is not CaseState:

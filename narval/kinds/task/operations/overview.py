@@ -1,4 +1,4 @@
-"""The overview of task types and cases: objects that wait, who takes them, open windows (K62, K67)."""
+"""The overview of task types and cases: waiting objects, who takes them, open windows (K62, K67)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from narval.kinds.task.operations.telling import KIND, type_of
 Form = dict[str, Any]
 
 STATES = ("active", "held", "aborting", "blocked")
-"""The states of the cases that are not over."""
+"""The states of the cases that have not ended."""
 
 
 @operation("read")
 async def task_types(daemon: Daemon, limit: int | None = None, after: str | None = None) -> list[Form]:
-    """The task types and global events, by name: how many objects wait at each, since when the first, who
-    takes them, how many tasks are at work, and its events by queue (K62) and window.
+    """The task types and global events, by name: how many objects wait at each, since when the first waits,
+    who takes them, how many tasks are at work, and its events by queue (K62) and window.
 
-    `limit` and `after` a name are a page. `waiting` is None of a global event, which has no queue, and of a
-    type that is not at work yet.
+    `limit` and `after` (a name) select a page. `waiting` is None for a global event, which has no queue, and
+    for a type that is not at work yet.
     """
     check_limit(limit)
     if after is not None:
@@ -76,7 +76,7 @@ def _type(daemon: Daemon, definition: TaskDefinition) -> Form:
 
 
 def _takers(definition: TaskDefinition) -> str:
-    """The ones that take the objects of a type: people, code, a command, its scripts, or programs."""
+    """The takers of the objects of a type: people, code, a command, its scripts, or programs."""
     if definition.is_global:
         return "its rule"
     if definition.code is not None:
@@ -92,10 +92,10 @@ def _takers(definition: TaskDefinition) -> str:
 async def task_cases(
     daemon: Daemon, state: str | None = None, limit: int | None = None, before: int | None = None
 ) -> list[Form]:
-    """The cases that are not over: each with its first object, and where that is since when.
+    """The cases that have not ended: each with its first object, and where that is since when.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
-    With a `state` only those in it: active, held (an object of it cannot go on by itself), aborting, or
+    All, oldest first; with `limit` the newest `limit`, newest first; with `before` only those of lower eids.
+    With a `state` only those in it: active, held (an object of it cannot continue by itself), aborting, or
     blocked (a compensator failed).
     """
     check_limit(limit)

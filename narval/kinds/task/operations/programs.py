@@ -1,8 +1,7 @@
 """Operations of programs that work as tasks (K48–K60): begin, take an object, move, raise, wait, end.
 
-A program has a handle, `RUN.SECRET`, which is asked for by each of them. Of the secret that `task_init`
-gives, its hash is kept; a program that is the code of a task has the id of its call instead, as long as that
-goes on.
+A program has a handle, `RUN.SECRET`, which each of them requires. Only a hash of the secret that `task_init`
+gives is kept. A program that is the code of a task has the id of its call instead, while that call lasts.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ async def task_init(
 ) -> dict[str, Any]:
     """Begin an instance of a task type for a program (K48); its `task` is the handle for all that follows.
 
-    Who asks must be among the users of the type, and hold one of its roles, if it names any (KA23); `role` is
-    the one in which they work, without it the first that fits. Without a call for `lease` seconds, the
+    The asker must be among the users of the type, and hold one of its roles, if it names any (KA23). `role`
+    is the role in which they work, by default the first that fits. After `lease` seconds without a call the
     program counts as dead.
     """
     definition = type_of(daemon, name)
@@ -133,10 +132,10 @@ def _hash_of(secret: str) -> str:
 
 @operation("write")
 async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take the next object of the queue (K57), in the initial state; one that the task has yet is given
+    """Take the next object of the queue (K57), in the initial state; one that the task still has is given
     again.
 
-    It waits so many seconds for one; `object` is None where none has come.
+    It waits `wait` seconds for one; `object` is None if none has come.
     """
     run = instance_of(daemon, task)
     state = run.state
@@ -164,16 +163,16 @@ def _with_object(daemon: Daemon, run: Run, answer: dict[str, Any]) -> dict[str, 
 async def task_assert(
     daemon: Daemon, task: str, state: str, wait: float | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Move the task along an edge to a state (K49); in a terminal one it is done with its object.
+    """Move the task along an edge to a state (K49); in a terminal one it has finished its object.
 
-    It returns when the scripts of the states are through, or after `wait` seconds.
+    It returns when the scripts of the states have ended, or after `wait` seconds.
     """
     run = instance_of(daemon, task)
     return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait, program=run))
 
 
 def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """The answer to a move: in a terminal state the object is none of the task any more."""
+    """The answer to a move; in a terminal state the object no longer belongs to the task."""
     found = answer or {}
     has = isinstance(run.state, InstanceState) and run.state.stage == "busy"
     why = {"why": found["why"]} if "why" in found else {}
@@ -223,10 +222,10 @@ async def task_raise(
 ) -> dict[str, Any]:
     """Raise an event: within the task of a handle (K51), or at the type `name`, or a global one (K41, K52).
 
-    `mode` is sync, async, or "" for the rule's own word. It may carry an object: a new one, or that of the
-    `task`, which has it no more (K59); of a new one a case begins. Only instances of these `users` and
-    `roles` get it. A synchronous one returns with its `result` (done, expired, failed), or with None when
-    `wait` seconds are over.
+    `mode` is sync, async, or "" for the rule's own word. The event may carry an object: a new one, for which
+    a case begins, or that of the `task`, which then no longer has it (K59). Only instances of these `users`
+    and `roles` get it. A synchronous one returns with its `result` (done, expired, failed), or with None
+    after `wait` seconds.
     """
     run = instance_of(daemon, task) if task else None
     if mode not in MODES:
@@ -283,8 +282,9 @@ async def task_wait(
 ) -> dict[str, Any]:
     """Wait until an event is raised for the task (K53), or with `end` until its action was done (K54).
 
-    One that was raised before and not waited for counts (KA12). `timed_out` tells that none came within
-    `timeout` seconds, None without a limit. It returns after `wait` seconds in any case, with `event` None.
+    An earlier event counts if no wait has taken it yet (KA12). `timed_out` says that none came within
+    `timeout` seconds; a `timeout` of None is no limit. In any case it returns after `wait` seconds, with
+    `event` None.
     """
     run = instance_of(daemon, task)
     until = daemon.rounds.clock.now() + timeout if timeout is not None else None

@@ -26,7 +26,7 @@ from narval.kinds.task.operations.telling import KIND, type_of
 async def task_put(
     daemon: Daemon, name: str, elements: list[bytes], *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Put each element into the queue of a task type: a case begins for it, which is its way from there."""
+    """Put each element into the queue of a task type; a case begins for it, and follows it from there."""
     definition = type_of(daemon, name)
     if (refused := cannot_take(definition)) is not None:
         raise TaskRefusedError(*refused)
@@ -62,7 +62,7 @@ async def begin_with_event(
     said: dict[str, Plain],
     elements: list[bytes],
 ) -> int:
-    """Begin a case whose object goes with an event to a type; its eid. Raises TaskRefusedError."""
+    """Begin a case whose object goes with an event to a type; return its eid. Raises TaskRefusedError."""
     rules = [rule for rule in definition.events if rule.event == event]
     if definition.is_global or not rules:
         known = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "none"

@@ -1,5 +1,5 @@
-"""Questions about tasks, answered from the states of runs (K61, K62, K67): who works, what waits, what is
-where.
+"""Questions about tasks, answered from the states of runs (K61, K62, K67): who works, what waits, where
+things are.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Form = dict[str, Any]
 
 
 class TasksAtWork:
-    """The instances that are not over, kept in step with them."""
+    """The instances that have not ended, kept up to date."""
 
     def __init__(self) -> None:
         self.eids: dict[int, None] = {}
         self.version = 0
-        """A number that is another whenever an instance has changed."""
+        """A number that changes whenever an instance has changed."""
 
     def put(self, eid: int, definition: TaskDefinition, state: InstanceState) -> None:
-        """Know an instance as it is now."""
+        """Add or update an instance."""
         self.version += 1
         self.eids[eid] = None
 
     def drop(self, eid: int) -> None:
-        """Know an instance no more; one that is not known is ignored."""
+        """Forget an instance; an unknown one is ignored."""
         self.version += 1
         self.eids.pop(eid, None)
 
@@ -59,8 +59,8 @@ async def tasks(
 ) -> list[dict[str, Any]]:
     """The instances that are at work (K61), of one type or of all: state, object, person.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
-    It waits so many seconds for a list other than the `known` one: eid, state and object of each (K68).
+    All, oldest first; with `limit` the newest `limit`, newest first; with `before` only those of lower eids.
+    It waits `wait` seconds for a list other than the `known` one: eid, state and object of each (K68).
     """
     if name is not None:
         type_of(daemon, name)
@@ -80,7 +80,7 @@ def known_of(rows: Iterable[Form]) -> list[list[Any]]:
 
 
 def _who_works(daemon: Daemon, run: Run, state: InstanceState) -> Form:
-    """The one that works: the item of the people who are asked, and who has it; else what the code is."""
+    """The worker: the item of the people who are asked, and who has it; else what the code is."""
     call = next((call for call, purpose in state.calls.items() if purpose == "code"), "")
     asked = run.calls.get(call)
     called = daemon.agent.runs.get(daemon.agent.runs.by_call.get(call, 0))
@@ -113,7 +113,7 @@ def _is(run: Run, state: type) -> bool:
 def _task(daemon: Daemon, run: Run) -> Form | None:
     state = run.state
     if not isinstance(state, InstanceState):
-        return None  # the store could not give it back: `narval runs` tells
+        return None  # the store could not restore it: `narval runs` says so
     return {
         "eid": run.eid,
         "type": run.name,
@@ -136,8 +136,8 @@ def _task(daemon: Daemon, run: Run) -> Form | None:
 async def task_queue(
     daemon: Daemon, name: str, limit: int | None = None, after: int | None = None
 ) -> list[dict[str, Any]]:
-    """The objects in the queue of a type (K21), the next one first; with COMPOSED FROM, the parts too that
-    wait for others. `limit` and `after` an object are a page.
+    """The objects in the queue of a type (K21), the next one first; with COMPOSED FROM, also the parts that
+    wait for others. `limit` and `after` (an object) select a page.
     """
     state = _server_state(daemon, type_of(daemon, name))
     check_limit(limit)
@@ -177,13 +177,13 @@ async def task_events(
     before: int | None = None,
     object: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The events that are not over, of one type or of all, in three queues (K62): registered,
+    """The events that have not ended, of one type or of all, in three queues (K62): registered,
     awaiting-condition, awaiting-action. An event that several rules may answer has a row for each, with its
     `window`: open, shut, or None for none.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
-    numbers; with `object` only those that carry it, or that the task which has it has raised, receives, or
-    may receive in the state in which it is.
+    All, oldest first; with `limit` the newest `limit`, newest first; with `before` only those of lower
+    numbers. With `object` only those that carry it, or that the task with that object has raised, receives,
+    or may receive in its present state.
     """
     check_limit(limit)
     if name is None:
@@ -210,7 +210,7 @@ async def task_events(
 
 
 class _Concerned:
-    """An object, the task that has it, and the state in which that is: what an event may be about."""
+    """An object, the task that has it, and the state of that task: what an event may concern."""
 
     def __init__(self, daemon: Daemon, object: int) -> None:
         _, case, identity = case_of(daemon, object)
@@ -228,19 +228,19 @@ class _Concerned:
 
 
 def _windows(rule: EventRule) -> tuple[Interval, ...] | None:
-    """The windows that count for a rule as far as it has come."""
+    """The windows that count for a rule at its present stage."""
     return rule.before_action if rule.stage in ("due", "ready", "acting") else rule.before_condition
 
 
 def window_of(rule: EventRule, now: float) -> str | None:
-    """`open` or `shut`, as the window of a rule is at a moment; None for a rule without one."""
+    """`open` or `shut`, for the window of a rule at a moment; None for a rule without one."""
     if (windows := _windows(rule)) is None:
         return None
     return "open" if any(one.start <= now <= one.end for one in windows) else "shut"
 
 
 def _event(event: RaisedEvent, name: str, rule: EventRule, now: float) -> Form:
-    """A rule of an event that is not over yet."""
+    """The row of a rule of an event that has not ended."""
     windows = _windows(rule)
     ends = max((window.end for window in windows), default=None) if windows else None
     return {
@@ -270,7 +270,7 @@ QUEUES = {
     "ready": "awaiting-action",
     "acting": "awaiting-action",
 }
-"""The queue of events in which a rule is, by where it stands (K62)."""
+"""The queue of events that a rule is in, by its stage (K62)."""
 
 _EVER = 253402300800.0
 """The end of the year 9999: windows that end later are open."""
@@ -282,7 +282,7 @@ _EVER = 253402300800.0
 @operation("read")
 async def task_where(daemon: Daemon, object: int) -> dict[str, Any]:
     """The place of an object (K67), by the number of any version of it: its case, its type and instance, or
-    the event that carries it; of one that was split, the places of its parts too.
+    the event that carries it; for a split object, also the places of its parts.
     """
     run, state, identity = case_of(daemon, object)
     return _place(daemon, run, state, identity)
@@ -340,7 +340,7 @@ def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
 
 
 def _versions(agent: AgentState, eid: int) -> Iterator[int]:
-    """An element, and those that it took the place of, back to the first."""
+    """An element, and those that it replaced, back to the first."""
     seen, line = {eid}, [eid]
     for version in line:
         yield version
@@ -352,5 +352,5 @@ def _versions(agent: AgentState, eid: int) -> Iterator[int]:
 
 
 def is_task(run: Run) -> bool:
-    """True of the runs that follow tasks: instances, service runs, cases."""
+    """True for the runs of tasks: instances, service runs, cases."""
     return run.engine.definition_kind == KIND

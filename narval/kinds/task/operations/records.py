@@ -24,10 +24,10 @@ from narval.system.time_slice import TimeSlice
 Form = dict[str, Any]
 
 _Span = tuple[float, float | None]
-"""The time from a moment to another; None: until now."""
+"""The time from one moment to another; None: until now."""
 
 _ENDS = frozenset({"ObjectDone", "EndingBegan", "InstanceOver", "InstanceEnded"})
-"""The facts with which an instance is in a state no more."""
+"""The facts with which an instance leaves its last state."""
 
 
 @operation("read")
@@ -38,10 +38,10 @@ async def task_log(
     limit: int | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The records of the two logs (K66): which object came to which task; which state a task entered, which
-    events it raised, and what became of their conditions and actions. Of one object, of one type, or of all.
+    """The records of the two logs (K66), of one object, of one type, or of all: which object came to which
+    task, which state a task entered, which events it raised, and the results of their conditions and actions.
 
-    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower `seq`.
+    All, oldest first; with `limit` the newest `limit`, newest first; with `before` only those of lower `seq`.
     """
     check_limit(limit)
     if name is not None:
@@ -65,7 +65,7 @@ async def task_log(
 
 
 class _Versions:
-    """An object as the eids that it had on its way, and the instances and types that had it."""
+    """The eids that an object had on its way, and the instances and types that had it."""
 
     def __init__(self, daemon: Daemon, object: int) -> None:
         self.case, state, self.identity = case_of(daemon, object)
@@ -155,9 +155,9 @@ def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
 
 @operation("read")
 async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
-    """The tasks that an object has passed (K67), in order; those before it was split off are among them.
+    """The tasks that an object has passed (K67), in order, including those before it was split off.
 
-    Of one whose work is compensated, or is to be, `compensation` tells how far that is.
+    If its work is compensated, or is to be, `compensation` says how far that is.
     """
     case, state, identity = case_of(daemon, object)
     family = {identity}
@@ -184,11 +184,10 @@ async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
 async def task_time(
     daemon: Daemon, name: str, state: str | None = None, object: int | None = None
 ) -> dict[str, Any]:
-    """The seconds that instances of a type were in a `state`, or those that an `object` was at the type
-    (K67).
+    """The seconds that instances of a type were in a `state`, or that an `object` was at the type (K67).
 
-    An object is at a task from when an instance takes it until that enters a terminal state; `waited` are its
-    seconds in the queue before. `open`: so many go on, and count until now.
+    An object is at a task from when an instance takes it until that enters a terminal state; `waited` is its
+    seconds in the queue before. `open` is the number of times not ended, which count until now.
     """
     definition = type_of(daemon, name)
     if (state is None) == (object is None):
@@ -212,9 +211,9 @@ async def task_time(
 @operation("read")
 async def task_times(daemon: Daemon, object: int) -> list[dict[str, Any]]:
     """The times of an object (K67): a row for each type at which it was, with `waited`, its seconds in the
-    queue there; below it one for each state, in the order in which it came to them.
+    queue there; below it one for each state, in the order in which they were reached.
 
-    `open`: so many go on, and count until now.
+    `open` is the number of times not ended, which count until now.
     """
     versions, now = _Versions(daemon, object), daemon.rounds.clock.now()
     at_type: dict[str, list[_Span]] = {name: [] for name in versions.came_to}
@@ -248,7 +247,7 @@ def _sum(spans: Iterable[tuple[float, float | None]], now: float) -> Form:
 
 
 def _in_state(daemon: Daemon, run: Run, state: str) -> Iterator[tuple[float, float | None]]:
-    """The times that an instance was in a state; a terminal one is left as it is entered."""
+    """The times that an instance was in a state; a terminal one is left when it is entered."""
     begin: float | None = None
     for line in _facts(daemon, run):
         if line["what"] != "StateEntered" and line["what"] not in _ENDS:
@@ -316,7 +315,7 @@ def _waited(daemon: Daemon, versions: _Versions, name: str, begins: list[float],
 
 
 def _facts(daemon: Daemon, run: Run) -> Iterator[Form]:
-    """The lines of a run's history, their moments in seconds; what cannot be read is left out."""
+    """The lines of a run's history, with moments in seconds; unreadable lines are left out."""
     for row in daemon.agent.store.journal(run.eid):
         with suppress(UnreadableError):
             yield from codec.describe_entry(row.data, row.run, row.seq)

@@ -1,4 +1,4 @@
-"""Telling the runs of tasks something, and their answers, which may come in a later turn (K52, K53, K57)."""
+"""Signals to the runs of tasks, and their answers, which may come in a later turn (K52, K53, K57)."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ async def told(
     wait: float | None = 0.0,
     program: Run | None = None,
 ) -> dict[str, Any] | None:
-    """The answer of a run to what it is told, in this turn or within so many seconds (None: for as long as it
-    takes); None where it has not come by then, and nobody waits for it any more.
+    """The answer of a run to a signal, in this turn or within `wait` seconds (None: no limit); None if it has
+    not come by then, and the signal is given up.
 
-    The `program` that waits for it does not die meanwhile. Raises TaskRefusedError, and RequestError where no
-    daemon runs.
+    The lease of the `program` that waits for it does not expire meanwhile. Raises TaskRefusedError, and
+    RequestError if no daemon runs.
     """
     if not run.active:
         raise TaskRefusedError("over", f"run {run.eid} of {run.name} is over: it is {run.status}")
@@ -106,7 +106,7 @@ async def told(
 async def _come(
     daemon: Daemon, coming: asyncio.Future[Answer], wait: float | None, program: Run | None, by: Signalled
 ) -> None:
-    """Wait for an answer; the lease of the program that does is renewed before it ends (K58)."""
+    """Wait for an answer; the lease of the waiting program is renewed before it expires (K58)."""
     state = program.state if program is not None else None
     lease = state.lease if isinstance(state, InstanceState) else 0.0
     until = time.monotonic() + wait if wait is not None else None

@@ -1,4 +1,4 @@
-"""The command work, and the acts below it: items listed, shown and answered at a terminal (P44, P46)."""
+"""The command `work`, and the acts below it: items listed, shown and answered at a terminal (P44, P46)."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ narval work --follow"""
 def work(session: Session, most: int | None, follow: bool, **query: Any) -> None:
     """List what you are asked, and answer it.
 
-    You are who your login says (etc/people.toml); without that file there is no one but you. `answer`
-    without --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile,
-    `release` gives it back, `save` keeps a draft, `move` brings the task that asks to another of its
-    states, `delegate` hands it to another, `refuse` takes you out for good, `take-back` undoes a vote.
-    Administrators may `reassign` it to others, or `renew` it: withdraw it, and offer it anew as its
-    definition is now. `log` tells who did what, `folder PERSON` makes the folder by whose files a person
-    answers, and `forget --person P` erases the items that have ended in which P did something.
+    Your login says who you are (etc/people.toml); without that file you are the only person. `answer` without
+    --set asks for each field at a terminal. `claim` reserves an item for you, `release` gives it back, `save`
+    keeps a draft, `move` moves the task that asks to another of its states, `delegate` hands the item to
+    another person, `refuse` takes you out for good, `take-back` undoes a vote. Administrators may `reassign`
+    an item to others, or `renew` it: withdraw it, and offer it again by its present definition. `log` shows
+    who did what, `folder PERSON` makes the folder in which a person answers by files, and `forget --person P`
+    erases the ended items in which P did something.
     """
     _follow(session, query) if follow else _list(session, query, most)
 
@@ -67,20 +67,20 @@ def _items(context: click.Context, incomplete: str) -> completion.Choices:
 
 
 def _outcomes(context: click.Context, incomplete: str) -> completion.Choices:
-    """The outcomes of the item that was named before."""
+    """The outcomes of the item named before."""
     for outcome in completion.asked(context, "work_item", item=context.params["item"])["outcomes"]:
         yield outcome["name"], ""
 
 
 def _states(context: click.Context, incomplete: str) -> completion.Choices:
-    """The states to which the task may be moved that asks the item which was named before."""
+    """The states to which the task that asks, of the item named before, may be moved."""
     states = completion.asked(context, "work_item", item=context.params["item"])["states"]
     for state in states["moves"] if states else ():
         yield state, f"from {states['now']}"
 
 
 def _values(_context: click.Context, _option: click.Parameter, pairs: Pairs) -> dict[str, list[str]]:
-    """The values by field: one that is given twice has two."""
+    """The values by field; a field given twice has two."""
     values: dict[str, list[str]] = {}
     for name, text in pairs:
         values.setdefault(name, []).append(text)
@@ -99,7 +99,7 @@ def _reason_option(name: str) -> Callable[..., Any]:
 
 
 def _values_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The option --set; who gives a reason beside it is told so."""
+    """The option --set; a stray reason beside it is reported."""
     refused = click.option("--reason", hidden=True, expose_value=False, callback=_no_reason)
     help = "A field of the answer; may be repeated."
     asked = click.option("--set", "fields", type=Pair(), multiple=True, callback=_values, help=help)
@@ -122,7 +122,7 @@ _GIVEN: Mapping[Field, tuple[Callable[..., Any], str]] = {
 
 
 def _act(name: str) -> Command:
-    """The command of an act: its row has what is given with it."""
+    """The command of an act, with the fields of its row."""
     row = ACTS_ON_ITEMS[name]
     parameters = [_GIVEN[field] for field in row.fields if field is not SHOWN]
 
@@ -144,7 +144,7 @@ def _act(name: str) -> Command:
 
 
 def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[str]]) -> dict[str, Any]:
-    """The answer to an answer; at a terminal, what was not given is asked for, until it is right."""
+    """The response to an answer; at a terminal, missing values are asked for until they are right."""
     asks = not fields and not session.as_json and sys.stdin.isatty()
     form = session.ask("work_item", item=item) if asks else None
     if form is not None:
@@ -175,7 +175,7 @@ def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[
 
 
 def _misfits(error: WorkRefusedError) -> dict[str, str]:
-    """The fields whose values are not right, each with what was typed."""
+    """The fields with wrong values, each with what was typed."""
     import json
 
     return {str(row.get("field")): str(row.get("value")) for row in json.loads(error.detail or "[]")}
@@ -188,7 +188,7 @@ def _chosen(outcomes: list[str]) -> str:
 
 
 def _asked(field: Row, outcome: str, form: Mapping[str, Any], typed: list[str] | None = None) -> list[str]:
-    """The values that somebody types for a field; an empty line takes what stands in brackets."""
+    """The values typed for a field; an empty line takes those in brackets."""
     before = typed or form["draft"].get(field["name"]) or field["default"]
     needed = " (required)" if outcome in field["required"] else ""
     options = f" [{', '.join(field['options'])}]" if field["options"] else ""
@@ -210,7 +210,7 @@ def _list(session: Session, query: dict[str, Any], most: int | None) -> None:
 
 
 def _nothing(query: Mapping[str, Any]) -> str:
-    """The words for an empty list, by what was asked for."""
+    """The words for an empty list, depending on the query."""
     if query["every"] or query["state"]:
         return "there is no such item that you may see"
     return f"nothing is asked of {clean(query['person'] or 'you')}"
@@ -237,7 +237,7 @@ def _line(row: Row) -> str:
 
 
 def _print_item(item: Row) -> None:
-    """Write one item: its text as it was recorded, and what may be answered."""
+    """Print one item: its text as it was recorded, and the possible answers."""
     claimed, asked = item["claimed"], item["run"]
     until = f" until {moment(claimed['until'])}" if claimed and claimed["until"] else ""
     fields(
@@ -261,13 +261,13 @@ def _print_item(item: Row) -> None:
 
 
 def _where(states: Row) -> str:
-    """The state of the task that asks, and what one may do about it."""
+    """The state of the task that asks, and what may be done about it."""
     moves = f", may be moved to {' or '.join(states['moves'])}" if states["moves"] else ""
     return f"is in {states['now'] or 'no state'}{moves}, may end in {' or '.join(states['ends'])}"
 
 
 def _by_right(right: Row | None) -> str:
-    """The role that counts, and who is away and for whom one answers."""
+    """The role that counts, and the absent person for whom one answers."""
     details = right or {}
     role = f"as {details['role']}" if details.get("role") else ""
     absent = f"for {details['for']}" if details.get("for") else ""
@@ -277,7 +277,7 @@ def _by_right(right: Row | None) -> str:
 @asking("show", "work_item", example="narval work show 57", alters=True)
 @item_argument
 def show(answer: Row) -> None:
-    """Show one item: its text, its outcomes and fields, who has it, and what you may do."""
+    """Show one item: its text, its outcomes and fields, its claimant, and what you may do."""
     _print_item(answer)
 
 
@@ -289,9 +289,9 @@ def show(answer: Row) -> None:
 @click.option("--person", metavar="P", shell_complete=completion.people, help="What this person did.")
 @click.option("--since", metavar="MOMENT", help="From this moment on.")
 def log(rows: list[Row]) -> None:
-    """Tell who did what, by which right, in which way, and what came of it.
+    """Show who did what, by which right, in which way, and with which result.
 
-    That is of one ITEM, or of all that you may see.
+    It is about one ITEM, or about all that you may see.
     """
     listing(LOG, rows, "nothing is recorded")
 
@@ -300,9 +300,9 @@ def log(rows: list[Row]) -> None:
 @item_argument
 @_reason_option("reason")
 def renew(session: Session, item: int, reason: str) -> None:
-    """Withdraw an item, and offer it anew as its definition is now, as an administrator.
+    """Withdraw an item, and offer it again by its present definition, as an administrator.
 
-    Who asked waits on.
+    The run that asked keeps waiting.
     """
     renewed = session.ask("renew", run=item, reason=reason)
     answer = {"item": renewed["run"], "instead_of": item, "work": renewed["name"]}
@@ -312,9 +312,9 @@ def renew(session: Session, item: int, reason: str) -> None:
 @asking("forget", "forget_person", example="narval work forget --person ann", alters=True)
 @click.option("--person", metavar="P", required=True, shell_complete=completion.people, help="Whose items.")
 def forget(answer: Row) -> None:
-    """Erase the items that have ended in which a person did something, with their journals.
+    """Erase the ended items in which a person did something, with their journals.
 
-    It is for administrators, the home's owner and root.
+    This is for administrators, the home's owner and root.
     """
     click.echo(f"{counted(len(answer['forgotten']), 'item')} forgotten")
 

@@ -11,7 +11,7 @@ from narval.surfaces.cli.render.tables import Column, of, plain
 _NOT_LISTED = frozenset(
     {"seq", "at", "item", "work", "did", "by", "actor", "way", "role", "for", "session", "shown", "directory"}
 )
-"""Keys that have a column of their own, and digests."""
+"""The keys that have a column of their own, and digests."""
 
 
 def _who(row: Row) -> str:

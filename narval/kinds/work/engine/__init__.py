@@ -1,1 +1,1 @@
-"""The engine of work: items that are offered, claimed, answered, by people."""
+"""The engine of work: items that are offered to people, claimed and answered."""

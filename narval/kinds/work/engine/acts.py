@@ -1,4 +1,4 @@
-"""The acts of people on an item (P20–P25): each is told what became of it, or why it is refused."""
+"""The acts of people on an item (P20–P25): each gets its result, or the reason why it is refused."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MOST_IN_A_ROW = 3
 """The most delegations in a row."""
 
 LONGEST_WORD = 10_000
-"""The most characters of a reason, or of the word that goes with a delegation."""
+"""The most characters of a reason, or of the note with a delegation."""
 
 
 def act(decision: WorkDecision, event: Signalled) -> None:
-    """Do what a person asks, and answer. Raises NotSoError where the rules refuse it."""
+    """Do what a person asks, and answer. Raises NotSoError if the rules refuse it."""
     state, definition = decision.state, decision.definition
     assert event.act is not None, event
     row = ACTS_ON_ITEMS[event.name]
@@ -98,7 +98,7 @@ def _save(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _move(decision: WorkDecision, event: Signalled) -> None:
-    """Move the task that asks along an edge; it runs the code of its states by itself."""
+    """Move the task that asks along an edge; the task itself runs the code of its states."""
     state, ways = decision.state, task_ways(decision.state, decision.view.element)
     may_answer(decision, event.by)
     if ways is None or state.caller is None:
@@ -117,7 +117,7 @@ def _move(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _no_way(ways: TaskWays, word: str) -> str:
-    """The sentence that says why a task cannot be moved to a state, and what it can."""
+    """The sentence that says why a task cannot be moved to a state, and to which it can."""
     if word in ways.ends:
         return f"{word!r:.80} ends the task: answer with it"
     end = f"; to end it, answer {' or '.join(ways.ends)}" if ways.ends else ""
@@ -155,7 +155,7 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _is_asked(decision: WorkDecision, person: str) -> bool:
-    """True if a person may answer by the rules of the work, whoever has been handed it."""
+    """True if a person may answer by the rules of the work, regardless of delegations."""
     state = decision.state
     handed = state.handed[0] if state.handed else None
     if handed is None:
@@ -188,11 +188,11 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
 
 
 WAYS_FOR_ALWAYS = ("terminal", "web", "mail", "chat")
-"""The ways by which somebody may have a rule added, or grant something."""
+"""The ways by which a person may have a rule added, or grant something."""
 
 
 def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome) -> None:
-    """Raise NotSoError where a person may not agree to all such calls to come, or no rule says them."""
+    """Raise NotSoError if a person may not agree to all such future calls, or no rule describes them."""
     caller = decision.state.caller
     held = caller.held if caller is not None else None
     if held is None or not held.parts or outcome.name != ALWAYS:
@@ -206,7 +206,7 @@ def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome
 
 
 def _check_granting(decision: WorkDecision, event: Signalled) -> None:
-    """Raise NotSoError where a person may not say whether a definition gets what it needs."""
+    """Raise NotSoError if a person may not decide whether a definition gets what it needs."""
     is_asked_by_home = decision.state.caller is None and decision.definition.full_name == GRANTING
     if is_asked_by_home and not (_may_alter_the_home(decision, event) and not event.actor):
         message = 'only the owner and operators (web = "operator" in etc/people.toml) may answer this'
@@ -215,13 +215,13 @@ def _check_granting(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _may_alter_the_home(decision: WorkDecision, event: Signalled) -> bool:
-    """True if a person may have a rule added, or grant something, and does so themselves."""
+    """True if a person may have a rule added, or grant something, and acts in person."""
     way = event.act.way if event.act is not None else ""
     return decision.people.is_operator(event.by) and way in WAYS_FOR_ALWAYS
 
 
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
-    """The outcome that is meant: the only one need not be named. Raises NotSoError."""
+    """The intended outcome; the only one need not be named. Raises NotSoError."""
     outcomes, name = decision.definition.outcomes, event.text("outcome")
     found = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
     if found is None:
@@ -241,7 +241,7 @@ def _take_back(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _refuse(decision: WorkDecision, event: Signalled) -> None:
-    """Take oneself out for good; who is excluded may do so as well (P29)."""
+    """Take a person out for good; excluded people may do so as well (P29)."""
     state = decision.state
     right = decision.right_of(event.by, state.refused.keys())
     if right is None:

@@ -1,7 +1,7 @@
 """The facts that change a work item (P36), each with its effect. Applying one decides nothing.
 
-Each act has its moment, the person (`by`), who did it in that person's name (`actor`), the way, and the
-number of the session, mail or file.
+Each act has its moment, the person (`by`), the actor in that person's name (`actor`), the way, and the number
+of the session, mail or file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Asked(WorkChange, RunBegan, frozen=True):
 
 
 class Offered(WorkChange, frozen=True):
-    """The item is offered. Its text stands here, in the journal, and nowhere else."""
+    """The item is offered. Its text is here, in the journal, and nowhere else."""
 
     at: float
     """The moment."""
@@ -37,7 +37,7 @@ class Offered(WorkChange, frozen=True):
     shown: str = ""
     """The SHA-256 of that text."""
     could: tuple[str, ...] = ()
-    """The people who could take it."""
+    """The people who could take it then."""
     people: tuple[tuple[str, ...], ...] = ()
     """The people named for the work, and for each escalation."""
     requesters: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class PersonAct(WorkChange, frozen=True):
 
 
 class Claimed(PersonAct, frozen=True):
-    """A person has the item, until a moment if the claim has a lease. `back`: by a delegation that ended."""
+    """A person has the item, until a moment if the claim has a lease; `back` because a delegation ended."""
 
     until: float | None = None
     back: bool = False
@@ -96,7 +96,7 @@ class Claimed(PersonAct, frozen=True):
 
 
 class Renewed(PersonAct, frozen=True):
-    """The claimant did something: the lease begins anew."""
+    """The claimant did something: the lease begins again."""
 
     until: float | None = None
 
@@ -107,7 +107,7 @@ class Renewed(PersonAct, frozen=True):
 
 
 class ClaimReleased(PersonAct, frozen=True):
-    """A claim was given back; `of` is who had it, `why` the reason."""
+    """A claim was given back; `of` is the claimant, `why` the reason."""
 
     of: str = ""
     why: str = ""
@@ -117,7 +117,7 @@ class ClaimReleased(PersonAct, frozen=True):
 
 
 class LeaseEnded(WorkChange, frozen=True):
-    """A claim had ended, or a delegation that no one took up; `of` is who had it."""
+    """A claim ended, or a delegation that was not taken up; `of` is the person who had it."""
 
     at: float
     of: str = ""
@@ -141,11 +141,11 @@ class TaskMoved(PersonAct, frozen=True):
     to: str = ""
 
     def apply(self, state: WorkState) -> None:
-        """The state is the task's own."""
+        """Change nothing: the state is the task's own."""
 
 
 class Delegated(PersonAct, frozen=True):
-    """The claimant handed the item to another, `until` a moment if it is not taken up."""
+    """The claimant handed the item to another, who must take it up before `until`."""
 
     to: str = ""
     word: str = ""
@@ -159,7 +159,7 @@ class Delegated(PersonAct, frozen=True):
 
 
 class DelegationEnded(WorkChange, frozen=True):
-    """A delegation came back to who had made it."""
+    """A delegation returned to its maker."""
 
     at: float
     of: str = ""
@@ -184,7 +184,7 @@ class Voted(PersonAct, frozen=True):
 
 
 class VoteChanged(PersonAct, frozen=True):
-    """One of several changed an answer, or took it back: `outcome` is ""."""
+    """One of several changed an answer, or took it back (`outcome` is "")."""
 
     outcome: str = ""
     fields: Values = {}
@@ -198,7 +198,7 @@ class VoteChanged(PersonAct, frozen=True):
 
 
 class ItemAnswered(PersonAct, frozen=True):
-    """The item is answered, by a person, by enough of them, or by the deadline's default: `by` is "".
+    """The item is answered, by a person, by enough of them, or by the deadline's default (`by` is "").
 
     `answer` is the eid of the element.
     """
@@ -236,7 +236,7 @@ class Reassigned(PersonAct, frozen=True):
 
 
 class Reminded(WorkChange, frozen=True):
-    """A reminder for all who may act; `due` is the moment of it, `times` how many have been due by now."""
+    """A reminder for all who may act; `due` is its moment, `times` the number of reminders due by now."""
 
     at: float
     due: float
@@ -248,7 +248,7 @@ class Reminded(WorkChange, frozen=True):
 
 
 class Escalated(WorkChange, frozen=True):
-    """The next escalation is taken: others may act too, or in place of those before."""
+    """The next escalation is taken: others may act too, or instead."""
 
     at: float
     level: int
@@ -259,7 +259,7 @@ class Escalated(WorkChange, frozen=True):
 
 
 class Expired(WorkChange, frozen=True):
-    """The deadline came, and no outcome stands for it."""
+    """The deadline came, and has no outcome."""
 
     at: float
     error: int | None = None
@@ -269,7 +269,7 @@ class Expired(WorkChange, frozen=True):
 
 
 class Withdrawn(WorkChange, frozen=True):
-    """The item was cancelled; `told` are those who are to know."""
+    """The item was cancelled; `told` are the people to tell."""
 
     at: float
     why: str = ""
@@ -284,7 +284,7 @@ class Withdrawn(WorkChange, frozen=True):
 
 
 class GivenUp(WorkChange, frozen=True):
-    """The item ended in a state, for no one is left, or it cannot be offered."""
+    """The item ended in a state, because no one is left, or it cannot be offered."""
 
     at: float
     status: str = "failed"
@@ -295,8 +295,8 @@ class GivenUp(WorkChange, frozen=True):
 
 
 class NoticeAsked(WorkChange, frozen=True):
-    """A person is to be written to by `call` in a way, and why. The notice counts `until` a moment; None for
-    one that asks nothing.
+    """A person is to be written to by `call`, in a way, for a reason. The notice counts `until` a moment,
+    None for one that asks nothing.
     """
 
     at: float
@@ -311,7 +311,7 @@ class NoticeAsked(WorkChange, frozen=True):
 
 
 class NoticePutOff(WorkChange, frozen=True):
-    """A notice did not go out, and is tried again at `due`; None once that is under way."""
+    """A notice was not sent, and is tried again at `due`; None once that is under way."""
 
     at: float
     call: str
@@ -323,7 +323,7 @@ class NoticePutOff(WorkChange, frozen=True):
 
 
 class NoticeGivenUp(WorkChange, frozen=True):
-    """A notice did not go out, and is not tried again, and why."""
+    """A notice was not sent, and is not tried again; with the reason."""
 
     at: float
     call: str
@@ -335,7 +335,7 @@ class NoticeGivenUp(WorkChange, frozen=True):
 
 
 class Notified(WorkChange, frozen=True):
-    """A person was written to: how, with which message, by which call."""
+    """A person was written to: the way, the message, and the call."""
 
     at: float
     to: str = ""
@@ -350,7 +350,7 @@ class Notified(WorkChange, frozen=True):
 
 
 class TokensVoided(WorkChange, frozen=True):
-    """The tokens of these notices count no more."""
+    """The tokens of these notices no longer count."""
 
     at: float
     calls: tuple[str, ...]
@@ -384,7 +384,7 @@ class Fruitless(WorkChange, frozen=True):
 
 
 class TurnedAway(PersonAct, frozen=True):
-    """An act that somebody tried in vain, and why; after the first twenty that is only counted."""
+    """An act that was tried in vain, and why; after the first twenty they are only counted."""
 
     act: str = ""
     kind: str = ""

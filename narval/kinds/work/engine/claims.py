@@ -20,7 +20,7 @@ def may_answer(decision: WorkDecision, person: str) -> Right:
 
 
 def by_whom(event: Signalled, right: Right | None = None) -> dict[str, Any]:
-    """The values that all acts of people have."""
+    """The values common to all acts of people."""
     way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
     record = {"at": event.at, "by": event.by, "actor": event.actor, "way": way, "session": session}
     return record | ({"role": right.role, "instead_of": right.instead_of} if right is not None else {})
@@ -33,14 +33,14 @@ def lease_from(decision: WorkDecision) -> float | None:
 
 
 def give(decision: WorkDecision, right: Right, *, back: bool = False) -> None:
-    """Let a person have an item that comes back."""
+    """Give a person the claim of an item, or return it (`back`)."""
     until = lease_from(decision)
     at, role, instead_of = decision.event.at, right.role, right.instead_of
     decision.change(Claimed(at, right.person, role=role, instead_of=instead_of, until=until, back=back))
 
 
 def take(decision: WorkDecision, event: Signalled) -> Right:
-    """Claim an item, or begin the lease anew."""
+    """Claim an item, or begin the lease again."""
     right = may_answer(decision, event.by)
     until = lease_from(decision)
     change = Claimed if decision.state.claim is None else Renewed
@@ -49,7 +49,7 @@ def take(decision: WorkDecision, event: Signalled) -> Right:
 
 
 def hand_back(decision: WorkDecision) -> None:
-    """Give an item back to who had delegated it: claimed again, if that person may still answer."""
+    """Return an item to the person who had delegated it, claimed again if that person may still answer."""
     last = decision.state.handed[-1]
     decision.change(DelegationEnded(decision.event.at, last.by, last.to))
     right = decision.right(last.by)
@@ -58,7 +58,7 @@ def hand_back(decision: WorkDecision) -> None:
 
 
 def escalate(decision: WorkDecision) -> None:
-    """Take the next escalation: others may act too, or in place of those before, whose claim ends."""
+    """Take the next escalation: others may act too, or instead of those before, whose claim then ends."""
     state, at = decision.state, decision.event.at
     escalation = decision.definition.escalations[state.level]
     if escalation.instead and state.claim is not None:

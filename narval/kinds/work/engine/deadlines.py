@@ -1,7 +1,7 @@
 """The moments of an item (P22, P25, P32–P34): lease, reminder, escalation, deadline, in this order.
 
-One timer is set, for the next of them. Those that went by while no one was at work come once; a deadline so
-missed comes five minutes after the start, so that answers that wait in mailboxes and folders count.
+One timer is set, for the next of them. Those that passed while no daemon was at work come once; a deadline
+missed this way comes five minutes after the start, so that answers waiting in mailboxes and folders count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narval.kinds.work.engine.notices import sending
 
 
 def settle(decision: WorkDecision) -> None:
-    """Set the timer for the next moment of an item that goes on."""
+    """Set the timer for the next moment of an open item."""
     state = decision.state
     due = None if state.over else next_moment(decision)
     if due == state.wake_at:
@@ -39,7 +39,7 @@ def settle(decision: WorkDecision) -> None:
 
 
 def woken(decision: WorkDecision, wake: str) -> None:
-    """Do what is due; a timer that is told early, the clock having been set back, is set anew."""
+    """Do what is due; a timer that fires early, because the clock was set back, is set again."""
     if wake != decision.state.wake:
         return
     decision.change(WakeSet())
@@ -47,7 +47,7 @@ def woken(decision: WorkDecision, wake: str) -> None:
 
 
 def do_what_is_due(decision: WorkDecision) -> None:
-    """Do all that is due by now, in the order of P76."""
+    """Do everything that is due by now, in the order of P76."""
     now = decision.event.at
     while (lease := lease_end(decision)) is not None and lease <= now:
         _end_lease(decision)
@@ -71,7 +71,7 @@ def _end_lease(decision: WorkDecision) -> None:
 
 
 def _remind(decision: WorkDecision, due: float) -> None:
-    """Remind once of all the reminders that are due."""
+    """Send one reminder for all that are due."""
     state, reminder, now = decision.state, decision.definition.reminder, decision.event.at
     assert reminder is not None, state
     times = state.reminded + 1

@@ -17,7 +17,7 @@ from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_TURNED_AWAY = 20
-"""The attempts in vain that are recorded of an item; more are counted."""
+"""The failed attempts on an item that are recorded; more are only counted."""
 
 
 class NotSoError(Exception):
@@ -29,7 +29,7 @@ class NotSoError(Exception):
 
 
 class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True, eq=False, dict=True):
-    """One advance of one item: what is known of it and of people, and what has been decided."""
+    """One advance of one item: what is known of the item and of people, and what has been decided."""
 
     # --- who may act (P17, P18, P19, P29) -------------------------------------------------------------
 
@@ -40,11 +40,11 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     @cached_property
     def excluded(self) -> dict[str, str]:
-        """The people who may not answer, each with the rule that says so."""
+        """The people who may not answer, each with the rule that excludes them."""
         return self.exclusions(self.state.requesters)
 
     def exclusions(self, requesters: Iterable[str]) -> dict[str, str]:
-        """The people who may not answer, each with the rule, where these have asked."""
+        """The people who may not answer if `requesters` have asked, each with the rule."""
         rules, reasons = self.definition.rules, dict[str, str]()
         if rules.excludes_requester:
             reasons.update(dict.fromkeys(requesters, "whoever asked may not answer"))
@@ -54,7 +54,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return reasons
 
     def right_of(self, person: str, out: Collection[str]) -> Right | None:
-        """The right by which a person may act, apart from those who are `out`; None without any."""
+        """The right by which a person may act while those in `out` may not; None without any."""
         if self.people.person(person) is None:
             return None
         day = self.day
@@ -69,9 +69,10 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return day_of(self.event.at, self.view.zone)
 
     def out(self, person: str = "") -> Collection[str]:
-        """The people who may not act: excluded, or they refused, or have answered, or others for them.
+        """The people who may not act: they are excluded, or refused, or have answered themselves or through
+        others.
 
-        A person may change what they have answered themselves.
+        A person may change their own answer.
         """
         votes = [vote for vote in self.state.votes.values() if vote.by != person]
         answered = [name for vote in votes for name in (vote.by, vote.instead_of) if name]
@@ -95,7 +96,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return (claim.by,) if claim is not None else tuple(self.eligible())
 
     def check_claim(self) -> None:
-        """End the claim of a person who may not have it any more."""
+        """End the claim of a person who may no longer have it."""
         claim = self.state.claim
         if claim is not None and self.right(claim.by) is None:
             why = f"{claim.by} may not answer any more: {self.why_not(claim.by).failure.message}"
@@ -121,7 +122,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
     # --- acts that are refused ------------------------------------------------------------------------
 
     def turn_away(self, event: Signalled, failure: Failure) -> None:
-        """Refuse an act, and note who tried."""
+        """Refuse an act, and record who tried."""
         way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
         first = self.state.turned_away < MOST_TURNED_AWAY
         who: dict[str, Any] = {"by": event.by, "actor": event.actor, "way": way, "session": session}

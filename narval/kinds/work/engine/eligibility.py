@@ -1,4 +1,4 @@
-"""To whom an item is offered. Who holds which role the directory tells, at each act (P18)."""
+"""The people to whom an item is offered. The directory says who holds which role, at each act (P18)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from narval.kinds.work.language.definition import WorkDefinition
 
 
 class Asking(NamedTuple):
-    """People and roles: with both, one of the people who holds one of the roles; with neither, anybody."""
+    """People and roles: with both, one of the people who also holds one of the roles; with
+    neither, anybody.
+    """
 
     people: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
@@ -25,10 +27,10 @@ class Asking(NamedTuple):
 def offers(
     work: WorkDefinition, state: WorkState, level: int | None = None, before: Handed | None = None
 ) -> list[Asking]:
-    """The people to whom the item is offered: by the work itself, or by name, and by the escalations taken.
+    """The people to whom the item is offered: by the work itself or by name, and by the escalations taken.
 
-    `level` is how many of these count, if not as many as were taken by now. With `before` it is as if it had
-    not been delegated then.
+    `level` is the number of escalations that count; by default those taken by now. With `before`, as before
+    that delegation.
     """
     named, since = (state.named, state.named_level) if before is None else (before.named, before.level)
     people = state.people
@@ -61,5 +63,5 @@ def task_ways(state: WorkState, element: Lookup) -> TaskWays | None:
 
 
 def asked(work: WorkDefinition, state: WorkState) -> str:
-    """A text of who is asked."""
+    """The text that says who is asked."""
     return " or ".join(dict.fromkeys(map(str, offers(work, state))))

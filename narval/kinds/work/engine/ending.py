@@ -30,7 +30,7 @@ def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str,
 
 
 def end_by_votes(decision: WorkDecision, outcome: str, votes: Iterable[Vote]) -> None:
-    """End an item that enough people have answered; or, given no votes, that none can decide any more."""
+    """End an item that enough people have answered; or, without votes, one that can no longer be decided."""
     by = " ".join(vote.by for vote in votes)
     _end_by_rule(decision, outcome, by, {})
 
@@ -60,7 +60,7 @@ def _end_by_rule(decision: WorkDecision, outcome: str, by: str, fields: Values) 
 
 
 def end_if_nobody_is_left(decision: WorkDecision) -> None:
-    """End an item as refused when no one who may answer is left; the next escalation comes first (P23)."""
+    """End an item as refused if no one who may answer is left; but take the next escalation first (P23)."""
     state, definition = decision.state, decision.definition
     while not decision.eligible():
         if state.level >= len(definition.escalations):
@@ -72,7 +72,7 @@ def end_if_nobody_is_left(decision: WorkDecision) -> None:
 
 
 def withdraw(decision: WorkDecision, event: Cancelled) -> None:
-    """End an item that is cancelled; who had it, and who was written to, are to be told."""
+    """End a cancelled item; its claimant, and the people written to, are told."""
     state = decision.state
     claimant = (state.claim.by,) if state.claim is not None else ()
     people = tuple(dict.fromkeys((*claimant, *state.notified)))
@@ -85,7 +85,7 @@ def withdraw(decision: WorkDecision, event: Cancelled) -> None:
 
 
 def over(state: WorkState) -> str:
-    """The end of an item, for somebody who comes too late."""
+    """The end of an item, for a person who comes too late."""
     ended = f"it is {state.status}"
     whom = f" by {state.ended_by}" if state.ended_by else ""
     answered = f": {state.outcome}" if state.outcome else ""

@@ -1,7 +1,7 @@
 """The engine of work: items that people are offered, and answer (P1–P43).
 
-`table` says what each act does in each state; `acts` does them, `claims` and `votes` decide who has an item
-and what several have answered, `deadlines` what comes by itself, `ending` how it ends.
+`table` says what each act does in each state, and `acts` does them. `claims` decides who has an item, `votes`
+what several have answered, `deadlines` what happens by itself, `ending` how it ends.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ instead_of_retry = "retry the run that asked, from the step that did: it asks an
 
 
 def heeds_people(state: WorkState) -> str:
-    """The signal by which an item that somebody has is told that the directory is another."""
+    """The signal that tells a claimed item that the directory has changed."""
     return "review" if state.claim is not None and not state.over else ""
 
 
 def begun_anew(_: WorkDefinition, state: WorkState, newest: WorkDefinition) -> tuple[tuple[int, ...], Inputs]:
-    """The elements that an item shows, and its inputs, unless the newest version has others."""
+    """The elements that an item shows, and its inputs, unless the newest version has other inputs."""
     slots, there = newest.prototype.inputs, {name for name, _ in state.inputs}
     is_same = {slot.id for slot in slots if not slot.optional} <= there <= {slot.id for slot in slots}
     return tuple(eid for _, eids in state.inputs for eid in eids), state.inputs if is_same else ()
@@ -86,7 +86,7 @@ def _started(decision: WorkDecision, event: Started) -> None:
 
 
 def _signalled(decision: WorkDecision, event: Signalled) -> None:
-    """Do what somebody asks, within the rules; an act that they refuse changes nothing."""
+    """Do what a person asks, within the rules; a refused act changes nothing."""
     state = decision.state
     if event.act is None:
         why = "people answer work by `narval work`, which knows who they are"
@@ -133,7 +133,7 @@ def _notified(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _turned_away(decision: WorkDecision, event: Signalled) -> None:
-    """Note what a way in has refused before it became an act, such as a mail that is not authentic."""
+    """Record what a surface refused before it became an act, such as a mail that is not authentic."""
     failure = Failure(event.text("kind"), event.text("message"))
     decision.turn_away(event, failure)
     if not decision.state.over:
@@ -141,7 +141,7 @@ def _turned_away(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _review(decision: WorkDecision, event: Signalled) -> None:
-    """Look again whether who has the item still may: the directory has changed."""
+    """Check again that the claimant may still have the item, because the directory has changed."""
     if not decision.state.over:
         decision.check_claim()
     decision.answer(event, state=decision.state.status)

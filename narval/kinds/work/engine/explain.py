@@ -1,4 +1,4 @@
-"""A work item for people: as an element (P6), what it waits for, its parts, and why they are so."""
+"""A work item for people: as an element (P6), its waits, its parts, and the reasons for their state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from narval.kinds.work.language.definition import WorkDefinition
 def render(definition: WorkDefinition, state: WorkState, context: Iterable[int]) -> bytes:
     """The `work` element; answers and drafts are not in it.
 
-    It is overdue once somebody was to be reminded, or it was escalated.
+    It is overdue once a reminder was due, or it was escalated.
     """
     root = etree.Element("work", name=definition.full_name, state=state.status)
     caller = state.caller
@@ -47,7 +47,7 @@ def render(definition: WorkDefinition, state: WorkState, context: Iterable[int])
 
 
 def is_overdue(state: WorkState) -> bool:
-    """True once somebody was to be reminded of the item, or it was escalated."""
+    """True once a reminder of the item was due, or it was escalated."""
     return bool(state.reminded or state.level)
 
 
@@ -65,11 +65,11 @@ def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str,
 
 
 MOST_NAMED = 5
-"""So many people are named who were written to; of more there is the number."""
+"""The most people written to that are named; for more there is the number."""
 
 
 def _ways_of_asking(state: WorkState) -> dict[str, list[str]]:
-    """The ways by which people are asked in writing and may answer, by person."""
+    """The ways in which people are asked in writing and may answer, by person."""
     ways: dict[str, list[str]] = {}
     for notice in state.notices.values():
         if notice.standing == "live" and notice.until is not None:
@@ -78,7 +78,7 @@ def _ways_of_asking(state: WorkState) -> dict[str, list[str]]:
 
 
 def _asked_by_ways(state: WorkState) -> str:
-    """The words that say who is asked in writing, and by which way; "" if no one is."""
+    """The words that say who is asked in writing, and in which way; "" if no one is."""
     ways = _ways_of_asking(state)
     named = [f"{person} by {' and '.join(names)}" for person, names in list(ways.items())[:MOST_NAMED]]
     more = [f"{len(ways) - MOST_NAMED} more"] if len(ways) > MOST_NAMED else []
@@ -86,26 +86,26 @@ def _asked_by_ways(state: WorkState) -> str:
 
 
 def hides_votes(definition: WorkDefinition, state: WorkState) -> bool:
-    """True while what each has answered is for those alone who have answered (P27)."""
+    """True while only people who have answered may see the answers of others (P27)."""
     return definition.is_voted and not state.over and not definition.rules.open_votes
 
 
 _TELLING = {"Voted", "VoteChanged", "Saved", "Signalled", "Answer", "TurnedAway"}
-"""The lines of history that tell what somebody answers, or wished to."""
+"""The lines of history that reveal what a person answers, or tried to answer."""
 
 _TOLD = ("outcome", "fields", "arguments", "value", "why", "problem")
-"""Their keys that do."""
+"""The keys of those lines that reveal it."""
 
 
 def conceal(definition: WorkDefinition, state: WorkState, line: dict[str, Any]) -> dict[str, Any]:
-    """A line of history without what is answered, while that is hidden."""
+    """A line of history without the answer, while that is hidden."""
     if line["what"] not in _TELLING or not hides_votes(definition, state):
         return line
     return {name: value for name, value in line.items() if name not in _TOLD}
 
 
 def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[str, Any]]]:
-    """The outcomes, with how many have answered so, and the people who have done something."""
+    """The outcomes with the number of answers for each, and the people who have done something."""
     votes, is_hidden = [vote.outcome for vote in state.votes.values()], hides_votes(definition, state)
     outcomes = [
         {
@@ -124,7 +124,7 @@ def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[s
 
 
 def explain(definition: WorkDefinition, state: WorkState, identifier: str | None) -> str | None:
-    """Why the item, or an outcome or a person of it, is as it is; None when there is nothing to tell."""
+    """The reason for the state of the item, or of an outcome or person of it; None if there is none."""
     if identifier is None:
         return _reason(definition, state)
     outcome = definition.outcome(identifier)

@@ -22,7 +22,7 @@ _LARGEST_FORM = 262_144
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """One thing wrong with a value: the field, a message in the words of its label, what was typed."""
+    """A fault of a value: the field, a message that uses its label, and what was typed."""
 
     field: str
     message: str
@@ -30,7 +30,7 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
-    """Texts as they were typed, by field. Raises NotSoError for what is no field of the form."""
+    """Texts as they were typed, by field. Raises NotSoError for an unknown field."""
     fields, typed, wrong = decision.definition.fields, dict[str, tuple[str, ...]](), []
     if _size(values) > _LARGEST_FORM:
         raise bad_fields([Misfit("", f"an answer has at most {_LARGEST_FORM:,} characters; shorten it")])
@@ -55,7 +55,7 @@ def _size(values: Mapping[str, Any]) -> int:
 
 
 def draft(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
-    """The draft of a form: it is kept as it is. Raises NotSoError for too much."""
+    """The draft of a form, unchanged. Raises NotSoError if it is too long."""
     typed = given_values(decision, values)
     if sum(len(text) for texts in typed.values() for text in texts) > _LARGEST_DRAFT:
         raise NotSoError("bad-field", f"a draft has at most {_LARGEST_DRAFT:,} characters; shorten it")
@@ -92,7 +92,7 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
 
 
 def by_default(decision: WorkDecision, explicit: Values | Mapping[str, tuple[str, ...]]) -> Values:
-    """The values of an answer that no one gave: what stands in the deadline, and the defaults that fit."""
+    """The values of an answer that no one gave: those in the deadline, and the defaults that fit."""
     found: Values = {}
     for field in decision.definition.fields.values():
         values = explicit.get(field.name, decision.state.defaults.get(field.name, ()))
@@ -104,7 +104,7 @@ def by_default(decision: WorkDecision, explicit: Values | Mapping[str, tuple[str
 
 
 def _read(decision: WorkDecision, field: FormField, text: str) -> str:
-    """A value. Raises ValueError with what was expected, and perhaps what was meant."""
+    """A value. Raises ValueError with what was expected, and perhaps a suggestion."""
     value = field.read(text, decision.state.options.get(field.name, ()))
     if field.type == "person" and decision.people.person(value) is None:
         names = [person.name for person in decision.people.people]
@@ -118,7 +118,7 @@ def _read(decision: WorkDecision, field: FormField, text: str) -> str:
 
 
 def bad_fields(wrong: Iterable[Misfit]) -> NotSoError:
-    """The problem of values that are not right: a sentence for all of them, and each as data."""
+    """The problem of wrong values: a sentence for all of them, and each as data."""
     misfits = list(wrong)
     detail = msgspec.json.encode(misfits).decode()
     return NotSoError("bad-field", "; ".join(misfit.message for misfit in misfits), detail)

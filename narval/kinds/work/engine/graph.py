@@ -1,4 +1,4 @@
-"""A work item as a graph: the ways of P20 between its states, and where it is."""
+"""A work item as a graph: the transitions of P20 between its states, and its present state."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from narval.kinds.work.engine.table import DRAWN, PHASES
 from narval.kinds.work.language.definition import WorkDefinition
 
 LONGEST = 60
-"""So many characters of who is asked are shown."""
+"""The most characters of the text on who is asked."""
 
 
 def graph(definition: WorkDefinition, state: WorkState) -> Graph:
-    """The states of an item, and the ways between them."""
+    """The states of an item, and the transitions between them."""
     names = dict.fromkeys(name for start, end, _ in DRAWN for name in (start, end))
     nodes = [_node(definition, state, name) for name in names]
     edges = [GraphEdge(start, end, "plain", why) for start, end, why in DRAWN]

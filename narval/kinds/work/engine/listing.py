@@ -1,4 +1,4 @@
-"""Items as somebody may see them: to whom they are offered, what may be done, in which order (P35, P83)."""
+"""Items as a person may see them: to whom they are offered, what may be done, in which order (P35, P83)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
 from narval.kinds.work.language.definition import WorkDefinition
 
 Key = tuple[str, str]
-"""A person or a role by name, or anybody."""
+"""A person or a role, by name, or anybody."""
 
 Order = tuple[bool, float, float, int]
 
@@ -27,14 +27,14 @@ ANYBODY: Key = ("anybody", "")
 
 
 def _look(definition: WorkDefinition, state: WorkState, at: float, view: View) -> WorkDecision:
-    """An item as it would decide at a moment; nothing is decided."""
+    """The decision object of an item at a moment, for reading only."""
     return WorkDecision(definition, state, Signalled(0, at, "", "look"), view)
 
 
 def acts_open_to(
     definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
 ) -> tuple[str, ...]:
-    """The acts that the rules let a person try now; what they say of its arguments shows when it is tried."""
+    """The acts that the rules let a person try now; their arguments are checked only when an act is tried."""
     if state.over or state.status == "ready" or view.people.person(person) is None:
         return ()
     look = _look(definition, state, at, view)
@@ -69,7 +69,9 @@ def right_to_answer(
 
 
 def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float, view: View) -> bool:
-    """True for who is asked, whoever has it meanwhile, has done something to it, or is administrator."""
+    """True for a person who is asked (even if another has the item), has acted on it, or is an
+    administrator.
+    """
     if view.people.person(person) is None or state.status == "ready":
         return False
     return (
@@ -80,7 +82,9 @@ def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float
 
 
 def people_in(state: WorkState) -> set[str]:
-    """The people whom an item concerns: who asked, has it, answered, refused, was handed it, ended it."""
+    """The people whom an item concerns: those who asked, have it, answered, refused, were handed it, or ended
+    it.
+    """
     people = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
     people.update(name for handed in state.handed for name in (handed.by, handed.to))
     if state.claim is not None:
@@ -89,12 +93,12 @@ def people_in(state: WorkState) -> set[str]:
 
 
 def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
-    """True of an open item that no one may answer now (P24)."""
+    """True for an open item that no one may answer now (P24)."""
     return state.claim is None and not _look(definition, state, at, view).eligible()
 
 
 def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bool:
-    """True if a person is shown what others have answered."""
+    """True if a person may see what others have answered."""
     return state.over or definition.rules.open_votes or person in state.votes
 
 
@@ -104,19 +108,19 @@ class _ItemEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Worklist:
-    """The open items by whom they concern, kept in step with them: a change costs what changes."""
+    """The open items, indexed by the people and roles that they concern, and updated with each change."""
 
     def __init__(self) -> None:
         self._entries: dict[int, _ItemEntry] = {}
         self._by_key: dict[Key, dict[int, None]] = {}
         self.version = 0
-        """A number that is another whenever an item was put or dropped."""
+        """A number that changes whenever an item is put or dropped."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, eid: int, definition: WorkDefinition, state: WorkState) -> None:
-        """Know an item as it is now."""
+        """Add or update an item."""
         if state.over or state.status == "ready":
             self.drop(eid)
             return
@@ -130,7 +134,7 @@ class Worklist:
         self._entries[eid] = entry
 
     def drop(self, eid: int) -> None:
-        """Know an item no more; one that is not known is ignored."""
+        """Drop an item; an unknown one is ignored."""
         entry = self._entries.pop(eid, None)
         self.version += 1
         for key in entry.keys if entry is not None else ():
@@ -144,7 +148,7 @@ class Worklist:
         return self._in_order(self._entries)
 
     def of(self, person: str, directory: Directory, day: date) -> list[int]:
-        """The items that may concern a person, in order: offered to them or to a role, or theirs already."""
+        """The items that may concern a person, in order: offered to them or to a role, or already theirs."""
         names = (person, *directory.represented_by(person, day))
         keys = {ANYBODY, *(("person", name) for name in names)}
         if person == directory.owner:
@@ -171,5 +175,5 @@ def _keys(definition: WorkDefinition, state: WorkState) -> Iterator[Key]:
 
 
 def _order(eid: int, state: WorkState) -> Order:
-    """Overdue first, then by priority, then by deadline, then the oldest."""
+    """The sort key: overdue first, then by priority, by deadline, oldest first."""
     return not is_overdue(state), -state.priority, state.deadline if state.deadline is not None else inf, eid

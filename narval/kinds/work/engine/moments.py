@@ -1,4 +1,4 @@
-"""The moments that an item waits for, reckoned by the calendar of the home."""
+"""The moments that an item waits for, computed by the calendar of the home."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from narval.core.definitions.appointment import Appointment
 from narval.kinds.work.engine.decision import WorkDecision
 
 GRACE = 300.0
-"""Seconds from the start of work to a deadline that was missed."""
+"""Seconds from the start of the daemon to a missed deadline."""
 
 LAST_MOMENT = 253_402_214_400.0
-"""31 December 9999: what would be later does not come."""
+"""31 December 9999: later moments never come."""
 
 
 def next_moment(decision: WorkDecision) -> float | None:
@@ -53,7 +53,7 @@ def escalation_at(decision: WorkDecision) -> float | None:
 
 
 def deadline_at(decision: WorkDecision) -> float | None:
-    """The moment at which the item ends: its deadline, or a little after the start if that was missed."""
+    """The moment at which the item ends: its deadline, or soon after the start if that was missed."""
     state, view = decision.state, decision.view
     if state.deadline is None or state.deadline <= state.started or not view.was_missed(state.deadline):
         return state.deadline
@@ -61,11 +61,11 @@ def deadline_at(decision: WorkDecision) -> float | None:
 
 
 def after(decision: WorkDecision, length: Appointment, since: float) -> float:
-    """The moment a length of time after another, by the calendar of the home."""
+    """The moment that is `length` after another, by the calendar of the home."""
     moment = length.moment(since, decision.view.zone)
     return LAST_MOMENT if moment is None else moment
 
 
 def in_utc(moment: float | None) -> str:
-    """A moment as people are told it; "" for none."""
+    """A moment, for people; "" for none."""
     return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""The state of a work item: plain data that its changes alone alter."""
+"""The state of a work item: plain data that only its changes alter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = dict[str, tuple[str, ...]]
 
 
 class ItemClaim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The claim of a person, since when, until when if it has a lease, and for whom if not for themselves."""
+    """The claim of a person: since when, until when if it has a lease, and for whom if not for themselves."""
 
     by: str
     since: float
@@ -28,7 +28,7 @@ class ItemClaim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The answer of one of several; `instead_of` is who is away and for whom it was given."""
+    """The answer of one of several; `instead_of` is the absent person for whom it was given."""
 
     by: str
     outcome: str
@@ -39,7 +39,7 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One delegation: by whom, to whom, and those to whom the item was offered before, if they were named."""
+    """One delegation: by whom, to whom, and the people to whom the item was offered before, if by name."""
 
     by: str
     to: str
@@ -49,8 +49,7 @@ class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A notice to a person: why, until when it counts (None: it asks nothing), how often it was tried, and by
-    which way it goes.
+    """A notice to a person: its reason, until when it counts (None: it asks nothing), its tries, and its way.
 
     `due` is the moment of the next try. Its `standing` is live, spent, or void; `fruitless` counts the mails
     that had its token and were no answer.
@@ -66,7 +65,7 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     way: str = MAIL
 
     def counts(self, now: float) -> bool:
-        """True while somebody can answer it."""
+        """True while it can be answered."""
         return self.standing == "live" and self.until is not None and now < self.until
 
 
@@ -96,17 +95,17 @@ class WorkState(RunState, omit_defaults=True):
     options: Values = {}
     """The values that its fields may have."""
     wake: str = ""
-    """The timer of the next moment that it waits for."""
+    """The timer of `wake_at`."""
     wake_at: float | None = None
-    """The moment of that."""
+    """The next moment that it waits for."""
     claim: ItemClaim | None = None
     """The claim of the person who has it."""
     named: tuple[str, ...] = ()
     """The people to whom it was reassigned or delegated."""
     named_level: int = 0
-    """The number of escalations that had been taken by then."""
+    """The number of escalations taken by then."""
     handed: tuple[Handed, ...] = ()
-    """The delegations that still hold."""
+    """The delegations in force."""
     refused: dict[str, str] = {}
     """The people who took themselves out, each with the reason."""
     votes: dict[str, Vote] = {}
@@ -118,13 +117,13 @@ class WorkState(RunState, omit_defaults=True):
     reminded: int = 0
     """The number of reminders that have been due."""
     remind_due: float = 0.0
-    """The moment of the last of these."""
+    """The moment of the last reminder."""
     notified: tuple[str, ...] = ()
     """The people who were written to."""
     spent: tuple[str, ...] = ()
     """The hashes of the tokens that were used."""
     turned_away: int = 0
-    """The number of acts that were tried in vain."""
+    """The number of failed attempts at acts."""
     outcome: str = ""
     """The outcome that was chosen."""
     answer: int = 0
@@ -138,7 +137,7 @@ class WorkState(RunState, omit_defaults=True):
 
     @property
     def answerers(self) -> Iterator[str]:
-        """The people whose answers it has; of one that was withdrawn none count."""
+        """The people whose answers count; none for a withdrawn item."""
         if self.status != "withdrawn":
             yield from self.votes
         if self.status == "done":
@@ -152,7 +151,7 @@ class WorkState(RunState, omit_defaults=True):
         yield from ((person, "refused") for person in self.refused)
 
     def free(self) -> None:
-        """Let no one have the item: it is offered again."""
+        """End the claim, so that the item is offered again."""
         if self.claim is not None:
             self.claim = None
             self.move("offered")

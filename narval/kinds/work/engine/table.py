@@ -1,8 +1,7 @@
-"""The life of an item as a table: for each act, who may do it, what is given with it, and what comes
-of it in each state.
+"""The life of an item as a table: for each act, who may do it, its fields, and its result in each state.
 
-A cell is the state that follows, or the kind of the problem that the act gets (P82). The operations, the
-commands below `narval work`, the forms of the web and the methods in Python are made from the fields.
+A cell is the next state, or the kind of the problem that the act gets (P82). The operations, the commands
+below `narval work`, the forms of the web and the methods in Python are made from the fields.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 Who = Literal["eligible", "claimant", "claimant or admin", "admin"]
-"""The people who may do an act: who may answer, who has the item, or administrators."""
+"""The people who may do an act: those who may answer, the claimant, or administrators."""
 
 
 class No(NamedTuple):
-    """A cell of an act that is refused, by the kind of the problem."""
+    """A cell of a refused act, with the kind of the problem."""
 
     kind: str
 
@@ -25,7 +24,7 @@ Cell = str | No
 
 
 class Field(NamedTuple):
-    """Something that is given with an act: a parameter of its operation."""
+    """A field of an act: a parameter of its operation."""
 
     name: str
     type: str = "str"
@@ -33,7 +32,7 @@ class Field(NamedTuple):
     default: str | None = ""
     is_required: bool = False
     label: str = ""
-    """Its name in forms and options, where that is another."""
+    """Its name in forms and options, if that differs."""
     note: str = ""
     """A sentence about it, for the text of its operation."""
 
@@ -59,11 +58,11 @@ VALUES = Field("fields", "dict[str, str | list[str]] | None", None)
 
 
 class Act(NamedTuple):
-    """A row: who may, what follows in an item that is offered, claimed by oneself, or by another, what is
-    given with the act, and what it does.
+    """A row: who may do the act, the cells for an item that is offered, claimed by oneself, or by another,
+    the fields of the act, and what it does.
 
-    In an item that several people answer nothing is claimed: `voted` is what follows there. In one that
-    has ended, every act gets `over`.
+    An item that several people answer is never claimed; its cell is `voted`. In an item that has ended, every
+    act gets `over`.
     """
 
     who: Who
@@ -117,7 +116,7 @@ ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The acts of people, as P20 has them. An administrator may release what another has."""
+"""The acts of people, by P20. An administrator may release the claim of another."""
 
 MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -126,7 +125,7 @@ MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
         "claimed": frozenset({"offered", "done", "expired", "withdrawn", "failed"}),
     }
 )
-"""For each state of an item, those that may follow."""
+"""The states that may follow each state of an item."""
 
 PHASES: Mapping[str, str] = MappingProxyType(
     {"done": "done", "refused": "failed", "expired": "failed", "failed": "failed", "withdrawn": "cancelled"}
@@ -147,11 +146,11 @@ DRAWN: tuple[tuple[str, str, str], ...] = (
     ("offered", "withdrawn", "cancel"),
     ("claimed", "withdrawn", "cancel"),
 )
-"""The ways between states, as the drawing in docs/reference/work.md shows them."""
+"""The transitions between states, as the drawing in docs/reference/work.md shows them."""
 
 
 def rows() -> list[str]:
-    """The table as docs/reference/work.md has it."""
+    """The table for docs/reference/work.md."""
     lines = ["| act | who | offered | claimed by oneself | claimed by another | several answer | over |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name, act in ACTS_ON_ITEMS.items():

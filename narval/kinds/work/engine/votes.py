@@ -1,4 +1,6 @@
-"""Answers that several people give (P26–P28): each once, changed or taken back while the item goes on."""
+"""Answers by several people (P26–P28): one each, which may be changed or taken back while the
+item is open.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,14 @@ def vote(
 
 
 def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True) -> None:
-    """Count an answer no more."""
+    """Stop counting an answer."""
     decision.change(VoteChanged(**claims.by_whom(event)))
     if settled:
         settle(decision)
 
 
 def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:
-    """The answers for an outcome that count: not those of people who are excluded."""
+    """The answers for an outcome that count, without those of excluded people."""
     return [
         vote
         for vote in decision.state.votes.values()
@@ -40,7 +42,7 @@ def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:
 
 
 def left(decision: WorkDecision) -> int:
-    """The number of people who may still answer: who is away and their substitute count once."""
+    """The number of people who may still answer; an absent person and their substitute count once."""
     return len({right.instead_of or name for name, right in decision.eligible().items()})
 
 
@@ -52,7 +54,7 @@ def _reachable(decision: WorkDecision) -> Iterator[WorkOutcome]:
 
 
 def settle(decision: WorkDecision) -> None:
-    """End an item that is decided, or that no one who is left can decide."""
+    """End an item that is decided, or that the remaining people cannot decide."""
     state, definition = decision.state, decision.definition
     for outcome in definition.outcomes:
         count = counted(decision, outcome)

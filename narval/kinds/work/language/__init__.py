@@ -1,1 +1,1 @@
-"""Work as written: what is asked of people, and what they may answer."""
+"""Work as written: what people are asked, and what they may answer."""

@@ -1,4 +1,4 @@
-"""Warnings about work: what is allowed and may not be meant (P14)."""
+"""Warnings about work: what is allowed but may not be intended (P14)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.core.errors import Fault
 from narval.kinds.work.language.definition import Audience, WorkDefinition
 
 _ANY_DAY = date(2000, 1, 1)
-"""A day for a look at who holds what; no one's absence counts."""
+"""A day on which to look up roles, so that no absence counts."""
 
 
 def warnings(works: Iterable[WorkDefinition], _: Library) -> list[Fault]:
@@ -44,12 +44,12 @@ _NO_SERVER: Mapping[str, str] = {
     MAIL: "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml",
     CHAT: "chat is a way, and there is no chat; add [chats.NAME] to etc/narval.toml",
 }
-"""The warning about a way by which no one can be written to."""
+"""The warning about a way in which no one can be written to."""
 
 
 def doubts(works: Iterable[WorkDefinition], people: Directory, by: Collection[str]) -> list[Fault]:
-    """Warnings about work as it is asked of the people of a home, which can write to them by some ways; what
-    ships for rules and grants is for any.
+    """Warnings about work for the people of a home, which can write to them in the ways `by`; the shipped
+    work for rules and grants is for any home.
     """
     works = list(works)
     own = [work for work in works if work.full_name not in (BY_A_RULE, GRANTING)]
@@ -90,14 +90,14 @@ def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int
 
 
 def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
-    """Outcomes that need more people than there are, once those who may not answer are taken off."""
+    """The outcomes that need more people than remain without those who may not answer."""
     may = set[str]()
     for _, audience in _audiences(work):
         if audience.people is None or audience.people.is_plain:
             named = () if audience.people is None else audience.people.listed({}, "")
             may.update(people.eligible(named, audience.roles, (), _ANY_DAY))
         else:
-            return  # who that is turns out when the work is offered
+            return  # that is known only when the work is offered
     left = len(may) - (len(work.rules.excluded) if may else 0)
     for outcome in work.outcomes:
         if outcome.needs > max(left, 0) and (outcome.needs > 1 or may):

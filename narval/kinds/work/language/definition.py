@@ -1,4 +1,4 @@
-"""Work: what is asked of whom, and what may be answered (P7–P14)."""
+"""Work: who is asked what, and what may be answered (P7–P14)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from narval.core.definitions.reading.values import TextTemplate
 from narval.kinds.work.language.fields import FormField
 
 DONE = "done"
-"""The one outcome of work that names none (P12)."""
+"""The only outcome of work that names none (P12)."""
 
 DECISION = "decision"
-"""The name of the answer's element where no output says another."""
+"""The default name of the answer's element, if no output says another."""
 
 REQUESTER = "requester"
 """The exclusion of whoever asked."""
 
 OF_STEP = "step:"
-"""The beginning of an exclusion of whoever answered the item of a step."""
+"""The prefix of an exclusion of whoever answered the item of a step."""
 
 ACTS = (
     "claim",
@@ -41,10 +41,10 @@ ACTS = (
     "turned-away",
     "renew",
 )
-"""The names of all that may be done to an item; no outcome has one of them."""
+"""The names of all acts on items; no outcome may have one of them."""
 
 LEASE = Appointment("1d", Length(days=1))
-"""The time that a claim lasts where nothing else is said."""
+"""The time that a claim lasts by default."""
 
 
 class WorkOutcome(msgspec.Struct, frozen=True):
@@ -55,14 +55,14 @@ class WorkOutcome(msgspec.Struct, frozen=True):
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """People who may act: those named who hold a role, where both are given; with neither, anybody."""
+    """The people who may act: with both given, the named people who hold a role; with neither, anybody."""
 
     people: TextTemplate | None = None
     roles: tuple[str, ...] = ()
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """A reminder: `after` the offering, and again `every` so long; `times` in all, None without end."""
+    """A reminder: `after` the offering, then at intervals of `every`; `times` in all, None without end."""
 
     after: Appointment
     every: Appointment | None = None
@@ -70,7 +70,7 @@ class Reminder(msgspec.Struct, frozen=True):
 
 
 class Escalation(msgspec.Struct, frozen=True):
-    """Others who may act `after` so long; with `instead`, in place of those before."""
+    """Others who may act after the time `after`; with `instead`, in place of those before."""
 
     after: Appointment
     audience: Audience
@@ -81,7 +81,7 @@ class Escalation(msgspec.Struct, frozen=True):
 class Deadline(msgspec.Struct, frozen=True):
     """The end: `after` the offering, or at the date that `at` gives.
 
-    By `outcome` the item is then done, with what `fields` holds; without, it expires.
+    With an `outcome` the item is then done, with the values of `fields`; without, it expires.
     """
 
     after: Appointment | None = None
@@ -94,8 +94,8 @@ class Deadline(msgspec.Struct, frozen=True):
 class Rules(msgspec.Struct, frozen=True):
     """The rules for those who may act: `excluded` are `requester` and `step:ID`.
 
-    `requester` gives names of others who asked. `delegate` says to whom work may be delegated,
-    `open_votes` that others' votes are shown to all.
+    `requester` gives names of others who asked. `delegate` says to whom work may be delegated, `open_votes`
+    that all may see the votes of others.
     """
 
     excluded: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps whose answers exclude who gave them."""
+        """The steps whose answers exclude their givers."""
         return tuple(rule.removeprefix(OF_STEP) for rule in self.excluded if rule.startswith(OF_STEP))
 
     @property
@@ -117,9 +117,9 @@ class Rules(msgspec.Struct, frozen=True):
 class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition of a work item. Outcomes and fields are in the order of the file.
 
-    A claim lasts for `lease` after each act of who has it, for ever if that is None. Where an outcome needs
-    several people nothing is claimed, and `otherwise` is the outcome if none can be reached any more.
-    With `inputs_by_digest` inputs are not shown in full.
+    A claim lasts for `lease` after each act of the claimant, for ever if that is None. If an outcome needs
+    several people nothing is claimed, and `otherwise` is the outcome if none can be reached any longer. With
+    `inputs_by_digest` inputs are not shown in full.
     """
 
     kind: ClassVar[str] = "work"
@@ -166,7 +166,7 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return ("refused", *expired, "withdrawn", *no_quorum)
 
     def ways_of(self, people: Directory) -> tuple[str, ...]:
-        """The ways in which people are asked and answer: those it names, and those of all work of a home."""
+        """The ways in which people are asked and answer: those it names, and those of all work in a home."""
         return tuple(dict.fromkeys((*self.ways, *people.ways))) if people.ways else self.ways
 
     def outcome(self, name: str) -> WorkOutcome | None:

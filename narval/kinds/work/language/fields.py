@@ -23,7 +23,7 @@ LONGEST = 65_536
 """The most characters of a value."""
 
 _DIGITS = 30
-"""The most digits before the point of a number, and behind it."""
+"""The most digits before the point of a number, and after it."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -33,7 +33,7 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML does not have."""
 
 ORDERED = frozenset({"integer", "decimal", "date", "dateTime"})
-"""The types whose values have an order, so that `least` and `most` say something."""
+"""The types whose values have an order, to which `least` and `most` apply."""
 
 WORDED = frozenset({"string", "text"})
 """The types of free text, to which `length` and `pattern` apply."""
@@ -63,14 +63,14 @@ class FormField(msgspec.Struct, frozen=True):
     options: TextTemplate | None = None
     """The words of a choice, or the expression that gives them."""
     match: Condition | None = None
-    """The condition that the element must fit whose number is the value."""
+    """The condition that the element whose number is the value must fit."""
     list: bool = False
     """True if it takes several values."""
 
     def read(self, text: str, options: tuple[str, ...] = ()) -> str:
         """A value as the answer has it. Raises ValueError with what was expected.
 
-        Persons and elements are looked up by who knows them.
+        Persons and elements are looked up by the caller.
         """
         if len(text) > LONGEST:
             raise ValueError(f"at most {LONGEST:,} characters")
@@ -106,12 +106,12 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def whole(pattern: str) -> str:
-    """A regular expression that must fit all of a text, as those of XML Schema do."""
+    """A regular expression that must fit the whole text, as in XML Schema."""
     return f"^(?:{pattern})$"
 
 
 def _order(type: str, value: str) -> Any:
-    """A value as its type is ordered; a date and time without a zone counts as one of UTC."""
+    """A value in the order of its type; a date and time without a zone counts as UTC."""
     if type in ("integer", "decimal"):
         whole, _, rest = value.lstrip("+-").partition(".")
         size = int((whole or "0") + rest.ljust(_DIGITS, "0"))

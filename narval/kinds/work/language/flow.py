@@ -1,4 +1,4 @@
-"""The flow of work: people are shown what it takes, and what they answer has the labels of that."""
+"""The flow of work: people are shown its inputs, and their answers have the labels of these."""
 
 from __future__ import annotations
 

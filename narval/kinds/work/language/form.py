@@ -1,4 +1,4 @@
-"""Fields of forms as they are written: each type has the attributes that say something of it."""
+"""Fields of forms as they are written: each type has its own attributes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _OF_TYPES: Mapping[str, Container[str]] = {
     "options": ("choice",),
     "match": ("element",),
 }
-"""The types of which an attribute says something."""
+"""The types to which an attribute applies."""
 
 _NEEDED = {"choice": ("options", "the words there are to choose from"), "element": ("match", "a pattern")}
-"""The attribute that a type cannot do without."""
+"""The attribute that a type requires."""
 
 
 def fields_of(
@@ -75,7 +75,7 @@ def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> fr
 
 
 def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) -> bool:
-    """True, and a fault, for a limit that is no value of its type, or a pattern that cannot be tried."""
+    """True, and a fault is recorded, for a limit that is no value of its type, or an invalid pattern."""
     text = entry.get(name)
     try:
         if name == "pattern":
@@ -94,7 +94,7 @@ def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) ->
 
 
 def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[str, str]) -> FormField:
-    """The field with its limits; a default that is known already must keep to them."""
+    """The field with its limits; a constant default must be within them."""
     limited = replace(field, **limits)
     default, options = field.default, field.options
     if default is not None and default.is_plain and field.type not in ("person", "element"):

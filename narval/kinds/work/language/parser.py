@@ -1,4 +1,4 @@
-"""The XML of work: a file is one `work`, and others stand in cookbooks and in steps (P7, P8)."""
+"""The XML of work: a file is one `work`; others are in cookbooks and steps (P7, P8)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _alone(reading: Reading, node: XmlNode) -> Iterator[WorkDefinition | None]:
 
 
 def read_within(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefinition | None:
-    """The work of a node in another file: `group` is that of a cookbook, which it may have itself.
+    """The work of a node in another file: `group` is that of its cookbook, but it may have its own.
 
-    With a `name` it is that of a step, and has neither of its own. References and names are noted in the
-    reading of the file.
+    With a `name` it is the work of a step, and has neither of its own. References and names are recorded in
+    the reading of the file.
     """
     inner = Reading(reading.source, WORDS, reading.faults)
     work = _build(inner, node, group, name)
@@ -71,14 +71,14 @@ def _build(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefini
 
 
 class _WorkBuilder:
-    """Makes work of its entry; a part with a fault is left out, the others are checked anyway."""
+    """Makes work from its entry; a part with a fault is left out, and the others are still checked."""
 
     def __init__(self, reading: Reading, entry: Entry) -> None:
         self._reading, self._entry = reading, entry
         self._patterns = Patterns(reading)
 
     def build(self, group: str, name: str) -> WorkDefinition | None:
-        """The work; None when it lacks what makes it one."""
+        """The work; None if it lacks an essential part."""
         reading, entry, patterns = self._reading, self._entry, self._patterns
         prototype = patterns.prototype(entry)
         self._check_output(prototype)
@@ -124,7 +124,7 @@ class _WorkBuilder:
         )
 
     def _check_output(self, prototype: Prototype) -> None:
-        """Note what keeps an output from being the answer: there is one, of one name."""
+        """Record what keeps the output from being the answer: it must be the only one, of one name."""
         declared = list(self._entry.of("output"))
         for extra in declared[1:]:
             message = f"work has one answer, and so one output, found another on line {declared[0].node.line}"
@@ -132,7 +132,7 @@ class _WorkBuilder:
         for output, entry in zip(prototype.outputs[:1], declared, strict=False):
             try:
                 names = output.condition.names if any(entry.of("match")) else {""}
-            except PatternError:  # the fault of its match is noted already
+            except PatternError:  # the fault of its match is recorded already
                 continue
             if names is None or len(names) != 1:
                 message = "output: expected a match of one name, such as <match>decision</match>"
@@ -165,7 +165,7 @@ class _WorkBuilder:
         return outcomes or (WorkOutcome(DONE),)
 
     def _known(self, entry: Entry, outcomes: Mapping[str, WorkOutcome]) -> str:
-        """The outcome that an entry names; "" where it names none, and a fault for one that is not there."""
+        """The outcome that an entry names; "" if it names none; an unknown one is recorded as a fault."""
         return (
             ""
             if self._reading.lookup(entry, "outcome", outcomes, "an outcome") is None
@@ -237,7 +237,7 @@ class _WorkBuilder:
     def _defaults(
         self, entry: Entry, outcome: str, fields: Mapping[str, FormField]
     ) -> dict[str, tuple[str, ...]]:
-        """The fields that stand in a deadline; what its outcome requires is there, or has a default."""
+        """The fields in a deadline; the fields that its outcome requires are there, or have a default."""
         defaults: dict[str, tuple[str, ...]] = {}
         for node in entry.node.children:
             name = local_name(node.tag) or node.tag

@@ -1,4 +1,4 @@
-"""Telling of work: what is asked of whom, what may be answered, and what if nobody does."""
+"""Description of work: who is asked what, what may be answered, and what happens if nobody answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TYPES = {
 
 
 def sentences(work: WorkDefinition, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of work."""
+    """The sentences that describe work."""
     yield Sentence(f"It asks people: {template(work.title)}", work.line)
     yield Sentence("It begins when somebody or something starts it.", work.line)
     if work.description is not None:

@@ -43,14 +43,14 @@ def outcome(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Words with blanks between them, one at least."""
+    """At least one word, separated by blanks."""
     if not text.split():
         raise ValueError("a word, or several with blanks between them")
     return tuple(dict.fromkeys(text.split()))
 
 
 def roles(text: str) -> tuple[str, ...]:
-    """Names of roles with blanks between them."""
+    """Names of roles, separated by blanks."""
     return tuple(map(word, words(text)))
 
 
@@ -73,7 +73,7 @@ def ways(text: str) -> tuple[str, ...]:
 
 
 def lease(text: str) -> Appointment | None:
-    """The time that a claim lasts; None where the text is empty, for one that lasts for ever."""
+    """The time that a claim lasts; None, for one that lasts for ever, if the text is empty."""
     return interval(text) if text else None
 
 

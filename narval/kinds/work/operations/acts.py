@@ -1,4 +1,4 @@
-"""Operations by which people act on items: the engine has the rules, these say who asks (P5, P20)."""
+"""Operations by which people act on items: the engine has the rules, these identify the person (P5, P20)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from narval.kinds.work.operations.items import WorkView
 from narval.people.acting import deliver_act
 
 TERMINAL = "terminal"
-"""The way of who asks at the control socket, or in this program (P45)."""
+"""The way of askers at the control socket, or in this program (P45)."""
 
 
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:
-    """Tell an item what a person does; what became of it. Raises WorkRefusedError."""
+    """Tell an item what a person does, and return the result. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
     run, _, _ = WorkView(daemon, person).item(item)
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
@@ -60,7 +60,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
             raise WorkRefusedError(problem.kind, problem.message, problem.detail)
         if run.active:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
-    raise WorkRefusedError("over", over(state_of(daemon.agent, run)))  # perhaps in the turn before this one
+    raise WorkRefusedError("over", over(state_of(daemon.agent, run)))  # perhaps in the turn before
 
 
 def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]:
@@ -103,7 +103,7 @@ reassign = _operation("reassign")
 
 
 def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
-    """Raise RequestError unless it is open and its asker may have it offered anew (P79)."""
+    """Raise RequestError unless the item is open and the asker may have it offered again (P79)."""
     _check_may_administer(daemon, asker)
     run, _, state = WorkView(daemon, None).item(item)
     if not run.active or state.status == "ready":
@@ -111,7 +111,7 @@ def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
 
 
 def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError unless it is the home's owner, root, or an administrator."""
+    """Raise RequestError unless the asker is the home's owner, root, or an administrator."""
     own = onlooker(daemon, asker)
     if own is not None and not daemon.agent.lookup.people.is_admin(own):
         raise RequestError("this is for administrators, the home's owner and root")
@@ -119,11 +119,11 @@ def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
 
 @operation("write")
 async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Erase what is kept of a person: items that have ended in which they did something, and their journals.
+    """Erase what is kept of a person: the ended items in which they did something, with their journals.
 
-    For the home's owner, root, and administrators. What others did in those items is erased as well; elements
-    of memory stay, as answers are elements like any other. Items stay while their top-level run goes on:
-    who answered there counts yet.
+    For the home's owner, root, and administrators. What others did in those items is erased as well. Elements
+    of memory stay, including answers, which are elements like any other. Items stay while their top-level run
+    is under way, which may still ask who answered.
     """
     _check_may_administer(daemon, asker)
     concerned = [

@@ -1,4 +1,4 @@
-"""The work of people that needs attention: what is overdue, what no one may answer, what waits (M13)."""
+"""Work of people that needs attention: what is overdue, what no one may answer, what waits (M13)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from narval.kinds.work.engine.listing import waits_for_nobody
 from narval.kinds.work.operations.items import WorkView
 
 LOOKED_AT = 200
-"""So many open items, in the order of lists, are looked at."""
+"""The most open items, in the order of lists, that are examined."""
 
 
 def open_work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
-    """The items that are overdue or that no one may answer; and those that wait for people, in one."""
+    """The items that are overdue or that no one may answer; and those that wait for people, in
+    one sentence.
+    """
     return daemon.host.listings.once(OpenWork).look(daemon)
 
 
 class OpenWork:
-    """The sentences on open items, made anew where an item, the people or the day is another."""
+    """The sentences on open items, made again when an item, the people or the day changes."""
 
     def __init__(self, agent: AgentState) -> None:
         self._people, self._key = agent.lookup, tuple[Any, ...]()
         self._sentences: tuple[list[Form], list[Form]] = [], []
 
     def look(self, daemon: Daemon) -> tuple[list[Form], list[Form]]:
-        """The sentences on items that something is wrong with, and on those that wait for people."""
+        """The sentences on items with a problem, and on those that wait for people."""
         view = WorkView(daemon, None)
         key = (view.version, self._people.people.digest, day_of(view.at, view.view.zone))
         if key != self._key:

@@ -1,4 +1,4 @@
-"""The operation `work_folder`: the folder by whose files a person answers (P58)."""
+"""The operation `work_folder`: the folder in which a person answers by files (P58)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def _make(folder: Path, owner: str) -> None:
     folder.parent.mkdir(exist_ok=True)
     for path in (folder, folder / DONE):
         path.mkdir(mode=0o700, exist_ok=True)
-        if os.geteuid() == 0 and owner:  # root makes it for others, who could not use it else
+        if os.geteuid() == 0 and owner:  # root makes it for others, who otherwise could not use it
             with suppress(KeyError):
                 os.chown(path, pwd.getpwnam(owner).pw_uid, -1)

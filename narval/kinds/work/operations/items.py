@@ -1,4 +1,4 @@
-"""The operations `worklist` and `work_item`: what people are asked, as they may see it (P35, P44, P47)."""
+"""The operations `worklist` and `work_item`: the items of people, as they may see them (P35, P44, P47)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ Form = dict[str, Any]
 
 
 def _no_item(item: int) -> WorkRefusedError:
-    """The same words for one that is not there and one that may not be seen: numbers tell nothing."""
+    """The error for an item that does not exist or may not be seen: both have the same words, so that numbers
+    reveal nothing.
+    """
     return WorkRefusedError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
 
 
 class WorkView:
-    """The items of an agent as a person may see them now; None stands for whoever may see all."""
+    """The items of an agent as a person may see them now; None stands for an asker who may see all."""
 
     def __init__(self, daemon: Daemon, person: str | None) -> None:
         self.agent, self.person = daemon.agent, person
@@ -43,7 +45,7 @@ class WorkView:
         self._daemon = daemon
 
     def item(self, eid: int) -> tuple[Run, WorkDefinition, WorkState]:
-        """An item. Raises WorkRefusedError for one that is not there, or not to be seen."""
+        """An item. Raises WorkRefusedError for one that does not exist, or may not be seen."""
         run = self.agent.runs.get(eid)
         if run is None or run.engine.definition_kind != WORK:
             raise _no_item(eid)
@@ -60,7 +62,7 @@ class WorkView:
 
     @property
     def version(self) -> int:
-        """A number that is another whenever an open item is."""
+        """A number that changes whenever an open item does."""
         return self._listed.version
 
     @property
@@ -68,7 +70,7 @@ class WorkView:
         return self._daemon.host.listings.of(WORK, Worklist)
 
     def open_items(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
-        """The open items that the person may see, in order: found by person and role."""
+        """The open items that the person may see, in order."""
         listed = self._listed
         if self.person is None or self.view.people.is_admin(self.person):
             eids = listed.all()
@@ -80,7 +82,7 @@ class WorkView:
                 yield run, run.definition, run.state
 
     def items_over(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
-        """The items that are over and that the person may see, newest first."""
+        """The ended items that the person may see, newest first."""
         for eid in self.agent.memory.index.newest_named([WORK]):
             run = self.agent.runs.get(eid)
             if run is not None and not run.active and run.engine.definition_kind == WORK:
@@ -117,12 +119,12 @@ async def worklist(
     *,
     asker: Asker = PROGRAM,
 ) -> list[dict[str, Any]]:
-    """The items offered to who asks, and those they have; overdue ones first, then by deadline, oldest first.
+    """The items offered to the asker, and those they have: overdue first, then by deadline, oldest first.
 
-    With `every`, all that they may see. A `person` is for the home's owner and administrators. A `state` of
-    items that have ended lists those, newest first; one that no item has raises RequestError. `limit` and
-    `after` an item are a page.
-    It waits so many seconds for the list to be of others than the `known` items.
+    With `every`, all that the asker may see. `person` is for the home's owner and administrators. A `state`
+    of ended items lists those, newest first; a state that no item has raises RequestError. `limit` and
+    `after`, an item, select a page. With `wait`, it waits that many seconds for the list to differ from the
+    `known` items.
     """
     if state is not None and state not in (*MOVES, *PHASES):
         raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
@@ -139,7 +141,7 @@ async def worklist(
 
 
 class _Shown(NamedTuple):
-    """The items that are asked for: of a person, in a state, of a name, a page of them."""
+    """The items that are asked for: of a person, in a state, of a name, one page."""
 
     every: bool
     person: str | None
@@ -169,7 +171,7 @@ class _Shown(NamedTuple):
 
 
 def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
-    """The person whose items are listed; None for all of them, for a program of the home's owner."""
+    """The person whose items are listed; None, for all items, if a program of the home's owner asks."""
     own, people = onlooker(daemon, asker), daemon.agent.lookup.people
     if person is None:
         return own
@@ -181,7 +183,7 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
 
 
 def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
-    """True if it is offered to a person, or theirs; of no one, all are."""
+    """True if an item is offered to a person, or theirs; without a person, always."""
     mine = person is None or (state.claim is not None and state.claim.by == person)
     return mine or "answer" in row["may"]
 
@@ -211,8 +213,8 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str])
 
 @operation("read")
 async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """One item: the text that is shown, who asked, its outcomes and fields, one's draft, what one may do, and
-    by which right.
+    """One item: its text, who asked, its outcomes and fields, the asker's draft, what they may do, and by
+    which right.
     """
     look = WorkView(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)
@@ -243,7 +245,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
 
 
 def _states(state: WorkState, look: WorkView) -> Form | None:
-    """The state of the task that asks, and those to which one may move it, or in which it may end."""
+    """The state of the task that asks, and those to which a person may move it, or in which it may end."""
     ways = None if state.over else task_ways(state, look.view.element)
     return None if ways is None else {"now": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
 

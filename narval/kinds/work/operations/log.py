@@ -1,4 +1,4 @@
-"""The operation `work_log`: the audit of people's work, read from journals alone (P37)."""
+"""The operation `work_log`: the audit of people's work, read only from journals (P37)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOLD = {kind.__name__ for kind in changes.__args__} - {
     "TokensVoided",
     "Fruitless",
 }
-"""The changes of an item that tell something of people."""
+"""The changes of an item that concern people."""
 
 _VOTES = frozenset({"Voted", "VoteChanged", "TurnedAway"})
 _MOMENTS = frozenset({"until", "due", "deadline"})
@@ -44,7 +44,7 @@ async def work_log(
     *,
     asker: Asker = PROGRAM,
 ) -> list[dict[str, Any]]:
-    """The acts on items, in order: who did what, when, by which right and way, and what came of it.
+    """The acts on items, in order: who did what, when, by which right and way, and with which result.
 
     Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
     """
@@ -63,7 +63,7 @@ async def work_log(
 
 
 def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition, state: WorkState) -> bool:
-    """True unless it is the draft of another, or the vote of another that is not shown yet."""
+    """True unless the row is the draft of another, or the vote of another that is not shown yet."""
     if person is None or row["by"] == person:
         return True
     return row["did"] != "Saved" and (row["did"] not in _VOTES or shows_votes(definition, state, person))

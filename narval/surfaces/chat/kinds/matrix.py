@@ -1,9 +1,9 @@
-"""Matrix, by the client API of a homeserver: `sync` for what comes, transaction ids for what is sent.
+"""Matrix, by the client API of a homeserver: `sync` for incoming messages, transaction ids for outgoing ones.
 
-The position is the token of `sync`. The id of a message is ROOM/EVENT. A room of two is talk between two, and
-an answer goes to the person, so to a room where nobody else is. Of other rooms those of the settings count.
+The position is the token of `sync`. The id of a message is ROOM/EVENT. A room of two is a private talk: an
+answer to the person goes to a room with nobody else in it. Of other rooms only those of the settings count.
 Buttons are reactions: the assistant puts 1️⃣ 2️⃣ … below its message, and whoever taps one has pressed it.
-Encryption from end to end is not spoken, so what is encrypted is answered in a room that is not.
+End-to-end encryption is not supported: an encrypted message is answered in an unencrypted room.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from narval.surfaces.chat.kinds.matrix_session import MatrixSession
 logger = logging.getLogger(__name__)
 
 HELD_SECONDS = 30
-"""The seconds for which the server holds a request while there is nothing to tell."""
+"""The seconds for which the server holds a request while there is no news."""
 MOST_EVENTS = 100
-"""The most events of a room in one answer; what lies between is asked for page by page."""
+"""The most events of a room in one answer; those in between are requested page by page."""
 MOST_PAGES = 100
 MOST_TAKEN = 100
 MOST_INVITATIONS = 1_000
-"""The invitations of unknown people that are remembered, the last ones: each is followed once its sender is
-known.
+"""The most invitations of unknown people that are remembered, the last ones: each is followed once its sender
+is known.
 """
 MOST_ROOMS = 1_000
-"""The rooms in which an account is, from which on it follows no invitations of strangers."""
+"""The number of rooms from which an account no longer follows invitations of strangers."""
 BUTTONS = "narval.buttons"
 """The field of our messages that has the data of their buttons."""
 _NOTHING = {"not_types": ["*"]}
@@ -45,7 +45,7 @@ _TYPES = (
 
 
 def _only(timeline: Mapping[str, object]) -> Mapping[str, object]:
-    """The filter of a sync that gives invitations and timelines alone."""
+    """The filter of a sync that gives only invitations and timelines."""
     room = {"timeline": timeline, "state": _NOTHING, "ephemeral": _NOTHING, "account_data": _NOTHING}
     return {"presence": _NOTHING, "account_data": _NOTHING, "room": room}
 
@@ -71,7 +71,7 @@ class Matrix:
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
         """Give what is written after a token of `sync`; see the contract."""
         await self.rooms.enter_those_of_the_settings()
-        answer = await self._sync("", 0, _INVITATIONS)  # those of before are not told again
+        answer = await self._sync("", 0, _INVITATIONS)  # earlier events are not given again
         since = position or str(answer["next_batch"])
         if not position:
             await take((), since)
@@ -118,7 +118,7 @@ class Matrix:
         await self._session.download(file.reference, path, most)
 
     async def close(self) -> None:
-        """Nothing: no connection is kept."""
+        """Do nothing: no connection is kept."""
 
     async def _sync(self, since: str, held: int, of: Mapping[str, object] = MESSAGES) -> dict[str, Any]:
         query = {"filter": json.dumps(of), "timeout": str(held * 1000)}
@@ -155,7 +155,7 @@ class Matrix:
         return messages
 
     async def _events(self, room: str, timeline: Mapping[str, Any], since: str) -> list[Event]:
-        """The events of a room since a token, in order; of a room just entered those since the invitation."""
+        """The events of a room since a token, in order; for a room just entered, since the invitation."""
         user, is_named = self._session.user, bool(self.rooms.name_of(room))
         events = read(timeline["events"])
         token = timeline.get("prev_batch") if timeline.get("limited") else None
@@ -170,12 +170,12 @@ class Matrix:
             events = [*read(page.get("chunk", ()))[::-1], *events]
             token = page.get("end") if page.get("chunk") and page.get("end") != token else None
         entered, invited = entry(events, user)
-        if entered >= 0:  # what was written before it was invited was not written to it
+        if entered >= 0:  # text from before the invitation was not meant for it
             events = events[invited if invited >= 0 else entered :]
         return list({event.id: event for event in events}.values())
 
     async def _message(self, event: Event, room: str, position: str) -> Incoming | None:
-        """The message of an event; None for one in a room where others are, or that says nothing."""
+        """The message of an event; None for one in a room with others in it, or without content."""
         named = self.rooms.name_of(room)
         if not named and not await self.rooms.is_of_two(room, event.sender):
             return None
@@ -204,7 +204,7 @@ class Matrix:
         )
 
     async def _button(self, room: str, event: Event) -> str:
-        """The data of the button that a reaction presses, from our own message; "" for another reaction."""
+        """The data of the button that a reaction presses, from our own message; "" for any other reaction."""
         if event.key not in KEYS:
             return ""
         path = f"rooms/{quote(room, safe='')}/event/{quote(event.reacts_to, safe='')}"
@@ -218,7 +218,7 @@ class Matrix:
 
 
 class Rooms:
-    """The rooms in which an account is: who is in them, which are of the settings, and how one is entered."""
+    """The rooms of an account: their members, which ones the settings name, and how to enter one."""
 
     def __init__(self, session: MatrixSession, home: Path) -> None:
         self._session, self._people = session, PeopleNow(home)
@@ -242,7 +242,7 @@ class Rooms:
                 self.closed[name] = f"the room {name} cannot be joined: {error}"
 
     async def heed_invitations(self, answer: Mapping[str, Any]) -> None:
-        """Enter the rooms to which people invite whose messages are taken; others are left as they are."""
+        """Enter the rooms to which people invite whose messages are taken; ignore other invitations."""
         for room, data in answer.get("rooms", {}).get("invite", {}).items():
             events = [
                 event for event in data["invite_state"]["events"] if _invites(event, self._session.user)
@@ -266,20 +266,20 @@ class Rooms:
             del self._invitations[room]
 
     async def _is_in_many(self) -> bool:
-        """True if the account is in so many rooms that strangers may invite it to no more."""
+        """True if the account is in too many rooms to follow invitations of strangers."""
         joined = await self._session.ask("GET", "joined_rooms")
         return len(joined.get("joined_rooms", ())) >= MOST_ROOMS
 
     def name_of(self, room: str) -> str:
-        """The name of a room in the settings; "" if it is none of these."""
+        """The name of a room in the settings; "" if it is not one of them."""
         return self._named.get(room, "")
 
     def use(self, room: str, person: str) -> None:
-        """Note that a person writes in a room of two, so that answers go there."""
+        """Record that a person writes in a room of two, so that answers go there."""
         self._used[person] = room
 
     def forget(self, room: str) -> None:
-        """Forget what is known of a room, as it is another one now."""
+        """Forget what is known of a room that changed."""
         self._members.pop(room, None)
         self._is_encrypted.pop(room, None)
 
@@ -292,12 +292,12 @@ class Rooms:
         return set(await self._in(room)) == {person, self._session.user}
 
     async def check(self, room: str, place: str) -> None:
-        """Raise ChatError (final) if what goes to a place must not be said in a room."""
+        """Raise ChatError (final) if a message for a place must not be sent to a room."""
         if room not in self._named and not await self.is_of_two(room, place):
             raise ChatError(f"{place} is not alone in {room} any more", final=True)
 
     async def of(self, place: str) -> str:
-        """The id of the room for a place: a room of the settings, or a person, with whom one is made."""
+        """The id of the room for a place: a room of the settings, or one with a person, made if needed."""
         if not place.startswith("@"):
             for room, name in self._named.items():
                 if place in (room, name):
@@ -318,7 +318,7 @@ class Rooms:
         return await self._make(place, own)
 
     async def _is_for(self, room: str, person: str, *, is_own: bool) -> bool:
-        """True if a room is for talk with a person alone, in clear; one we made may wait for them."""
+        """True if a room is for unencrypted talk with one person; one we made may wait for them."""
         people = set(await self._in(room))
         alone = {self._session.user}
         return people in ({person} | alone, alone if is_own else {person} | alone) and not (
@@ -334,7 +334,7 @@ class Rooms:
         return room
 
     async def _direct(self) -> dict[str, list[str]]:
-        """The rooms for talk with one person each, as they are noted at the server."""
+        """The rooms for talk with one person each, as the server has them noted."""
         return await self._session.ask("GET", self._direct_path(), missing=True)
 
     def _direct_path(self) -> str:

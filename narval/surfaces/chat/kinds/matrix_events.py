@@ -1,4 +1,4 @@
-"""Events of Matrix, as a server gives them, read for what counts of them in a chat."""
+"""Events of Matrix, as a server gives them, read for what matters in a chat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     sender: str
     """The account that sent it, which the servers have proved."""
     at: float | None
-    """The moment that its server gave to it."""
+    """The moment that its server gave it."""
     text: str = ""
     """The text that was written."""
     file: IncomingFile | None = None
@@ -39,19 +39,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     """The reaction itself."""
     member: str = ""
-    """The account whose membership it tells of."""
+    """The account whose membership it changes."""
     membership: str = ""
-    """The state of that account from then on: join, invite, leave, ban."""
+    """The new state of that account: join, invite, leave, ban."""
     was: str = ""
-    """Its state before, as far as the server says."""
+    """The state before, if the server says it."""
     is_edit: bool = False
-    """True of one that replaces the text of another."""
+    """True if it replaces the text of another event."""
     is_forwarded: bool = False
-    """True of one whose text somebody else wrote."""
+    """True if somebody else wrote its text."""
     is_encrypted: bool = False
-    """True of one that cannot be read."""
+    """True if it cannot be decrypted."""
     turns_encryption_on: bool = False
-    """True of one after which the room is encrypted."""
+    """True if the room is encrypted from then on."""
 
     @property
     def is_message(self) -> bool:
@@ -60,17 +60,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alters_the_room(self) -> bool:
-        """True if who is in the room, or who can read there, may be another afterwards."""
+        """True if it may change who is in the room, or who can read there."""
         return bool(self.member) or self.turns_encryption_on
 
 
 def read(events: Iterable[object]) -> list[Event]:
-    """The events that count of those of a server; what is of an unpublished form is left out."""
+    """The relevant events of a server; those of an unspecified form are left out."""
     return [made for event in events if isinstance(event, dict) and (made := _readable(event)) is not None]
 
 
 def entry(events: Sequence[Event], user: str) -> tuple[int, int]:
-    """The places among events where an account entered the room, and where it had been invited; -1: none."""
+    """The indices of the events by which an account entered the room and was invited; -1 if there is none."""
     own = [number for number, event in enumerate(events) if event.member == user]
     for index in range(len(own) - 1, -1, -1):
         event = events[own[index]]
@@ -81,7 +81,7 @@ def entry(events: Sequence[Event], user: str) -> tuple[int, int]:
 
 
 def _readable(event: Mapping[str, Any]) -> Event | None:
-    """An event, if it can be read: anybody in a room may write what has another form."""
+    """An event, if its form is valid: anybody in a room may send another form."""
     try:
         return _read(event)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
@@ -127,7 +127,7 @@ def _message(content: Mapping[str, Any], event: Event) -> Event | None:
         content = content["m.new_content"]
     kind, body = content.get("msgtype"), content.get("body")
     if not isinstance(body, str) or kind not in (*_TEXTS, *_FILES):
-        return None  # of m.notice, too: it is of a program, and programs must not answer one another
+        return None  # not of m.notice: programs send it, and must not answer one another
     answered = _event_id((relation.get("m.in_reply_to") or {}).get("event_id"))
     if relation.get("rel_type") == "m.thread" and relation.get("is_falling_back"):
         answered = _event_id(relation.get("event_id"))

@@ -1,4 +1,4 @@
-"""A session at a homeserver of Matrix: its login, and requests of the client API that are made in it."""
+"""A session at a homeserver of Matrix: its login, and its requests of the client API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narval.surfaces.chat.web_api import ApiAnswer, WebApi, wait_as_asked
 
 CLIENT = "_matrix/client/v3"
 MOST_WAITS = 3
-"""The times that one request is made again because the server asked to wait."""
+"""The most times that a request is repeated because the server asked to wait."""
 
 
 class MatrixSession:
@@ -46,12 +46,12 @@ class MatrixSession:
     ) -> dict[str, Any]:
         """The answer of the server to a request of the client API, below `v3`.
 
-        With `missing`, what is not there is {}; with `hurried`, what a busy server puts off is. Raises
-        ConnectionError where another try may help, ChatError (final) where the server refuses.
+        With `missing`, the answer to what is not there is {}; with `hurried`, also that to what a busy server
+        puts off. Raises ConnectionError if another try may help, ChatError (final) if the server refuses.
         """
         waits = 0 if hurried else MOST_WAITS
         answer = await self._answered(method, path, body, held, waits)
-        if answer.status == 401 and self._is_password:  # the token has ended, and the password has not
+        if answer.status == 401 and self._is_password:  # the token has expired, the password has not
             self._token = ""
             answer = await self._answered(method, path, body, held, waits)
         if answer.status == 200:
@@ -66,7 +66,7 @@ class MatrixSession:
         place = f"download/{quote(server, safe='')}/{quote(media, safe='')}"
         headers = {"Authorization": f"Bearer {await self._logged_in()}"}
         status = await self._api.download(f"_matrix/client/v1/media/{place}", target, most, headers)
-        if status in (404, 405):  # a server of before Matrix 1.11
+        if status in (404, 405):  # a server older than Matrix 1.11
             status = await self._api.download(f"_matrix/media/v3/{place}", target, most)
         if status != 200:
             final = status in (400, 403, 404)
@@ -84,7 +84,7 @@ class MatrixSession:
         return answer
 
     async def _logged_in(self) -> str:
-        """The access token of the session, which is begun if there is none."""
+        """The access token of the session; logs in if there is none."""
         async with self._login:
             if not self._token:
                 self._token = await self._log_in()
@@ -95,7 +95,7 @@ class MatrixSession:
         if not self._secret or not self._api.url.startswith("http") or not self.settings.server:
             message = f"{self.settings}: expected server, user, and the secret with which it logs in"
             raise ChatError(message, final=True)
-        if not self._is_password and self._secret.isascii():  # no header has other characters
+        if not self._is_password and self._secret.isascii():  # a header allows no other characters
             headers = {"Authorization": f"Bearer {self._secret}"}
             answer = await self._patiently("GET", "account/whoami", None, headers)
             if answer.status == 200:
@@ -155,7 +155,7 @@ class MatrixSession:
 
 
 def _wait(answer: ApiAnswer) -> float:
-    """The seconds after which the server wants to be asked again."""
+    """The seconds that the server asks to wait."""
     milliseconds = answer.data.get("retry_after_ms")
     if isinstance(milliseconds, int | float):
         return milliseconds / 1000

@@ -1,8 +1,8 @@
-"""Telegram, by its Bot API: long polling for what comes, inline keyboards for buttons.
+"""Telegram, by its Bot API: long polling for incoming messages, inline keyboards for buttons.
 
 The position is the `offset` of getUpdates. The id of a message is CHAT:MESSAGE, as Telegram numbers messages
-for each chat alone. A group is named by its number, such as "-1001234567890". Telegram knows no ids of ours,
-so a message whose answer was lost may be there twice: the second is marked.
+in each chat separately. A group is named by its number, such as "-1001234567890". Telegram takes no ids of
+ours, so a message whose answer was lost may arrive twice: the second is marked.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MOST_UPDATES = 100
 UPDATES = ("message", "edited_message", "callback_query")
 REPEATED = "(sent again, as it is not sure that you got it)\n"
 MOST_WAITS = 3
-"""The times that one request is made again because Telegram asked to wait."""
+"""The most times that a request is repeated because Telegram asked to wait."""
 SHORT_LABEL = 12
-"""Labels of at most so many characters stand side by side."""
+"""The most characters of labels that are put side by side."""
 MOST_IN_A_ROW = 3
 MOST_DATA = 64
 """The most bytes of the data of a button."""
@@ -34,7 +34,7 @@ MOST_ENTITIES = 100
 
 _TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
 _ACTIVE = re.compile(r"(?<![\w/@])[@/](?=\w)\w+(?:@\w+)?")
-"""The words that Telegram makes a mention or a command, wherever they stand in a text."""
+"""The pattern of words that Telegram turns into a mention or a command, anywhere in a text."""
 _COMMAND = re.compile(r"/([A-Za-z0-9_]+)(?:@(\w+))?(?=\s|\Z)")
 _FILES = ("animation", "audio", "document", "sticker", "video", "video_note", "voice")
 _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "video/mp4": "mp4", "image/webp": "webp"}
@@ -67,7 +67,7 @@ class Telegram:
         offset = int(position) if position.isdecimal() else await self._end()
         if not position:
             await take((), str(offset))
-        held = 0  # at first, so that it is known whether Telegram gives updates at all
+        held = 0  # the first one returns at once, to learn whether Telegram gives updates at all
         while True:
             updates, held = await self._updates(offset, held), HELD_SECONDS
             await tell("")
@@ -104,10 +104,10 @@ class Telegram:
             raise ConnectionError(f"{self._settings}: the file was answered by {status}")
 
     async def close(self) -> None:
-        """Nothing: no connection is kept."""
+        """Do nothing: no connection is kept."""
 
     async def _end(self) -> int:
-        """The offset after all updates that are there."""
+        """The offset after all updates so far."""
         updates = await self._updates(-1, 0)
         return updates[-1]["update_id"] + 1 if updates else 0
 
@@ -121,7 +121,7 @@ class Telegram:
         return updates
 
     def _read(self, update: Mapping[str, Any]) -> Iterator[Incoming]:
-        """The message of an update; none where nothing in it can be heeded."""
+        """The message of an update; nothing if it cannot be used."""
         position = str(update["update_id"] + 1)
         try:
             if press := update.get("callback_query"):
@@ -131,7 +131,7 @@ class Telegram:
             elif (message := update.get("message")) and _says_something(message):
                 yield self._message(message, position)
         except (LookupError, TypeError, AttributeError):
-            return  # a message of a form that is not published: nothing of it is understood
+            return  # a message of an undocumented form: nothing in it is understood
 
     def _message(self, message: Mapping[str, Any], position: str, edit: str = "") -> Incoming:
         chat, sender = message["chat"], message["from"]
@@ -166,8 +166,8 @@ class Telegram:
         return f"{self._settings.called}: {line}" if is_room and bot else line
 
     async def _end_press(self, press: Mapping[str, Any]) -> None:
-        """Tell Telegram that a press was heard, so that the button rests."""
-        with suppress(ChatError, KeyError):  # of one that comes too late nothing follows
+        """Acknowledge the press of a button, so that it stops showing progress."""
+        with suppress(ChatError, KeyError):  # one that comes too late has no effect
             await self._result("answerCallbackQuery", {"callback_query_id": str(press["id"])})
 
     async def _edit(self, message: Outgoing) -> str:
@@ -228,7 +228,7 @@ class Telegram:
 
 
 def _says_something(message: Mapping[str, Any]) -> bool:
-    """True for a message with a text or a file of a user; others tell that somebody came, and such."""
+    """True for a message with a text or a file of a user; others say that somebody joined, and the like."""
     return bool(message.get("from")) and any(key in message for key in ("text", "photo", *_FILES))
 
 
@@ -248,7 +248,7 @@ def _press(press: Mapping[str, Any], position: str) -> Incoming:
 
 
 def _file(message: Mapping[str, Any]) -> IncomingFile | None:
-    """The file of a message: of a photo the largest of its sizes."""
+    """The file of a message; for a photo, its largest size."""
     if photos := message.get("photo"):
         photo = max(photos, key=lambda size: size["width"] * size["height"])
         return IncomingFile(
@@ -271,7 +271,7 @@ def _file(message: Mapping[str, Any]) -> IncomingFile | None:
 
 
 def _plain(text: str) -> list[dict[str, object]]:
-    """The places of a text that Telegram would make mentions or commands of, each as code, which it leaves.
+    """The places of a text that Telegram would turn into mentions or commands, each marked as code instead.
 
     Offsets count units of UTF-16. A text with more of them than Telegram takes is code as a whole.
     """
@@ -317,7 +317,7 @@ def _place_and_number(identifier: str) -> tuple[str, int]:
 
 
 def _number(place: str) -> int:
-    """The number of a chat. Raises ChatError: a name would let somebody else have it one day."""
+    """The number of a chat. Raises ChatError for a name, which somebody else may have one day."""
     try:
         return int(place)
     except ValueError:

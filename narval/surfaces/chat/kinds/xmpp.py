@@ -1,8 +1,8 @@
-"""XMPP: the kind of chat that speaks to an account of any server of it, by slixmpp.
+"""XMPP: the kind of chat for an account at any XMPP server, by slixmpp.
 
-The archive of the account (XEP-0313) is what counts: a message is known by its id there, and what came while
-nobody was connected is read from it. A message that is delivered late is not taken as it is delivered: the
-archive is asked what there is after the position. Our own messages are found there by the id that we gave to
+The archive of the account (XEP-0313) is authoritative: a message is known by its id there, and messages from
+a time without connection are read from it. A message that is delivered late is not taken as delivered: the
+archive is asked for everything after the position. Our own messages are found there by the id that we gave
 them, so one that was sent before the connection was lost is not sent again.
 """
 
@@ -45,11 +45,11 @@ class XmppChat:
         self._place = _host_and_port(settings.server)
         self._sent: dict[str, None] = {}
         self.session: Session | None = None
-        """The session of now; None while there is no connection."""
+        """The current session; None while there is no connection."""
         self.is_ready = asyncio.Event()
 
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
-        """Connect, take what came since a position, and then what comes; see `Kind`."""
+        """Connect, take messages since a position, then new ones; see `Kind`."""
         stream = Stream(self._user, self._secret, self._tls)
         rooms = {bare(room): Room(room, self._name) for room in self._settings.rooms}
         session = Session(stream, self._user, rooms, position, self._sent, self._is_known)
@@ -65,7 +65,7 @@ class XmppChat:
             await stream.closed()
 
     async def send(self, message: Outgoing) -> str:
-        """Send a message; see `Kind`. One that the archive has already is not sent again."""
+        """Send a message; see `Kind`. A message that is already in the archive is not sent again."""
         try:
             JID(message.place)
         except InvalidJID:
@@ -104,12 +104,12 @@ class XmppChat:
             await self.session.close()
 
     def _is_known(self, address: str) -> bool:
-        """True if somebody of the directory of people writes from an address."""
+        """True if an address belongs to a person of the directory."""
         return self._people.by_chat(f"xmpp:{address}") is not None
 
 
 def open_chat(settings: ChatSettings, home: Path, secret: str) -> Kind:
-    """Make the chat of an account ready. Raises OperatorError for settings that name no account."""
+    """Make the chat of an account ready. Raises OperatorError for settings without an account."""
     silence()
     expected = f"{settings} in etc/narval.toml: expected"
     try:
@@ -135,7 +135,7 @@ def open_chat(settings: ChatSettings, home: Path, secret: str) -> Kind:
 
 
 def _host_and_port(server: str) -> tuple[str, int]:
-    """The host and port of a server; without a port 5222, and neither where it is to be found by DNS."""
+    """The host and port of a server, by default 5222; neither if DNS is to be asked."""
     if not server:
         return "", 0
     if server.startswith("[") or server.count(":") == 1:

@@ -1,7 +1,7 @@
-"""The archives of XMPP (XEP-0313): that of the account, and those of the rooms that have one.
+"""The archives of XMPP (XEP-0313): that of the account, and those of rooms that have one.
 
-An archive knows a message by an id of its own, and gives what came after one: so a message that was taken is
-known from then on, whatever a server says of it a second time.
+An archive has its own id for each message, and gives what came after one: so a message that was taken is
+recognised from then on, whatever a server later says of it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from narval.surfaces.chat.kinds.xmpp_stanzas import (
 from narval.surfaces.chat.kinds.xmpp_stream import Stream
 
 PAGE = 100
-"""The messages of an archive that are asked for at once."""
+"""The messages of an archive that are requested at once."""
 _MOST_REMEMBERED = 20_000
-"""The ids of messages that are remembered, so that none is taken or sent twice."""
+"""The most ids of messages that are remembered, so that none is taken or sent twice."""
 
 
 class Archived(NamedTuple):
-    """A message with its id in an archive, the moment at which it came, and whether it came just now."""
+    """A message with its id in an archive, the moment when it came, and whether it came live."""
 
     id: str
     message: Element
@@ -58,8 +58,8 @@ class Owner(NamedTuple):
 class Archives:
     """The archives that are read, by the address of their room; "" is that of the account.
 
-    `position` is what was taken of each: the id of its last message, and its moment. `sent` are the ids of
-    our own messages, as far as they are remembered.
+    `position` has the last message taken from each: its id and its moment. `sent` are the ids of our own
+    messages, as far as they are remembered.
     """
 
     def __init__(self, stream: Stream, user: str, position: str, sent: dict[str, None]) -> None:
@@ -71,7 +71,7 @@ class Archives:
 
     @property
     def position(self) -> str:
-        """The text of what was taken of each."""
+        """The positions of all, as text."""
         return msgspec.json.encode(self._positions).decode()
 
     @property
@@ -85,7 +85,7 @@ class Archives:
         return None if owner is None else owner.address
 
     def has_taken(self, known_as: str) -> bool:
-        """True for the id of a message that was taken, as far as they are remembered."""
+        """True for the id of a message that was taken, as far as ids are remembered."""
         return known_as in self._seen
 
     def is_new(self, known_as: str) -> bool:
@@ -95,12 +95,12 @@ class Archives:
         return is_new
 
     def advance(self, archive: str, archived: Archived) -> bool:
-        """Make a message the last one that was taken; True if it is a new one."""
+        """Make a message the last one taken; True if it is new."""
         self._positions[archive] = (archived.id, archived.at or time.time())
         return self.is_new(archived.id)
 
     def hear(self, sender: str, result: Element) -> None:
-        """Take a message of an archive, if that archive was asked and answers."""
+        """Take a message from an archive, if it answers a question of ours."""
         archive, messages = self._pages.get(result.get("queryid", ""), ("", None))
         forwarded = forwarded_message(result)
         if messages is None or forwarded is None or (sender or self._user) != (archive or self._user):
@@ -110,8 +110,8 @@ class Archives:
     async def open(self, archive: str, ours: str) -> None:
         """Read an archive from now on; `ours` is the sender of our messages there.
 
-        What stands last in it before the position is remembered: what was taken, and what we have sent.
-        Without a position, it is the last message that is there.
+        The messages just before the position are remembered: what was taken, and what we sent. Without a
+        position, the last message of the archive becomes the position.
         """
         self._owners[archive] = Owner(archive or self._user, ours)
         last, at = self._positions.get(archive, ("", time.time()))
@@ -129,9 +129,9 @@ class Archives:
             self._positions[archive] = (page.last, moments[-1]) if moments else ("", at)
 
     def was_sent(self, archive: str, message: Element) -> bool:
-        """True of a message of ours, whose id is remembered then.
+        """True for a message of ours, whose id is then remembered.
 
-        It is never the position: what is sent at the end is to be found again after it.
+        It never becomes the position, so that our last messages are found again after it.
         """
         sender = message.get("from", "")
         is_ours = (sender if archive else bare(sender)) == self._owners[archive].ours
@@ -140,7 +140,7 @@ class Archives:
         return is_ours
 
     async def next_page(self, archive: str, after: str) -> Page:
-        """The next page after an id; "" is the position. Where its message is gone, its moment counts."""
+        """The next page after an id; "" is the position. If its message is gone, its moment counts."""
         last, at = self._positions[archive]
         if last := after or last:
             with contextlib.suppress(ChatError):
@@ -166,14 +166,14 @@ class Archives:
 
 
 def remember(ids: dict[str, None], known_as: str) -> None:
-    """Add an id to those that are remembered, instead of the oldest where they are many."""
+    """Remember an id; if there are too many, forget the oldest."""
     ids[known_as] = None
     if len(ids) > _MOST_REMEMBERED:
         del ids[next(iter(ids))]
 
 
 def _read_position(position: str) -> dict[str, tuple[str, float]]:
-    """The positions that a text says; none for one that says none."""
+    """The positions in a text; none if it has none."""
     if not position:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Reading: what a message of XMPP says, by whom, and whether it is taken now, later or never."""
+"""Reading messages of XMPP: their content, their sender, and whether each is taken now, later or never."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from narval.surfaces.chat.kinds.xmpp_stanzas import (
 
 
 class Reading:
-    """The reading of messages of an account, and of the rooms where it is."""
+    """The reader of the messages of an account and of its rooms."""
 
     def __init__(self, user: str, archives: Archives, rooms: Mapping[str, Room]) -> None:
         self._user, self._archives, self._rooms = user, archives, rooms
         self.is_behind = False
-        """True if the archives are to be asked before anything else is taken."""
+        """True if the archives must be asked before anything else is taken."""
         self.expected: set[str] = set()
-        """The ids that an archive is to have, as messages say that came."""
+        """The ids that an archive should have, according to messages that came."""
 
     def fall_behind(self) -> None:
-        """Have the archives asked, as they alone can say what there is. What was expected is so no more: what
-        an archive has not got then was forged, or is old.
+        """Require that the archives are asked, as only they know what there is. Nothing is expected any more:
+        what an archive then does not have was forged, or is old.
         """
         self.is_behind = True
         self.expected.clear()
 
     def catch_up(self) -> None:
-        """Begin to ask the archives."""
+        """Record that the archives are being asked."""
         self.is_behind = False
 
     def live(self, xml: Element) -> Incoming | None:
-        """The message that came, if it is one and new; where that is not sure, the archive is asked."""
+        """A live message, if it has content and is new; if that is uncertain, the archive is asked."""
         received = xml.find(f"{{{CARBONS}}}received")
         if received is not None or xml.find(f"{{{CARBONS}}}sent") is not None:
             forwarded = forwarded_message(received) if received is not None else None
@@ -61,7 +61,7 @@ class Reading:
             return None
         is_late = xml.find(DELAY) is not None
         if ids and (not archive or is_late or len(ids) > 1):
-            # The archive has it, and says what it has once. What the message itself says may be forged.
+            # The archive has it, and gives it once. What the message itself claims may be forged.
             self.expected.update(ids)
             self.is_behind = True
             return None
@@ -70,13 +70,13 @@ class Reading:
         at = time.time()
         if ids:
             return self.from_archive(archive, Archived(ids[0], xml, at, is_live=True))
-        # What is in no archive is known by what its sender calls it.
+        # Without an archive, a message is known by its sender's id.
         known_as = f"{bare(xml.get('from', ''))} {origin_id(xml) or uuid4().hex}"
         is_new = self._archives.is_new(known_as)
         return self._incoming(archive, Archived(known_as, xml, at, is_live=True)) if is_new else None
 
     def from_archive(self, archive: str, archived: Archived) -> Incoming | None:
-        """The message of an archive, the last one from then on; None for what is none or was taken."""
+        """A message of an archive, from then on the last one; None for one that is empty or already taken."""
         if self._archives.was_sent(archive, archived.message):
             return None
         return self._incoming(archive, archived) if self._archives.advance(archive, archived) else None
@@ -92,7 +92,7 @@ class Reading:
                 return None
             replies_to = room.ours.get(said.replies_to, said.replies_to)
         else:
-            # What an occupant of a room says in private comes from the address of the room.
+            # A private message of an occupant of a room comes from the address of the room.
             is_private = sender in self._rooms or message.find(f"{MUC_USER}x") is not None
             if said is None or sender in ("", self._user) or is_private or kind not in ("chat", "normal"):
                 return None

@@ -1,7 +1,7 @@
-"""A room of XMPP (XEP-0045): who is in it, by the addresses that the room itself says.
+"""A room of XMPP (XEP-0045): its occupants, by the addresses that the room itself reports.
 
-A nick is a claim, and changes. Who wrote a line is known only in a room that shows the addresses of all to
-all; elsewhere nobody is known, whatever an element of the line says.
+A nick is only a claim, and changes. The sender of a line is known only in a room that shows all addresses to
+everybody; elsewhere nobody is known, whatever the line itself claims.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from narval.surfaces.chat.kinds.xmpp_stanzas import (
 )
 
 _OURS, _SHOWN = "110", ("100", "172")
-"""The codes of our own presence, and of a room that shows addresses."""
+"""The status codes of our own presence, and of a room that shows addresses."""
 _HIDDEN = ("173", "174")
-"""The codes of a room that shows them no more."""
+"""The status codes of a room that stops showing them."""
 _MOST_REMEMBERED = 1_000
 
 
 class Room:
-    """A room, and what was heard of it since it was entered; `known_as` is how the settings write it."""
+    """A room, and what was heard of it since it was entered; `known_as` is its name in the settings."""
 
     def __init__(self, known_as: str, name: str) -> None:
         self.known_as, self.address = known_as, bare(known_as)
@@ -37,14 +37,14 @@ class Room:
         self.shows_addresses = False
         self.fault: ChatError | None = None
         self.answered = asyncio.Event()
-        """Set once the room has let us in, or has refused."""
+        """Set once the room has admitted or refused us."""
         self.ours: dict[str, str] = {}
-        """Our lines: the id that the room gave to each, and ours."""
+        """Our lines: the room's id of each, and ours."""
         self._addresses: dict[str, str] = {}
 
     @property
     def trouble(self) -> str:
-        """The words for what keeps its lines from being heeded; "" where nothing does."""
+        """The reason why its lines cannot be used; "" if they can."""
         if not self.is_entered:
             why = self.fault.message if self.fault is not None else "it was left"
             return f"room {self.address} is not entered: {why}"
@@ -53,19 +53,19 @@ class Room:
         return ""
 
     def enter(self) -> None:
-        """Begin to enter: nothing is known of who is there."""
+        """Begin to enter: no occupant is known yet."""
         self.is_entered = self.shows_addresses = False
         self.fault = None
         self._addresses.clear()
         self.answered.clear()
 
     def refuse(self, fault: ChatError) -> None:
-        """Take note of why the room does not let us in."""
+        """Record why the room refuses us."""
         self.fault = fault
         self.answered.set()
 
     def presence(self, xml: Element) -> None:
-        """Take note of who comes, goes or is renamed, and of what the room says of itself."""
+        """Record who comes, goes or is renamed, and what the room says about itself."""
         nick, codes, kind = resource(xml.get("from", "")), room_codes(xml), xml.get("type", "")
         if kind == "error":
             self.refuse(stanza_error(xml) or ChatError("it refuses"))
@@ -82,7 +82,7 @@ class Room:
                 self.answered.set()
 
     def heard(self, message: Element) -> None:
-        """Take note of a change of the room that a message tells, which the room itself has sent."""
+        """Record a change of the room from a message that the room itself sent."""
         if resource(message.get("from", "")) or message.get("type") != "groupchat":
             return
         codes = room_codes(message)
@@ -90,11 +90,11 @@ class Room:
             self.shows_addresses = False
             self._addresses.clear()
         elif codes.intersection(_SHOWN):
-            # Who is there already is known once the room says it again.
+            # Present occupants are known once the room lists them again.
             self.shows_addresses = True
 
     def is_mine(self, message: Element) -> bool:
-        """True of a line of ours that the room sends back."""
+        """True for a line of ours that the room sends back."""
         mine = message.get("type") == "groupchat" and resource(message.get("from", "")) == self.nick
         if mine and self.is_entered:
             if len(self.ours) >= _MOST_REMEMBERED:
@@ -104,10 +104,10 @@ class Room:
         return mine
 
     def writer(self, message: Element, *, is_live: bool) -> str:
-        """The address of who wrote a line; "" where nobody is known.
+        """The address of the sender of a line; "" if it is not known.
 
-        Of a line from the archive it is what the archive adds to it. Where two are said, one of them is of
-        whoever wrote it.
+        For a line from the archive it is what the archive adds. If there are two, one of them comes from the
+        sender, so neither counts.
         """
         if not self.shows_addresses:
             return ""

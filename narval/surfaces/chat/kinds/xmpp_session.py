@@ -1,4 +1,4 @@
-"""A session of XMPP: what is heard on one connection, in the order of the archive, each message once."""
+"""A session of XMPP: the messages of one connection, in the order of the archive, each once."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from narval.surfaces.chat.kinds.xmpp_stanzas import (
 from narval.surfaces.chat.kinds.xmpp_stream import Stream
 
 _MOST_WAITING = 5_000
-"""More live messages than that are left for the archive to tell."""
+"""The most live messages that wait; any more are read from the archive."""
 _QUIET_SECONDS = 60.0
-"""After so long without a word, the server is asked whether it is there, and lost rooms are entered."""
+"""Seconds of silence after which the server is asked for a sign of life, and lost rooms are entered."""
 _LATE_SECONDS = 1.0
 _PING = "{urn:xmpp:ping}ping"
 _INFO = "http://jabber.org/protocol/disco#info"
 
 
 class Session:
-    """The talk of one connection."""
+    """The session of one connection."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Session:
     # --- the way of a session ---------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Learn what the server can, say that we are there, and enter the rooms."""
+        """Learn the features of the server, announce our presence, and enter the rooms."""
         features = await self._features(self._user)
         if ARCHIVE in features:
-            with contextlib.suppress(ChatError):  # where all is kept anyway, it may not be altered
+            with contextlib.suppress(ChatError):  # a server that keeps everything may not allow changes
                 await self.xml_stream.ask("set", element(f"{{{ARCHIVE}}}prefs", default="always"))
         with contextlib.suppress(ChatError):
             await self.xml_stream.ask("set", element(f"{{{CARBONS}}}enable"))
@@ -86,13 +86,13 @@ class Session:
                     await take(batch, self._archives.position)
 
     async def start(self, take: Take) -> None:
-        """Begin, and take what the archives have; the position is recorded even where that is nothing."""
+        """Begin, and take what the archives have; the position is recorded even if that is nothing."""
         await self._begin()
         await self._catch_up(take)
         await take((), self._archives.position)
 
     async def follow(self, take: Take, tell: Tell) -> None:
-        """Take what comes, until the connection is lost, and tell how it is with the rooms."""
+        """Take what comes, until the connection is lost, and report problems of the rooms."""
         while True:
             await tell("; ".join(filter(None, (room.trouble for room in self._rooms.values()))))
             if not self._waiting and not self._reading.is_behind:
@@ -117,7 +117,7 @@ class Session:
         self._say(message_of(message, "chat" if room is None else "groupchat"))
         try:
             if room is None:
-                await self.ping()  # it is answered after what was said before
+                await self.ping()  # it is answered after everything sent before
             else:
                 async with asyncio.timeout(_QUIET_SECONDS / 2):
                     await self.xml_stream.unless_lost(asyncio.shield(outcome))
@@ -138,7 +138,7 @@ class Session:
     # --- what is heard ----------------------------------------------------------------------------------
 
     def heard(self, xml: Element) -> None:
-        """Take note of a presence or message as it comes."""
+        """Handle a presence or message as it comes."""
         sender = xml.get("from", "")
         room = self._rooms.get(bare(sender))
         kind = xml.get("type", "")
@@ -164,7 +164,7 @@ class Session:
     # --- asking -----------------------------------------------------------------------------------------
 
     async def _features(self, address: str) -> set[str]:
-        """The features that an address says it has; none where it says nothing."""
+        """The features that an address reports; none if it does not answer."""
         try:
             answer = await self.xml_stream.ask("get", element(f"{{{_INFO}}}query"), to=address)
         except ChatError:
@@ -172,7 +172,7 @@ class Session:
         return {feature.get("var", "") for feature in answer.iterfind(f"{{{_INFO}}}query/{{{_INFO}}}feature")}
 
     async def _enter(self, room: Room) -> None:
-        """Enter a room, under another nick where somebody has ours."""
+        """Enter a room, under another nick if ours is taken."""
         for nick in (room.name, f"{room.name}-2"):
             room.enter()
             presence = element(f"{CLIENT}presence", to=f"{room.address}/{nick}")
@@ -191,7 +191,7 @@ class Session:
             await self._archives.open(room.address, f"{room.address}/{room.nick}")
 
     async def _pause(self) -> None:
-        """Wait for news; after a long silence ask whether the server is there, and enter rooms again."""
+        """Wait for news; after a long silence ask the server for a sign of life, and enter rooms again."""
         self._is_news.clear()
         seconds = _LATE_SECONDS if self._reading.expected else _QUIET_SECONDS
         try:
@@ -207,8 +207,8 @@ class Session:
                     await self._enter(room)
 
     async def ping(self) -> None:
-        """Wait until the server has all that was said. Raises ConnectionError."""
-        with contextlib.suppress(ChatError):  # a refusal is an answer
+        """Wait until the server has everything sent. Raises ConnectionError."""
+        with contextlib.suppress(ChatError):  # a refusal is an answer, too
             await self.xml_stream.ask("get", element(_PING))
 
     def _say(self, stanza: Element) -> None:

@@ -1,7 +1,7 @@
 """The stanzas of XMPP that a chat reads and writes, as plain elements.
 
-What is read here is what a message claims. Who its sender is, and whether an archive's id is the archive's,
-is judged where the message came from is known.
+Here a message is only read for what it claims. The callers, which know where it came from, judge who its
+sender is and whether an archive's id is genuine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OMEMO = ("{eu.siacs.conversations.axolotl}", "{urn:xmpp:omemo:2}")
 _OTHERS_ENCRYPTED = ("{urn:xmpp:openpgp:0}openpgp", "{jabber:x:encrypted}x")
 _WITHDRAWN = ("{urn:xmpp:message-retract:0}retract", "{urn:xmpp:message-retract:1}retract")
 _LONGEST_TEXT, _LONGEST_ID, _LONGEST_URL = 64_000, 500, 2_000
-"""The most characters of what a message says: many of them are given to the daemon at once."""
+"""The most characters of the text of a message: many messages are given to the daemon at once."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -52,7 +52,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     is_forwarded: bool = False
     """True if somebody else wrote its text."""
     is_encrypted: bool = False
-    """True if it is for those alone who have its key."""
+    """True if it is encrypted."""
 
 
 def element(tag: str, **attributes: str) -> Element:
@@ -61,7 +61,7 @@ def element(tag: str, **attributes: str) -> Element:
 
 
 def bare(address: str) -> str:
-    """An address without its resource, in small letters where these are a to z.
+    """An address without its resource, with A to Z in lower case.
 
     No other letters are folded: two accounts that a server tells apart stay two.
     """
@@ -74,7 +74,7 @@ def resource(address: str) -> str:
 
 
 def archive_ids(message: Element, by: str) -> list[str]:
-    """The ids under which an archive has a message, as it says itself: any but one is not to be believed."""
+    """The ids in an archive that a message claims; if there is more than one, none is to be believed."""
     return [
         child.get("id", "")
         for child in message.findall(f"{{{_IDS}}}stanza-id")
@@ -83,7 +83,7 @@ def archive_ids(message: Element, by: str) -> list[str]:
 
 
 def origin_id(message: Element) -> str:
-    """The id that the sender of a message gave to it."""
+    """The id that the sender gave a message."""
     origin = message.find(f"{{{_IDS}}}origin-id")
     said = (origin.get("id", "") if origin is not None else "") or message.get("id", "")
     return said[:_LONGEST_ID]
@@ -104,7 +104,7 @@ def stamp(at: float) -> str:
 
 
 def forwarded_message(parent: Element) -> tuple[Element, float | None] | None:
-    """The message that an element forwards, with the moment at which it came."""
+    """The message that an element forwards, with the moment when it came."""
     forwarded = parent.find(FORWARDED)
     message = forwarded.find(f"{CLIENT}message") if forwarded is not None else None
     if forwarded is None or message is None:
@@ -114,7 +114,7 @@ def forwarded_message(parent: Element) -> tuple[Element, float | None] | None:
 
 
 def written(message: Element) -> Written | None:
-    """The content of a message; None for one without any: a receipt, a sign of typing."""
+    """The content of a message; None for one without: a receipt, a typing notification."""
     body = message.findtext(f"{CLIENT}body") or ""
     if _is_encrypted(message, body):
         return Written(is_encrypted=True)
@@ -140,7 +140,7 @@ def written(message: Element) -> Written | None:
 def message_of(message: Outgoing, kind: str) -> Element:
     """The stanza of a message to be sent, of the type `chat` or `groupchat`."""
     stanza = Element(f"{CLIENT}message", {"to": message.place, "type": kind, "id": message.id})
-    # What XML cannot say would end the connection, and then the next one.
+    # Text that XML cannot hold would end the connection, and then the next one.
     SubElement(stanza, f"{CLIENT}body").text = _NOT_XML.sub("\ufffd", message.text)
     SubElement(stanza, f"{{{_IDS}}}origin-id", {"id": message.id})
     SubElement(stanza, "{urn:xmpp:styling:0}unstyled")
@@ -171,7 +171,7 @@ def archive_query(
 
 
 def _is_encrypted(message: Element, body: str) -> bool:
-    # One of OMEMO without a payload carries keys alone: nobody wrote it.
+    # An OMEMO message without a payload only carries keys: nobody wrote it.
     payloads = (message.find(f"{space}encrypted/{space}payload") for space in _OMEMO)
     return (
         any(payload is not None for payload in payloads)
@@ -181,7 +181,7 @@ def _is_encrypted(message: Element, body: str) -> bool:
 
 
 def _without_fallback(message: Element, body: str) -> str:
-    """A text without what stands in it for clients that know no answers (XEP-0428)."""
+    """A text without the fallback for clients that do not support replies (XEP-0428)."""
     for fallback in message.findall(f"{_FALLBACK}fallback"):
         part = fallback.find(f"{_FALLBACK}body")
         if fallback.get("for") == "urn:xmpp:reply:0" and part is not None:
@@ -195,7 +195,7 @@ def _without_fallback(message: Element, body: str) -> str:
 
 
 def _file(message: Element) -> IncomingFile | None:
-    """The file that a message links (XEP-0066), of https alone."""
+    """The file that a message links (XEP-0066), only by https."""
     url = (message.findtext("{jabber:x:oob}x/{jabber:x:oob}url") or "").strip()
     try:
         parts = urlsplit(url)
@@ -209,7 +209,7 @@ def _file(message: Element) -> IncomingFile | None:
 
 
 def stanza_error(stanza: Element) -> ChatError | None:
-    """The fault that a stanza of the type `error` tells; final where it helps nothing to try again."""
+    """The fault in a stanza of the type `error`; final if another try cannot help."""
     error = stanza.find(f"{CLIENT}error")
     if stanza.get("type") != "error" or error is None:
         return None
@@ -222,11 +222,11 @@ def stanza_error(stanza: Element) -> ChatError | None:
 
 
 def real_addresses(stanza: Element) -> Iterator[str]:
-    """The real addresses that a room says of who sent a stanza."""
+    """The real addresses that a room gives for the sender of a stanza."""
     for item in stanza.iterfind(f"{MUC_USER}x/{MUC_USER}item"):
         yield bare(item.get("jid", ""))
 
 
 def room_codes(stanza: Element) -> set[str]:
-    """The codes of status by which a room says what changed."""
+    """The status codes by which a room says what changed."""
     return {status.get("code", "") for status in stanza.iterfind(f"{MUC_USER}x/{MUC_USER}status")}

@@ -1,9 +1,9 @@
-"""The connection of XMPP: slixmpp, with what it leaves open shut.
+"""The connection of XMPP: slixmpp, hardened.
 
-Nothing is read as a message before TLS is checked and the login is done, no server is followed to another
-(`see-other-host` would have the certificate checked for a name that anybody may say), a document type is
-refused, and of a stanza without end or bottom only its outermost element is left. Messages and presences
-never reach slixmpp's own stanzas: they are plain elements, which `heard` is given.
+Nothing is read as a message before TLS is checked and the login is done. Redirections to another server are
+not followed (`see-other-host` would have the certificate checked for a name that anybody may give). A
+document type is refused, and only the outermost element is kept of a stanza that is too large or too deep.
+Messages and presences never reach slixmpp's own stanzas: `heard` is given them as plain elements.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from narval.surfaces.chat.contract import ChatError
 
 CLIENT = "{jabber:client}"
 RESOURCE = "narval"
-"""The resource of each connection: a new one ends the one before it, with what that still had to say."""
+"""The resource of each connection: a new one ends the one before it, with all that was under way there."""
 DIRECT_TLS_PORTS = (443, 5223)
 """The ports where TLS begins with the connection."""
 
 _SECONDS = 30.0
-"""Connecting, and each answer of a server, takes at most so long."""
+"""The longest time, in seconds, for connecting and for each answer of a server."""
 _MOST_BYTES = 8 * 1024 * 1024
-"""A stanza of more bytes ends the connection. Servers allow their users less than one megabyte."""
+"""The most bytes of a stanza: more end the connection. Servers allow users less than one megabyte."""
 _MOST_TEXT, _MOST_ELEMENTS, _MOST_DEPTH = 512 * 1024, 2_000, 40
-"""A stanza with more than that is emptied."""
+"""The limits above which a stanza is emptied."""
 _WRONG_LOGIN = frozenset({"not-authorized", "account-disabled", "credentials-expired", "invalid-authzid"})
 
 
 class StreamError(Exception):
-    """A stream that is none of XMPP, or is not taken."""
+    """A stream that is not XMPP, or is refused."""
 
 
 class StanzaParser:
-    """The parser of a stream, in the place of `XMLPullParser`: `feed`, then `read_events`."""
+    """The parser of a stream, in place of `XMLPullParser`: `feed`, then `read_events`."""
 
     def __init__(self) -> None:
-        # The encoding is said here, as a stream is of UTF-8 whatever it says of itself.
+        # The encoding is set here, as a stream is UTF-8 whatever it declares.
         self._expat = parser = expat.ParserCreate("utf-8", "}")
         parser.buffer_text = True
         parser.StartElementHandler = self._start
@@ -62,7 +62,7 @@ class StanzaParser:
         self._is_too_large = False
 
     def feed(self, data: bytes | str) -> None:
-        """Parse what came; a fault is raised by `read_events`."""
+        """Parse data; `read_events` raises a fault in it."""
         self._bytes += len(data)
         try:
             if self._fault is None and self._bytes > _MOST_BYTES:
@@ -75,7 +75,7 @@ class StanzaParser:
             self._fault = StreamError(str(fault))
 
     def read_events(self) -> Iterator[tuple[str, ElementTree.Element]]:
-        """The beginnings and ends of elements since the last call. Raises StreamError after them."""
+        """The start and end events of elements since the last call. Raises StreamError after them."""
         events, self._events = self._events, []
         yield from events
         if self._fault is not None:
@@ -84,7 +84,7 @@ class StanzaParser:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         self._count(sum(map(len, attributes.values())), elements=1)
-        # An element is built if the one around it is: `_built` are those that are open and built.
+        # An element is built if its parent is: `_built` counts those that are open and built.
         if self._depth == self._built + 1 and (not self._is_too_large or self._depth <= 2):
             self._built += 1
             named = {_tag(key): value for key, value in attributes.items()}
@@ -149,11 +149,11 @@ class Stream(ClientXMPP):
         self._begun_once = asyncio.Event()
 
     def give_to(self, heard: Callable[[ElementTree.Element], None]) -> None:
-        """Say who is given the messages and presences that come."""
+        """Set the receiver of incoming messages and presences."""
         self._heard = heard
 
     async def opened(self, host: str, port: int) -> None:
-        """Connect and log in; without a host as DNS says for the domain of the account.
+        """Connect and log in; without a host, to the one that DNS names for the domain of the account.
 
         Raises ChatError (final) for a wrong login, else ConnectionError.
         """
@@ -170,7 +170,7 @@ class Stream(ClientXMPP):
     async def ask(
         self, kind: Literal["get", "set"], payload: ElementTree.Element, to: str = ""
     ) -> ElementTree.Element:
-        """Ask a server; its answer. Raises ChatError where it refuses, ConnectionError without an answer."""
+        """Ask a server; its answer. Raises ChatError if it refuses, ConnectionError without an answer."""
         iq = self.make_iq(ito=to or None, itype=kind)
         iq.append(payload)
         try:
@@ -184,7 +184,7 @@ class Stream(ClientXMPP):
         return answer.xml  # type: ignore[no-any-return]
 
     async def unless_lost(self, future: asyncio.Future[Any]) -> Any:
-        """The result of a future. Raises what `lost` has where that is first."""
+        """The result of a future. Raises the reason in `lost` if that comes first."""
         try:
             await asyncio.wait((future, self.lost), return_when=asyncio.FIRST_COMPLETED)
             if future.done():
@@ -203,7 +203,7 @@ class Stream(ClientXMPP):
         self.abort()
 
     async def closed(self) -> None:
-        """Say goodbye, and end what still runs."""
+        """Close the stream, and end what still runs."""
         if self.transport is not None and not self.lost.done():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(2):
@@ -219,12 +219,12 @@ class Stream(ClientXMPP):
     # --- what slixmpp calls -----------------------------------------------------------------------------
 
     def init_parser(self) -> None:
-        """Begin a stream anew, with a parser that is bounded."""
+        """Begin a stream again, with a bounded parser."""
         self.xml_depth, self.xml_root = 0, None
         self.parser = StanzaParser()  # type: ignore[assignment]
 
     def data_received(self, data: bytes | str) -> None:
-        """Parse what came; what no parser or handler can take ends the connection."""
+        """Parse data; an error of the parser or a handler ends the connection."""
         self._acknowledge_at_once()
         try:
             super().data_received(data)
@@ -234,8 +234,8 @@ class Stream(ClientXMPP):
             self.lose(ConnectionError(f"what came could not be read: {type(error).__name__}: {error}"))
 
     def _acknowledge_at_once(self) -> None:
-        """Have the system acknowledge what came: a server that answers in two small writes holds the second
-        back until then, which costs 40 ms for each question to the archive. It has to be said each time.
+        """Have the system acknowledge received data: a server that answers in two small writes holds the
+        second back until then, which costs 40 ms for each question to the archive. It must be set each time.
         """
         wire = None if self.transport is None else self.transport.get_extra_info("socket")
         if wire is not None and hasattr(socket, "TCP_QUICKACK"):
@@ -243,7 +243,7 @@ class Stream(ClientXMPP):
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def _spawn_event(self, xml: ElementTree.Element) -> None:
-        """Give a stanza to whom it is for; slixmpp itself gets those of logging in, and answers."""
+        """Pass a stanza to its handler; slixmpp itself gets those of the login, and answers."""
         if not isinstance(self.parser, StanzaParser):
             raise RuntimeError("this slixmpp does not ask `init_parser` for its parser")
         if xml.tag in (f"{CLIENT}message", f"{CLIENT}presence"):
@@ -256,11 +256,11 @@ class Stream(ClientXMPP):
             super()._spawn_event(xml)
 
     def _is_ours(self, xml: ElementTree.Element) -> bool:
-        """True of what our own server says: no question of somebody else is answered."""
+        """True for what our own server says: questions of others are not answered."""
         return xml.get("from", "") in ("", self.boundjid.bare, self.boundjid.host)
 
     async def _handle_stream_features(self, features: Any) -> Any:
-        """Go on with TLS alone."""
+        """Continue only with TLS."""
         if not self._has_tls and "starttls" not in features["features"]:
             self.lose(ConnectionError("the server offers no TLS, so nothing is said to it"))
             return True
@@ -321,5 +321,5 @@ def _ignore(_: ElementTree.Element) -> None:
 
 
 def silence() -> None:
-    """Keep slixmpp from logging: it would log what strangers write."""
+    """Keep slixmpp from logging, as it would log what strangers write."""
     logging.getLogger("slixmpp").setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""The command agents: those that the daemon of a home works for."""
+"""The command agents: the agents of the daemon of a home."""
 
 from __future__ import annotations
 
@@ -44,21 +44,20 @@ def agents(session: Session, limit: int | None, after: str | None, text: str | N
 
     Each has a memory and runs of its own. One with a folder agents/NAME/ has files of its own there, the
     others follow the home's definitions. `add` makes one, and with --collection a folder, in which agent.toml
-    says that it follows those and its own; `show` tells what counts for one, and what it has of all that is
-    limited; `messages` tells who sends to whom. Where homes share their store an agent without a folder may
-    be at work at any of them, and what --collection says is kept in the store: `settings` writes that text,
-    or lets FILE (- is standard input) be it, with all that an agent.toml may say. `suspend` lets one do
-    nothing until `resume`: what it is asked waits; `passivate` takes one out of memory until it has
-    something to do, as happens by itself; `move` has one go on at the daemon of another home that shares the
-    store; `remove` lets one go with all that it has. The home's own agent is always active. Any other
-    command asks another with --agent NAME.
+    says that it follows those and its own; `show` tells the settings of one, and its use of each limit;
+    `messages` tells who sends to whom. Where homes share their store an agent without a folder may be at work
+    at any of them, and what --collection says is kept in the store: `settings` writes that text, or replaces
+    it by FILE (- is standard input), with all that an agent.toml may say. `suspend` stops one until `resume`:
+    what it is asked waits; `passivate` takes one out of memory until it has something to do, as happens by
+    itself; `move` moves one to the daemon of another home that shares the store; `remove` removes one with
+    all that it has. The home's own agent is always active. Any other command asks another with --agent NAME.
     """
     rows = session.ask("agents", limit=limit, after=after, text=text)
     session.give(rows, lambda listed: listing(AGENTS, listed, "no more agents"))
 
 
 GONE = "(gone)"
-"""The name of an agent that is no more."""
+"""The name shown for a removed agent."""
 
 name_argument = click.argument("name", shell_complete=completion.agents)
 
@@ -119,7 +118,7 @@ def add(
 
 
 _AT_ONCE = 200
-"""Agents that are made by one request: others are answered between two."""
+"""The agents that one request makes: other requests are answered in between."""
 
 
 def _parts(count: int) -> Iterator[dict[str, Any]]:
@@ -138,7 +137,7 @@ def _span(rows: Sequence[Row]) -> str:
 
 
 def rows_of(file: BinaryIO) -> list[dict[str, str]]:
-    """The rows of a CSV file, whose first one names the columns. Raises RequestError with the line."""
+    """The rows of a CSV file, whose first row names the columns. Raises RequestError with the line."""
     import csv
 
     try:
@@ -162,7 +161,7 @@ def rows_of(file: BinaryIO) -> list[dict[str, str]]:
 @asking("show", "show_agent", example="narval agents show bob")
 @name_argument
 def show(answer: Row) -> None:
-    """Tell what counts for an agent, and what it has of all that is limited."""
+    """Tell the settings of an agent, and its use of each limit."""
     status.agent(answer)
 
 
@@ -182,9 +181,9 @@ _PAIRS = (
 def messages(answer: Row) -> None:
     """Tell who sends to whom, how much, and what waits to be taken.
 
-    A pair a line: how many messages were sent since its first, how many were taken, how many wait, and since
-    when the oldest of these. Those with the most that wait come first. `narval letters` lists the messages
-    of an agent that wait.
+    One line for each pair: how many messages were sent since its first, how many were taken, how many wait,
+    and since when the oldest waits. Pairs with the most waiting messages come first. `narval letters` lists
+    the waiting messages of an agent.
     """
     listing(_PAIRS, answer["pairs"], "no agent has sent anything")
     if answer["more"]:
@@ -195,7 +194,7 @@ def messages(answer: Row) -> None:
 @name_argument
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
 def settings(session: Session, name: str, file: BinaryIO | None) -> None:
-    """Write the settings that the store has of an agent, or let FILE be them (- is standard input)."""
+    """Write the settings of an agent in the store, or replace them by FILE (- is standard input)."""
     if file is not None:
         answer = session.ask("set_agent_settings", name=name, text=file.read().decode("utf-8", "replace"))
         session.give(answer, status.agent)
@@ -212,14 +211,14 @@ def settings(session: Session, name: str, file: BinaryIO | None) -> None:
 @name_argument
 @click.option("--reason", default="", metavar="TEXT", help="Shown until it is resumed.")
 def suspend(answer: Row) -> None:
-    """Let an agent do nothing until it is resumed: what it is asked waits."""
+    """Suspend an agent until it is resumed: what it is asked waits."""
     _became(answer)
 
 
 @asking("resume", "resume", example="narval agents resume ada", alters=True)
 @name_argument
 def resume(answer: Row) -> None:
-    """Let an agent go on that was suspended."""
+    """Let a suspended agent continue."""
     _became(answer)
 
 
@@ -235,10 +234,10 @@ def passivate(answer: Row) -> None:
 @click.argument("to", metavar="DAEMON", shell_complete=completion.daemons)
 @click.option("--grace", type=float, default=10.0, metavar="S", help="How long its calls may go on (10 s).")
 def move(answer: Row) -> None:
-    """Have an agent go on at another daemon of the store, named by its home.
+    """Move an agent to another daemon of the store, named by its home.
 
-    It leaves at the end of a turn, once its calls have ended. What runs still after S seconds is ended, and
-    made again there, or interrupted, as after a crash.
+    It leaves at the end of a turn, once its calls have ended. Calls that still run after S seconds are ended,
+    and made again there or interrupted, as after a crash.
     """
     if answer["from"] == answer["to"]:
         click.echo(f"{answer['name']} is at {answer['to']} already")
@@ -250,7 +249,7 @@ def move(answer: Row) -> None:
 @name_argument
 @click.option("--now", is_flag=True, help="Although runs of it are under way.")
 def remove(answer: Row) -> None:
-    """Let an agent go with all that it has."""
+    """Remove an agent with all that it has."""
     click.echo(f"{answer['name']} is removed")
 
 

@@ -1,4 +1,4 @@
-"""The commands backup and restore: the store of a home in a file, and back."""
+"""The commands backup and restore: the store of a home into a file, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session
 
 STEP = 250_000
-"""The progress of a copy is told after so many rows."""
+"""The rows of a copy between two lines of progress."""
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -36,10 +36,10 @@ narval backup ada.db --agent ada"""
 def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     """Write what the home remembers into FILE.
 
-    It is what there is at one moment, and all goes on meanwhile.
+    It is the state of one moment; work continues meanwhile.
 
-    FILE is a store in SQLite, from whatever database. It is there when it is whole, and not before; one that
-    is there already is replaced then. Your own files (recipes, modules, etc) are not in it.
+    FILE is a store in SQLite, whatever the database. It appears, or replaces an existing one, only when it is
+    complete. Your own files (recipes, modules, etc) are not in it.
     """
     from narval.files.settings import Settings
     from narval.store.backups.backup import back_up
@@ -73,12 +73,12 @@ narval restore nightly.db --agent ada --name ada2"""
 def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     """Put back what `narval backup` wrote into FILE.
 
-    That is all of the home, or with --agent one agent.
+    It is the whole home, or with --agent one agent.
 
-    No daemon of the home may run meanwhile. All of it needs a home without a store; --force moves that aside.
-    One agent is added to the others, with a number and an id of its own, and is suspended: look at it, then
-    `narval agents resume`. What others sent to the old one, or it to them, is not sent again. Killed at any
-    moment this leaves the home as it was, or as it is to be.
+    No daemon of the home may run meanwhile. A whole home needs one without a store; --force moves an existing
+    store aside. One agent is added to the others, with a number and an id of its own, and is suspended: look
+    at it, then `narval agents resume`. What others sent to the old one, or it to them, is not sent again. If
+    this is killed at any moment, the home is as before or fully restored.
     """
     from narval.ask import json_forms
     from narval.core.agent_name import agent_name
@@ -125,7 +125,7 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
 
 
 def _progress() -> Callable[[int], None]:
-    """Tell on standard error after each so many rows."""
+    """Write progress on standard error after every ROWS rows."""
     last = 0
 
     def told(rows: int) -> None:

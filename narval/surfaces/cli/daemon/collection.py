@@ -1,4 +1,4 @@
-"""The command collection: what agents follow that any daemon of a store may have (G58)."""
+"""The command collection: what agents follow that may be at work at any daemon of a store (G58)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def collection(session: Session, store: str | None) -> None:
 
     Homes that share a store have agents that may be at work at any of them. What those follow is published:
     checked, kept in the store, and written by the daemon of each home into its collections/NAME/, within two
-    seconds. Who may publish runs code on all these machines; the database says who that is.
+    seconds. Anyone who may publish runs code on all these machines; the database says who may.
     """
     _list(session, store)
 
@@ -74,7 +74,7 @@ def collection(session: Session, store: str | None) -> None:
 def listed(session: Session, store: str | None) -> None:
     """List the collections that are published.
 
-    `here` says if this home has one as it is published.
+    `here` says whether this home has one in its published version.
     """
     _list(session, store)
 
@@ -85,7 +85,7 @@ def listed(session: Session, store: str | None) -> None:
 def show(session: Session, name: str, store: str | None) -> None:
     """Show one collection and its files.
 
-    That is its version, and who published it and when.
+    With its version, and who published it and when.
     """
     from narval.files.agents.packed import unpack
 
@@ -114,11 +114,11 @@ def _print_collection(row: Row) -> None:
 @click.option("--name", metavar="NAME", help="Its name, rather than that of DIR.")
 @_STORE
 def publish(session: Session, folder: Path | None, name: str | None, store: str | None) -> None:
-    """Check a folder, and let all daemons follow what is in it.
+    """Check a folder, and publish it for all daemons.
 
     That is its recipes/, modules/, etc/schemas/ and data/memory.xml. Without DIR it is this home itself, as
-    the collection `home`, which agents without a folder follow unless told otherwise; its data/memory.xml is
-    for its own agent, and not published. Faults are told as by `narval check`, and nothing is published then.
+    the collection `home`, which agents without a folder follow by default; its data/memory.xml is for its own
+    agent, and not published. If there are faults, `narval check` tells them, and nothing is published.
     """
     from narval.files.agents.publishing import packed_and_checked
     from narval.system.logins import login
@@ -145,11 +145,11 @@ def _print_published(row: Row) -> None:
 @_NAME
 @_STORE
 def withdraw(session: Session, name: str, store: str | None) -> None:
-    """Publish a collection no more.
+    """Withdraw a published collection.
 
-    Agents that are at work go on with what they have of it; when they are activated the next time they wait
-    until it is published again, or follow something else. What is withdrawn as `home` gives way to the files
-    of each home.
+    Agents at work continue with what they have of it. At their next activation they wait until it is
+    published again, or until they follow something else. After `home` is withdrawn, the files of each home
+    count.
     """
     with _published(session, store) as published:
         if not published.withdraw(name):
@@ -199,7 +199,7 @@ def _unknown(published: Published, name: str) -> RequestError:
 
 
 def _name_of(session: Session, path: Path) -> str:
-    """The name under which a folder is published, unless one is given."""
+    """The default name under which a folder is published."""
     from narval.files.agents.settings import HOME_COLLECTION
 
     is_home = not session.is_homeless and path.resolve() == session.home.path.resolve()
@@ -207,7 +207,7 @@ def _name_of(session: Session, path: Path) -> str:
 
 
 def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
-    """The files of the collection `home`, beside which others are followed: by the store, else this."""
+    """The files of the collection `home`, beside which others are followed: the store's, else this home's."""
     from narval.files.agents.packed import pack, unpack
     from narval.files.agents.settings import HOME_COLLECTION
 
@@ -219,7 +219,7 @@ def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
 
 @contextmanager
 def _published(session: Session, store: str | None) -> Iterator[Published]:
-    """The collections of the store. Raises RequestError where homes do not share it, StoreError."""
+    """The collections of the store. Raises RequestError if homes do not share it, StoreError."""
     from narval.files.settings import Settings
     from narval.store.postgresql.published_table import published_at
 

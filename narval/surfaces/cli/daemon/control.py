@@ -1,4 +1,4 @@
-"""Commands to a daemon at work: status, reload, stop, log."""
+"""Commands for a running daemon: status, reload, stop, log."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def status(session: Session, check: bool, metrics: bool) -> None:
     """Tell if the daemon is alive, and what it does.
 
-    With --check the exit status is 0 if the daemon can work, 1 if something keeps it from that: no daemon
-    runs, the store is away, the disk is full. It is 3 if the daemon does not answer.
+    With --check the exit status is 0 if the daemon can work, 1 if something prevents that: no daemon runs,
+    the store is away, the disk is full. It is 3 if the daemon does not answer.
     """
     if check and metrics:
         raise click.UsageError("expected --check or --metrics, got both")
@@ -39,14 +39,14 @@ def status(session: Session, check: bool, metrics: bool) -> None:
         _check(session, holder)
     elif metrics:
         session.give(session.ask("metrics"), _write_metrics)
-    elif holder is not None and holder.away:  # nothing can be read where it is away
+    elif holder is not None and holder.away:  # nothing can be read if it is away
         session.give(_waiting(session.home, holder), status_shown.waiting)
     else:
         session.give(session.ask("status"), status_shown.status)
 
 
 def _check(session: Session, holder: Holder | None) -> None:
-    """Say in a line whether the daemon can work. Raises Exit where it cannot."""
+    """Say in a line whether the daemon can work. Raises Exit if it cannot."""
     if holder is not None and holder.away:
         text = f"nothing can be read or recorded: {holder.away}"
         troubles: list[Row] = [{"what": "store", "grave": "high", "text": text}]
@@ -72,7 +72,7 @@ def _write_metrics(answer: list[Row]) -> None:
 
 
 def _waiting(home: Home, holder: Holder) -> dict[str, Any]:
-    """The status of a daemon that waits for the server of its store: all that is known of it."""
+    """The status of a daemon that waits for the server of its store, as far as it is known."""
     from narval.ask.json_forms import moment
 
     since = moment(holder.since)
@@ -86,7 +86,7 @@ def reload(answer: Row) -> None:
     """Have the daemon read its files now.
 
     These are recipes, modules, schemas and settings.
-    It does so by itself when they change; this waits until it has been done. The exit status is 1 when there
+    It does so by itself when they change; this command waits until it is done. The exit status is 1 if there
     are faults.
     """
     for fault in answer["faults"]:
@@ -102,9 +102,9 @@ def reload(answer: Row) -> None:
 def stop(session: Session, drain: bool, timeout: float) -> None:
     """End the daemon well, and wait until it has ended.
 
-    Calls under way have `stop_grace` seconds to come back; what is left is taken up by the next start. A
-    standby ends at once, and so does a daemon that waits for the server of its store. With --drain other
-    daemons of the store take the agents that any may have.
+    Calls under way have `stop_grace` seconds to end; the next start continues what is left. A standby ends at
+    once, and so does a daemon that waits for the server of its store. With --drain, other daemons of the
+    store take the agents that any may have.
     """
     if session.peer:
         _stop_peer(session, timeout, drain=drain)
@@ -128,7 +128,7 @@ def stop(session: Session, drain: bool, timeout: float) -> None:
 
 
 def _stop_peer(session: Session, timeout: float, *, drain: bool) -> None:
-    """End the daemon of a peer, and wait until none answers there. Raises DaemonGoneError."""
+    """End the daemon of a peer, and wait until it no longer answers. Raises DaemonGoneError."""
     deadline = time.monotonic() + timeout
     session.ask("stop", drain=drain)
     with suppress(DaemonGoneError):
@@ -140,7 +140,7 @@ def _stop_peer(session: Session, timeout: float, *, drain: bool) -> None:
 
 
 def _end(home: Home, waiting: Holder, timeout: float) -> None:
-    """End a daemon that waits, which has no agents and listens at nothing. Raises DaemonGoneError."""
+    """End a waiting daemon, which has no agents and no socket. Raises DaemonGoneError."""
     deadline = time.monotonic() + timeout
     os.kill(waiting.pid, signal.SIGTERM)
     while (holder := home.holder()) is not None and holder.pid == waiting.pid:

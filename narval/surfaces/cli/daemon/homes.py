@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
-    """The scenarios among files and folders, and the rest; without any, the scenarios of the home."""
+    """The scenarios among files and folders, and the rest; by default, the scenarios of the home."""
     from narval.trials.simulate.files import is_scenario_file, scenario_files
 
     if not paths:
@@ -85,17 +85,17 @@ def check(
     a home, PATHs are checked as far as they can be. A PATH that is not here is looked for in the home, so
     those that are printed can be given.
 
-    With --explore it also tells what no run of a definition can ever do, and what one may come to, each with
-    the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
-    be; warnings and notes are none.
+    With --explore it also tells what no run of a definition can ever do, and what may happen in one, each
+    with the shortest story that leads there. The exit status is 1 if there is a fault, or something that
+    cannot be; warnings and notes do not count.
 
     With --tell it then says what the definitions do, as `narval tell` does; with --against OLD, which
-    sentences are new and which are no more.
+    sentences are new and which are gone.
 
-    With --trust it then says, of each call that can go outside, which labels can come to which part of it and
-    what the rules of etc/trust.toml make of that: allowed, asks, refused, or on what it depends. A PATH may
-    be the name of a definition then, and how each label comes there is told. With --from LABEL it says what
-    that label alone can make the home do: `--from mail`, what a stranger's mail can.
+    With --trust it then says, for each call that can go outside, which labels can reach which part of it and
+    how the rules of etc/trust.toml judge that: allowed, asks, refused, or on what it depends. A PATH may then
+    be the name of a definition, and the way of each label is told. With --from LABEL it says what that label
+    alone can make the home do: `--from mail`, what a stranger's mail can.
     """
     paths = tuple(_in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
@@ -154,7 +154,7 @@ def _faults(session: Session, paths: tuple[Path, ...], *, explore: bool, whole: 
 def _reached(
     session: Session, named: list[Path | str], label: str | None
 ) -> tuple[dict[str, Any], Iterable[str]]:
-    """The labels that come to what goes outside, in files or definitions: the answer, and its lines."""
+    """The labels that reach calls outside, in files or definitions: the answer, and its lines."""
     from narval.surfaces.cli.reach import reached_in
 
     reached = reached_in(session, named, label)
@@ -162,7 +162,7 @@ def _reached(
 
 
 def _in_home(session: Session, path: Path) -> Path:
-    """A path as it is written, or, where nothing is there, the one in the home: as faults are printed."""
+    """A path as given, or, if nothing is there, the one in the home, as faults are printed."""
     if path.exists() or path.is_absolute() or session.is_homeless:
         return path
     in_home = session.home.path / path
@@ -210,7 +210,7 @@ def service(session: Session, web: bool, standby: bool) -> None:
     """Write a systemd unit for the daemon of this home.
 
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
-    login; `loginctl enable-linger` has it run without one.
+    login; with `loginctl enable-linger` it runs without one.
     """
     from narval.surfaces.cli.render.systemd_unit import unit
 

@@ -1,4 +1,4 @@
-"""The command init: a home made from what its owner is asked, or from options."""
+"""The command init: a new home, from the owner's answers or from options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """A text that a function of `making.choices` understands; it is kept as it was said."""
+    """A text that a function of `making.choices` understands; it is kept as written."""
 
     def __init__(self, name: str, reader: str) -> None:
         self.name, self._reader = name, reader
@@ -99,7 +99,7 @@ def init(
 
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
-    """The choices that options made, and what is asked for the others."""
+    """The choices from options, and from questions for the others."""
     from narval.files.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
     from narval.system.zone import machine_zone
 
@@ -111,7 +111,7 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
     if answer is None and asks and mail != NONE:
         answer = _asked(_WHAT_ANSWER, "answer", _ANSWER, usual)
     mailbox = read_mail(mail or DEMO)
-    if mailbox:  # what lies there already is no news, and is answered by no one
+    if mailbox:  # mail that is there already is not new, and is not answered
         mailbox = {**mailbox, "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")}
     return HomeChoices(mailbox=mailbox, zone=zone, answer=answer or usual)
 
@@ -125,7 +125,7 @@ Answers are kept in a folder of the home until you name a server."""
 
 
 def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str:  # type: ignore[type-arg]
-    """The answer to a question, asked again until it is one."""
+    """The answer to a question, asked until it is valid."""
     click.echo(question)
     try:
         return str(click.prompt(f"  {word}", type=type, default=usual))
@@ -135,7 +135,7 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
 
 
 def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
-    """The lines that tell of what was made, and of what is to be done next."""
+    """The lines on what was made, and on what to do next."""
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
     narval = "narval" if home.path == chosen else f"narval --home {home.quoted}"
     run = f"{narval} run"
@@ -159,7 +159,7 @@ def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
 
 
 def _add_demo(session: Session, home: Home) -> None:
-    """Add what the home lacks of the demo, and tell what was left out."""
+    """Add what the home lacks of the demo, and tell what was skipped."""
     from msgspec import to_builtins
 
     from narval.files.making.demo import add_demo

@@ -1,4 +1,4 @@
-"""Programs kept at work beside the daemon by `narval run`: the pages (M3), and the chats (C16)."""
+"""Programs that `narval run` keeps running beside the daemon: the pages (M3), and the chats (C16)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from narval.daemon.daemon import Daemon
 
 _FIRST, _LONGEST = 1.0, 60.0
-"""Seconds until it is started again: twice as many each time, and at most so many."""
+"""Seconds until a restart: the first pause, doubling each time, and the longest."""
 
 _CALM = 60.0
-"""Seconds at work after which it is started again as if it had never died."""
+"""Seconds of work after which the pause is the first one again."""
 
 _GRACE = 5.0
 
@@ -27,16 +27,16 @@ Needed = Callable[[], Awaitable[object]]
 
 
 async def keep_web(home: Home, output: int | None = None) -> None:
-    """Have `narval web` run until this is cancelled, started again whenever it ends.
+    """Run `narval web` until this is cancelled, restarting it whenever it ends.
 
-    `output` is a file for its line, without one standard output.
+    `output` is a file for its line, by default standard output.
     """
     await _keep(home, "web", output)
 
 
 async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> None:
-    """Have `narval chat` run until this is cancelled, while the settings name a chat, started again whenever
-    it ends.
+    """Run `narval chat` until this is cancelled, while the settings name a chat, restarting it whenever it
+    ends.
     """
 
     changed = asyncio.Event()
@@ -55,7 +55,7 @@ async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> No
 
 
 async def _keep(home: Home, name: str, output: int | None, needed: Needed | None = None) -> None:
-    """Have a program run, which ends with its input too, and so however this one dies."""
+    """Run a program that also ends with its input, and so with this one however it dies."""
     log = logging.getLogger(f"narval.{name}")
     words = sys.executable, "-m", "narval", "--home", str(home.path), name, "--kept"
     loop, pause = asyncio.get_running_loop(), _FIRST

@@ -74,9 +74,9 @@ def run(
 ) -> None:
     """Run the daemon in the foreground.
 
-    SIGTERM, SIGINT, `narval stop` or a `quit` element end it well: calls under way have a while to come back,
-    and what is left is taken up by the next start. A second signal ends it at once. SIGHUP has it read its
-    files again, or ends it when its terminal has been closed.
+    SIGTERM, SIGINT, `narval stop` or a `quit` element end it in good order: calls under way have some time to
+    end, and the next start continues what is left. A second signal ends it at once. SIGHUP has it read its
+    files again, or ends it if its terminal was closed.
 
     With --follow what is saved in the home is checked and published as its collection `home`, for the agents
     of all homes that share its store. A home whose store is on a database server is
@@ -102,7 +102,7 @@ def run(
         try:
             summary = asyncio.run(until_over(work, lost))
         finally:
-            gc.freeze()  # the end of the program need not look through all that it had read
+            gc.freeze()  # the end of the program need not collect all that it had read
     if summary is None:
         context.exit(INTERRUPTED)
     session.give(summary, lambda reply: _summary(reply, until_idle, time.monotonic() - began))
@@ -110,12 +110,12 @@ def run(
 
 
 async def until_over(work: Callable[[], Coroutine[Any, Any, Any]], lost: list[float]) -> Any:
-    """Serve the home until the daemon ends, and give what its work does. Raises what ends it.
+    """Serve the home until the daemon ends, and return its summary. Raises what ends it.
 
     The moments at which it lost its lease are added to `lost`.
 
-    One whose agents others may have by now starts over (G47), and one whose own agent was cut off from the
-    store, which it then waits for.
+    A daemon starts again if others may have its agents by now (G47), or if its own agent was cut off from the
+    store, for which it then waits.
     """
     while True:
         try:
@@ -136,9 +136,9 @@ async def _work(
     follow: bool,
     lost: list[float],
 ) -> Summary | None:
-    """Serve the home until the daemon ends; its summary, or None when it was ended at once.
+    """Serve the home until the daemon ends; its summary, or None if it was ended at once.
 
-    What is to run `beside` it begins when it is ready, and is cancelled at its end.
+    The coroutines to run `beside` it begin when it is ready, and are cancelled at its end.
     """
     import asyncio
 
@@ -186,10 +186,10 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManager) -> Iterator[None]:
-    """SIGTERM and SIGINT end the daemon well, a second of either at once, a third without a word.
+    """Handle signals: SIGTERM and SIGINT end the daemon well, a second at once, a third without a message.
 
-    SIGHUP asks for the files to be read again, unless it says that the terminal is gone. It stays ignored
-    where it was already, as under nohup.
+    SIGHUP makes it read the files again, unless the terminal is gone. It stays ignored if it was before, as
+    under nohup.
     """
     from narval.ask.daemon.requests import end_well
 
@@ -257,7 +257,7 @@ def _web(session: Session) -> Callable[[], Coroutine[Any, Any, None]]:
 
 
 def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The publishing of what is saved. Raises RequestError where no other home could follow."""
+    """The task that publishes what is saved. Raises RequestError if no other home could follow."""
     from narval.daemon.fleet.publisher import publishing
     from narval.system.logins import login
 
@@ -292,14 +292,14 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
 
 
 def _with_agents(columns: Sequence[Column], rows: Sequence[Summary]) -> Sequence[Column]:
-    """The columns of rows, and of what agent each is where some are not of the home's own."""
+    """The columns of rows, with the agent of each if some are not of the home's own."""
     named = any("agent" in row for row in rows)
     return (*columns, Column("agent", lambda row: row.get("agent", ""))) if named else columns
 
 
 @contextmanager
 def _log_on_standard_error() -> Iterator[None]:
-    """Write warnings and errors of the log on standard error too; all of it where that is the journal."""
+    """Write warnings and errors of the log also on standard error; the whole log if that is the journal."""
     import logging
 
     from narval.system.systemd import JournalFormatter, is_journal

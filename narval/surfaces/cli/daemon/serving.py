@@ -1,4 +1,4 @@
-"""The pages of a home put together, and served until the program is to end."""
+"""Assembling the pages of a home, and serving them until the program ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from narval.surfaces.link.door import LinkDoor
 from narval.surfaces.web.site import PAGES, make_site
 
 SCARCE = {"simulate": 20, "explore": 20, "past": 20, "edit": 3_600}
-"""The times an hour that a session may have something simulated, explored, or tried on the past."""
+"""The most times an hour that a session may simulate, explore, or try something on the past."""
 
 
 def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics: str = "") -> Application:
@@ -50,8 +50,8 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics
 
 
 class Beside(NamedTuple):
-    """A server beside that of the pages: itself, the socket where it listens, what is done first when it
-    ends, and its address.
+    """A server beside that of the pages: the server, its socket, what to do first when it ends, and its
+    address.
     """
 
     server: PageServer
@@ -61,7 +61,7 @@ class Beside(NamedTuple):
 
 
 def mcp(home: Home, settings: WebSettings) -> Beside:
-    """The server of MCP that the settings name. Raises OperatorError where it cannot listen."""
+    """The MCP server that the settings name. Raises OperatorError if it cannot listen."""
     from narval.calls.mcp.session import import_server_alone
 
     import_server_alone(over_http=True)
@@ -73,7 +73,7 @@ def mcp(home: Home, settings: WebSettings) -> Beside:
 
 
 def link(home: Home, settings: LinkSettings) -> Beside:
-    """The server that peers ask, where the settings have it listen. Raises OperatorError where it cannot."""
+    """The server that peers ask, if the settings have it listen. Raises OperatorError if it cannot."""
     door = LinkDoor(AsyncClient(home.known_socket), PeersFile(home.path))
     files = settings.cert, settings.key
     return _beside(home, f"{LINK}.listen", door, host_and_port(settings.listen), files, lambda: None, "")
@@ -93,7 +93,7 @@ def _beside(
     end: Callable[[], None],
     path: str,
 ) -> Beside:
-    """A server of a door at an address, with TLS where there are files of a certificate and its key."""
+    """A server of a door at an address, with TLS if there are files of a certificate and its key."""
     certificate, key = files
     tls = None
     if certificate is not None and key is not None:
@@ -119,7 +119,7 @@ async def serve(
     beside: Iterable[Beside] = (),
     links: LinkAsking | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; with `ends_with_input` also until the end of the input."""
     loop, server = asyncio.get_running_loop(), PageServer(pages, ready)
 
     def end() -> None:

@@ -1,4 +1,4 @@
-"""The command web: the pages of a home in a browser, and who is logged in to them (M2, M65)."""
+"""The command web: the pages of a home in a browser, and their logins (M2, M65)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ narval web sessions"""
 
 
 class _Port(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """A port; an address is refused, with what to do instead."""
+    """A port; an address is refused with advice on what to do instead."""
 
     name = "integer"
 
@@ -62,10 +62,10 @@ def web(
 ) -> None:
     """Serve the pages of this home to a browser.
 
-    It is a program beside the daemon, which it asks, and may be ended and started while that works. Without
-    an option it listens on this machine alone, at a port of its own choice, and prints the address with a
-    link to log in, which holds once and for ten minutes. `login` makes another link, `sessions` lists who is
-    logged in, and ends a session.
+    It is a program beside the daemon, which it asks, and may be ended and started while the daemon works.
+    Without an option it listens only on this machine, at a port of its own choice, and prints the address
+    with a link to log in, which is valid once and for ten minutes. `login` makes another link, `sessions`
+    lists who is logged in, and ends a session.
     """
     if behind and path is None:
         raise click.UsageError("--behind goes with --socket: nobody else may reach what the proxy forwards")
@@ -113,7 +113,7 @@ def web(
 
 
 def _login_text(answer: dict[str, str]) -> str:
-    """The line about where the pages are, and one for each other address that is served."""
+    """The line with the address of the pages, and one for each other address that is served."""
     where = clean(f"narval web answers at {answer['address']}")
     how = "log in by a link: narval web login"
     if answer["login"]:
@@ -123,13 +123,13 @@ def _login_text(answer: dict[str, str]) -> str:
 
 
 _BESIDE = {"mcp": "it serves MCP clients", "link": "peers ask it"}
-"""The words for who is served beside the pages."""
+"""The words for the other servers beside the pages."""
 
 
 def _place(
     stack: ExitStack, port: int | None, path: Path | None, behind: str | None
 ) -> tuple[WebPlace, list[socket.socket]]:
-    """The place that is served, and the sockets that listen there. Raises OperatorError."""
+    """The place that is served, and its listening sockets. Raises OperatorError."""
     from narval.surfaces.http.place import WebPlace
     from narval.surfaces.http.server import loopback, unix_socket
 
@@ -143,7 +143,7 @@ def _place(
 
 
 def _in_journal() -> bool:
-    """True under a service manager, whose journal is no place for a link that lets somebody in."""
+    """True under a service manager, whose journal must not contain a login link."""
     from narval.system.systemd import is_journal
 
     return is_journal(1)
@@ -168,9 +168,9 @@ def _sessions(session: Session) -> Sessions:
 @command("login", example="narval web login\nnarval web login ann")
 @click.argument("person", metavar="[PERSON]", required=False, shell_complete=completion.people)
 def log_in(session: Session, person: str | None) -> None:
-    """Print a link that lets a person in, once and within ten minutes.
+    """Print a link by which a person can log in, once and within ten minutes.
 
-    Without PERSON it is for you: for who has your login in etc/people.toml.
+    Without PERSON it is for you: for the person with your login in etc/people.toml.
     """
     from narval.surfaces.http.address import known
     from narval.surfaces.http.place import login_address

@@ -1,4 +1,4 @@
-"""The command `attention`: what somebody should see to (M13)."""
+"""The command `attention`: what needs attention (M13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `calendar`: by day what is to come, and what came late (M48)."""
+"""The command `calendar`: for each day, what is to come, and what came late (M48)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENTRIES = (
 def calendar(answer: Row) -> None:
     """Tell by day what is to come, and what came late.
 
-    Moments are in the zone of the home. What is expected are later dates of the texts that are waited for.
+    Moments are in the zone of the home. Expected moments are later dates of the texts that are waited for.
     """
     click.echo(f"moments of {clean(answer['zone'])}")
     for day in answer["days"]:

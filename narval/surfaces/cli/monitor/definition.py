@@ -1,4 +1,4 @@
-"""The lines that tell of one definition (M41)."""
+"""The lines about one definition (M41)."""
 
 from __future__ import annotations
 

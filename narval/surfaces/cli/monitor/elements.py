@@ -18,8 +18,8 @@ def element(answer: Row) -> None:
     """Show an element, what it was made from, and what came of it.
 
     Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
-    calls that made them, the elements before and after it, 6 steps and 200 elements each way. What keeps a
-    run from taking it is told by `narval why EID`.
+    calls that made them, the elements before and after it, 6 steps and 200 elements each way. `narval why
+    EID` tells what keeps a run from taking it.
     """
     click.echo("\n".join(_lines(answer)))
 

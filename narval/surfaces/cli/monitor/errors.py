@@ -1,4 +1,4 @@
-"""The command `errors`: incidents are listed, acknowledged, and tried again (M52, M53)."""
+"""The command `errors`: list, acknowledge and retry incidents (M52, M53)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ INCIDENTS = (
 def errors(session: Session, every: bool) -> None:
     """List errors that no one has dealt with.
 
-    They are runs that failed, errors outside runs, and files with faults. Alike ones are one row. They are
-    listed until they were retried well, acknowledged, or their file is good. Below them stand sources that
-    are kept from their work now, and what is to be tried again: that goes away with its cause.
+    They are failed runs, errors outside runs, and files with faults. Alike ones are one row. They are listed
+    until they are retried well or acknowledged, or their file is good. Below them are sources that cannot
+    work now, and what will be tried again: these go away with their cause.
     """
     rows = session.ask("incidents", every=every)
     now = [] if session.as_json else [row for row in session.ask("attention") if row["what"] == "source"]
@@ -60,7 +60,7 @@ def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
 @command("show", example="narval errors show 3f9c01ab")
 @click.argument("incident", shell_complete=completion.incidents)
 def show(session: Session, incident: str) -> None:
-    """Show one row: its message in full, its runs or elements, who acknowledged it."""
+    """Show one row: its full message, its runs or elements, who acknowledged it."""
     (row,) = session.ask("incidents", incident=incident)
     session.give(row, _print_row)
 
@@ -96,9 +96,9 @@ def _print_row(row: Row) -> None:
 @click.argument("incident", shell_complete=completion.incidents)
 @click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
 def acknowledge(answer: Row) -> None:
-    """Deal with a row by saying why nothing more is to be done.
+    """Acknowledge a row, with the reason why nothing more is to be done.
 
-    An element `acknowledged` tells of it, and who said so. A new incident like these opens the row again.
+    An element `acknowledged` records it, and who said so. A new incident like these opens the row again.
     """
     click.echo(f"{counted(answer['count'], 'incident')}: element {answer['element']}")
 
@@ -117,7 +117,7 @@ def acknowledge(answer: Row) -> None:
 def retry(rows: list[Row]) -> None:
     """Begin the runs of a row again, each from the part that failed.
 
-    The exit status is 1 when one of them cannot be begun again.
+    The exit status is 1 if one of them cannot be begun again.
     """
     for row in rows:
         became = f"begins again as {row['retry']}" if row["retry"] else f"is not begun again: {row['error']}"

@@ -1,4 +1,4 @@
-"""Commands that tell of many runs over time: figures, gantt."""
+"""Commands about many runs over time: figures, gantt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGNS = {"done": "o", "failed": "x", "cancelled": "-"}
 """The signs of the last runs, by how they ended."""
 
 WIDTH = 40
-"""The characters of a bar."""
+"""The width of a bar in characters."""
 
 
 def _count(phase: str) -> Callable[[Row], object]:
@@ -45,7 +45,7 @@ def figures(answer: Row) -> None:
 
     With NAME, those of a definition. A run belongs to the day on which it ended. The time is that of runs
     that ended well: half of them took at most p50, and 95 in a hundred at most p95. Then come the last twenty
-    that ended, and how. Runs that are forgotten count no more.
+    that ended, and how. Forgotten runs are not counted.
     """
     rows = [row for row in answer["days"] if any(row[phase] for phase in SIGNS)]
     none = f"no run ended in {counted(len(answer['days']), 'day')}"
@@ -82,7 +82,7 @@ _GANTT = (
 def gantt(answer: Row) -> None:
     """Show the runs of the last hour over time.
 
-    A bar a run that was under way in that time: = while it made a call, - while it made none.
+    One bar for each run that was under way in that time: = while it made a call, - while it made none.
     """
     rows = [{**row, "bar": _bar(row, answer["since"], answer["until"])} for row in answer["runs"]]
     listing(_GANTT, rows, "no run was under way in that time")
@@ -91,7 +91,7 @@ def gantt(answer: Row) -> None:
 
 
 def _bar(row: Row, since: str, until: str) -> str:
-    """A run over time in characters, between two bounds."""
+    """A bar in characters for a run over time, between two bounds."""
     first, last = (datetime.fromisoformat(text).timestamp() for text in (since, until))
 
     def place(text: str | None) -> int:

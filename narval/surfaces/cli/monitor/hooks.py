@@ -25,7 +25,7 @@ _HOOKS = (
 def hooks(rows: list[Row]) -> None:
     """List the webhooks of etc/narval.toml.
 
-    `narval web` takes what is sent to /hook/NAME. Of each: the calls that were taken, the last one, and how
+    `narval web` takes what is sent to /hook/NAME. For each: the calls that were taken, the last one, and how
     many were refused since the daemon began, by the status that was answered.
     """
     listing(_HOOKS, rows, "no webhooks: the table [hooks] of etc/narval.toml names them")

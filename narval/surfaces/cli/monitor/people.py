@@ -1,4 +1,4 @@
-"""The command people: who there is, by which login, and what they may do."""
+"""The command people: the people of the home, their logins, and what they may do."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ _PEOPLE = (
 def people(rows: list[Row]) -> None:
     """List the people of the home, and what they may do on the web.
 
-    They stand in etc/people.toml; without it there is the owner of the home alone.
+    They are listed in etc/people.toml; without it there is only the owner of the home.
     """
     listing(_PEOPLE, rows, "no people")

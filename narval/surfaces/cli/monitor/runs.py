@@ -45,7 +45,7 @@ _ROWS = (
 def timeline(answer: Row) -> None:
     """Show the calls of a run over time, and its waits.
 
-    A row is a try of a call, or a wait for an element or a moment; in the order in which they began.
+    A row is a try of a call, or a wait for an element or a moment, in the order in which they began.
     """
     listing(_ROWS, answer["rows"], "no calls and no waits")
     if answer["ended"]:
@@ -62,8 +62,8 @@ def timeline(answer: Row) -> None:
 def part(answer: Row) -> None:
     """Show all about one part of a run, or about an arc.
 
-    Besides what `narval why RUN ID` tells: each try of its calls, when, with what it was given and what it
-    gave, its error, and the run that answered. An arc is named by the parts at both ends: send>wait.
+    Besides what `narval why RUN ID` tells: each try of its calls, with its time, inputs, results and error,
+    and the run that answered. An arc is named by the parts at both ends: send>wait.
     """
     click.echo("\n".join(_lines(answer)))
 

@@ -1,1 +1,1 @@
-"""Answers written for people: tables, sentences, stories, graphs."""
+"""Answers rendered for people: tables, sentences, stories, graphs."""

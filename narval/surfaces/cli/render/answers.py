@@ -1,4 +1,4 @@
-"""Answers of operations, for people: a run, a daemon, its history and log, and why something waits."""
+"""Answers of operations, for people: a run, its history, the log, and why something waits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(answer: Row) -> None:
 
 
 def _newer_ways(run: int) -> str:
-    """The words for what may be done about a run whose file is newer."""
+    """The advice on a run whose file is newer."""
     return f"`narval renew {run}` starts it anew; `narval migrate {run}` has it go on by the file"
 
 
@@ -78,7 +78,7 @@ def _version(run: Row) -> str | None:
 
 
 def runs(rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
-    """Write a listing of runs, and which of them keep a version though their file is newer."""
+    """Write a listing of runs, and which of them keep an older version than their file."""
     write(rows)
     old = [row for row in rows if row.get("newer")]
     for row in old[:MOST_LINES]:
@@ -88,7 +88,7 @@ def runs(rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
 
 
 def _tables_of(run_kind: str) -> Sequence[Any]:
-    """The tables of a run's parts that its kind alone has."""
+    """The tables of a run's parts that only its kind has."""
     kind = next((kind for kind in KINDS.values() if kind.tables and run_kind in kind.runs), None)
     return import_module(f"{kind.folder}.{kind.tables}").PARTS if kind is not None else ()
 
@@ -215,7 +215,7 @@ _OTHERWISE = {
 
 
 def why(answer: Row) -> Iterator[str]:
-    """The sentences on what a run waits for, or on what became of an element."""
+    """The sentences on what a run waits for, or on the story of an element."""
     if "element" in answer:
         yield from _story(answer)
         return

@@ -1,4 +1,4 @@
-"""The outcome of a simulated migration, in sentences: what would happen in one of the two ways alone."""
+"""The outcome of a simulated migration, in sentences: what would happen in only one of the two ways."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import datetime
 from narval.ask.text import Row, clean, counted
 
 MOST_LISTED = 20
-"""So many runs are told of one by one, and so many events of each."""
+"""The most runs that are told one by one, and the most events of each."""
 
 WAYS = (("as_it_is", "as it is"), ("migrated", "migrated"))
 """The two ways, and the words for them."""
 
 
 def fates_told(simulated: Row) -> Iterator[str]:
-    """The lines on what would become of runs, as they are and migrated."""
+    """The lines on the future of runs, as they are and migrated."""
     yield f"Until {_shown(simulated['until'])}, if nothing comes from outside but what a scenario says:"
     if simulated["stopped"]:
         yield f"  it was ended before its time: {clean(simulated['stopped'])}"

@@ -9,11 +9,11 @@ from narval.ask.text import clean, counted, shortened
 from narval.surfaces.cli.render.simulation import BOLD, StyledLine
 
 MOST_SHOWN = 10
-"""The most letters, and mails that could not be read, that are listed; `--json` has all."""
+"""The most letters, and unreadable mails, that are listed; `--json` has all."""
 
 
 def mails_told(outcome: dict[str, Any]) -> Iterator[StyledLine]:
-    """The mails by verdict and rule, the letters that would go out, and what could not be read."""
+    """The mails by verdict and rule, the letters that would go out, and the unreadable mails."""
     verdicts = outcome["verdicts"]
     yield "", None
     yield f"{counted(outcome['mails'], 'mail')} of {clean(outcome['folder'])}", BOLD
@@ -38,7 +38,7 @@ def _mail_line(letter: dict[str, Any]) -> str:
 
 
 def _first_of(what: str, things: list[Any], happened: str, shown: Any) -> Iterator[StyledLine]:
-    """The number of some things, and the first of them."""
+    """A number of things, and the first of them."""
     if things:
         yield f"  {counted(len(things), what)} {happened}:", None
         yield from ((f"    {shortened(shown(thing), 100)}", None) for thing in things[:MOST_SHOWN])

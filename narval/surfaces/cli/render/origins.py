@@ -1,4 +1,4 @@
-"""The origin of an element, and what was made from it, as lines that go in by their distance."""
+"""The origin of an element, and what was made from it, as lines indented by distance."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from narval.ask.text import Row, clean, moment
 
 MOST_LINES = 400
-"""The most lines of a tree: an element that several were made from stands below each once."""
+"""The most lines of a tree: an element from which several were made appears below each of them."""
 
 
 def origin(answer: Row) -> Iterator[str]:
-    """The elements that one was made from, each below what was made from it."""
+    """The lines on what an element was made from, each below what was made from it."""
     rows = {row["id"]: row for row in answer["elements"]}
     below = {key: row["from"] for key, row in rows.items()}
     yield from _tree(answer, rows, below, "nothing is known of where it came from")
 
 
 def uses(answer: Row) -> Iterator[str]:
-    """The elements that were made from one, each below what it was made from, and who had them."""
+    """The lines on what was made from an element, each below its source, and who had them."""
     rows = {row["id"]: row for row in answer["elements"]}
     below: dict[str, list[str]] = {key: [] for key in rows}
     for key, row in rows.items():

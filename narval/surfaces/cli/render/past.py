@@ -1,6 +1,6 @@
 """The report of a trial on the past: its form for programs, and the sentences on it for terminal and pages.
 
-All sentences are made of the form, whether a command has just made it or a daemon has kept it.
+All sentences are made from the form, whether a command has just made it or a daemon stored it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narval.surfaces.cli.render.simulation import moment_form, shown_there
 from narval.trials.past.outcome import PastReport
 
 WIDTH = 200
-"""The characters of what a deed is about."""
+"""The most characters of the subject of a deed."""
 
 PARTICIPLES: Mapping[str, str] = {"send": "sent", "write": "written", "ask": "asked"}
 """The past participle of each verb."""
@@ -47,13 +47,13 @@ def told(form: Row) -> Iterator[str]:
 
 
 def heading(form: Row) -> str:
-    """The definitions that were played, and from when to when."""
+    """The definitions that were played, and the time span."""
     names = ", ".join(map(clean, form["definitions"]))
     return f"{names} on what came from {_moment(form['since'])} to {_moment(form['until'])}"
 
 
 def known(form: Row) -> Iterator[str]:
-    """The arrivals, and how far the past is known."""
+    """The number of arrivals, and how far back the past is known."""
     known = form["known"]
     came = ", ".join(f"{number:,} {clean(way)}" for way, number in form["came"].items())
     yield f"{counted(sum(form['came'].values()), 'arrival')}" + (f": {came}" if came else "")
@@ -71,7 +71,7 @@ def known(form: Row) -> Iterator[str]:
 
 
 def begun(form: Row) -> str:
-    """The number of times that the definitions would have begun, and how that ended."""
+    """The number of runs that would have begun, and how they would have ended."""
     ended = ", ".join(f"{number} {phase}" for phase, number in sorted(form["ended"].items()))
     return f"it would have begun {counted(form['begun'], 'time')}" + (f": {ended}" if ended else "")
 
@@ -92,7 +92,7 @@ def done(form: Row) -> str:
 
 
 def newest(form: Row) -> str:
-    """The number of deeds that are listed, and of all; "" if all are."""
+    """The number of deeds that are listed, and of all deeds; "" if all are listed."""
     listed, number = len(form["deeds"]), sum(form["counts"].values())
     return f"the newest {listed} of {number:,}" if number > listed else ""
 
@@ -115,7 +115,7 @@ def waiting(form: Row) -> str:
 
 
 def waits(form: Row) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The runs that would still wait, those with the same reasons as one, and these reasons."""
+    """The runs that would still wait, grouped by their reasons."""
     runs: Counter[tuple[str, ...]] = Counter()
     for answer in form["waiting"]:
         runs[tuple(line for line in answers.why(answer) if line.strip())[1:]] += 1
@@ -124,14 +124,14 @@ def waits(form: Row) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def others(form: Row) -> str:
-    """A sentence on whether other definitions would have done otherwise."""
+    """A sentence on whether other definitions would have acted differently."""
     if form["others"]:
         return "other definitions would have done otherwise:"
     return "other definitions would have done the same"
 
 
 def differences(form: Row) -> Iterator[str]:
-    """The things that other definitions would have done more or less often."""
+    """The acts that other definitions would have done more or less often."""
     for change in form["others"]:
         what = f"calls of {clean(change['action'])}" if change["action"] else "runs"
         more = change["with"] - change["without"]
@@ -141,7 +141,7 @@ def differences(form: Row) -> Iterator[str]:
 
 
 def stopped(form: Row) -> str:
-    """The reason why it ended before its time."""
+    """The reason why it ended early."""
     return f"ended before its time: {clean(form['stopped'])}"
 
 

@@ -1,4 +1,4 @@
-"""Proposals for people: what would act outside unnamed first, then what each does, needs, and may come to."""
+"""Proposals for people: first unnamed acts outside, then what each does, needs, and what may happen in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STATES = {
 
 
 def lines(row: Row) -> Iterator[str]:
-    """All that one is to know of a proposal before it is accepted."""
+    """The lines to read before accepting a proposal."""
     yield f"proposal {row['name']}: {_STATES.get(row['state'], clean(row['state']))}"
     yield from (click.style(f"  ! {clean(sentence)}", fg="red", bold=True) for sentence in row["unnamed"])
     if row["labels"]:
@@ -69,7 +69,7 @@ def lines(row: Row) -> Iterator[str]:
 
 
 def next_step(row: Row) -> str:
-    """The command that follows."""
+    """The next command."""
     name = row["name"]
     if row["state"] == "asks":
         answers = " ".join('--answer "…"' for _ in row["questions"])

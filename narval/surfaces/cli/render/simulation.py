@@ -18,7 +18,7 @@ from narval.trials.simulate.scenario import Expectation, Scenario
 from narval.trials.simulate.trace import Line
 
 MOST_LISTED = 20
-"""The most runs that are listed of those that wait at the end, and of those that failed."""
+"""The most runs listed that wait at the end, and that failed."""
 
 _STAMP = re.compile(' xmlns:al="[^"]*"| al:(?:from|message)="[^"]*"')
 
@@ -26,17 +26,17 @@ BEGINNINGS = {"new": "a home on its first day", "now": "a copy of memory", "empt
 
 
 def local(at: float, zone: tzinfo | None) -> datetime:
-    """A moment in the zone of the home; None: that of the machine."""
+    """A moment in the zone of the home; with None, in that of the machine."""
     return datetime.fromtimestamp(at, zone) if zone is not None else datetime.fromtimestamp(at).astimezone()
 
 
 def shown(at: float, zone: tzinfo | None) -> str:
-    """A moment for people, to the minute or as exactly as it is."""
+    """A moment for people, to the minute, or to the second if it has any."""
     return shown_there(local(at, zone))
 
 
 def shown_there(when: datetime) -> str:
-    """A moment for people in its own zone, to the minute or as exactly as it is."""
+    """A moment for people in its own zone, to the minute, or to the second if it has any."""
     return f"{when:%Y-%m-%d %H:%M:%S}" if when.second else f"{when:%Y-%m-%d %H:%M}"
 
 
@@ -44,7 +44,7 @@ def shown_there(when: datetime) -> str:
 
 
 StyledLine = tuple[str, str | None]
-"""A line of a story, and its colour or BOLD, or None."""
+"""A line of a story, and its style: a colour, BOLD, or None."""
 
 BOLD = "bold"
 
@@ -77,7 +77,7 @@ def _arrived(line: Line) -> StyledLine:
 
 
 def _snippet(line: Line) -> str:
-    """The beginning of an element, without the stamp of one that another agent sent."""
+    """The beginning of an element, without the stamp that another agent's element has."""
     return shortened(_STAMP.sub("", line["xml"]), SNIPPET)
 
 

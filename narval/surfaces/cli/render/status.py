@@ -1,4 +1,4 @@
-"""The state of a daemon, of an agent, and what needs attention, for people."""
+"""The status of a daemon, of an agent, and what needs attention, for people."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def waiting(answer: Row) -> None:
 
 
 def _grants_of(grants: Row) -> str:
-    """The grants in a line: what waits for one, and what holds the code that is confined."""
+    """The grants in a line: what waits for one, and the means of confining code."""
     waiting = counted(len(grants["withheld"]), "definition waits", "definitions wait")
     text = f"{waiting}: `narval grants`" if grants["withheld"] else "no definition waits to be granted"
     others = (
@@ -87,21 +87,21 @@ def _grants_of(grants: Row) -> str:
 
 
 def confining(grants: Row) -> str:
-    """The means that holds code that is confined, and where code of collections runs that is not."""
+    """The means of confining code, and where unconfined code of collections runs."""
     text = f"confined code is held by {clean(grants['confined_by'])}"
     places = grants["not_confined"]
     return f"{text}; not confined: {', '.join(map(clean, places))}" if places else text
 
 
 def _servers_of(servers: Row) -> str:
-    """The MCP servers at work, and the tools that they have changed."""
+    """The MCP servers at work, and the tools whose descriptions changed."""
     at_work = f"{', '.join(map(clean, servers['running'])) or 'no servers'} at work"
     changed = [clean(row["tool"]) for row in servers["changed"]]
     return f"{at_work}; changed, so not called: {', '.join(changed)}" if changed else at_work
 
 
 def _cluster_of(cluster: Row) -> str:
-    """The cluster in a line: its threads and what is on it, or why there is none."""
+    """The cluster in a line: its threads and its calls, or why there is none."""
     if cluster["away"]:
         return f"away: {clean(cluster['away'])}"
     return f"{counted(cluster['threads'], 'thread')}, {cluster['tasks']} under way"
@@ -111,7 +111,7 @@ _GRAVE = {"high": "red", "middle": "yellow", "low": ""}
 
 
 def attention(items: Sequence[Row]) -> None:
-    """Write what needs attention, or that nothing does."""
+    """Write what needs attention, or that there is nothing."""
     if not items:
         click.echo("Nothing needs attention.")
         return
@@ -122,11 +122,11 @@ def attention(items: Sequence[Row]) -> None:
 
 
 def agent(answer: Row) -> None:
-    """Write what counts for an agent."""
+    """Write the settings and limits of an agent."""
     settings = {name: value for name, value in answer["settings"].items() if value not in (None, {}, [])}
     why = f": {clean(answer['why'])}" if answer["why"] else ""
     if answer["state"] == "elsewhere" and answer["why"]:
-        click.echo(clean(answer["why"]))  # it begins with the name
+        click.echo(clean(answer["why"]))  # the text begins with the name
     else:
         click.echo(f"{clean(answer['name'])} is {answer['state']}{why}")
     fields(
@@ -155,7 +155,7 @@ def _setting(name: str, value: Any) -> str:
 
 
 CLOCKS_SHOWN = 0.5
-"""Seconds by which clocks differ that are told."""
+"""The smallest difference of clocks, in seconds, that is shown."""
 
 _SURVIVES = {"crash": "a crash", "power": "a loss of power"}
 _WAITED_FOR = {"call": "for a call", "condition": "for an element", "time": "for a moment"}
@@ -184,7 +184,7 @@ _DAEMON: Mapping[str, Callable[[Row], str]] = {
 
 
 def _fleet_of(answer: Row) -> str:
-    """The number of daemons that share the store, the difference of its clock, and leases that were lost."""
+    """The number of daemons that share the store, the difference of its clock, and lost leases."""
     if not answer.get("fleet"):
         return ""
     apart = answer["apart"]
@@ -204,7 +204,7 @@ def _store_of(answer: Row) -> str:
 
 
 def _inbox_of(inbox: Row | None, folder: str | None = None) -> str:
-    """The trouble of an inbox, or ""; a file that is about to be added is none."""
+    """The trouble of an inbox, or ""; a file that is about to be added is not trouble."""
     if not inbox:
         return ""
     waiting = ", ".join(inbox["taken"][:MOST_LINES])

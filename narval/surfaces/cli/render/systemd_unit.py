@@ -11,7 +11,7 @@ from narval.files.home import Home
 from narval.files.shipped import shipped
 
 SERVICE_UNITS = {"run": "narval.service", "web": "narval-web.service"}
-"""The unit of each command that is a service."""
+"""The unit for each command that can be a service."""
 
 
 def unit(home: Home, command: str = "run", *, options: Sequence[str] = ()) -> str:
@@ -23,7 +23,7 @@ def unit(home: Home, command: str = "run", *, options: Sequence[str] = ()) -> st
 
 
 def _quoted(word: str) -> str:
-    """A word of a command as systemd reads it: `%` and `$` stand for themselves."""
+    """A word of a command, quoted for systemd: `%` and `$` are literal."""
     plain = word.replace("%", "%%").replace("$", "$$")
     if plain and not set(plain) & set(" \t'\"\\;"):
         return plain

@@ -1,8 +1,8 @@
 """Tables for people: the columns of each, and their layout.
 
-On a terminal tables are drawn by rich, with colours unless NO_COLOR is set, a row a line: where it is too
-narrow the last column, which is free text, gives way before the others. Elsewhere they are plain text, and
-nothing is cut off.
+On a terminal rich draws tables, with colours unless NO_COLOR is set, and one line for each row: if it is too
+narrow, the last column, which is free text, shrinks first. Elsewhere they are plain text, and nothing is cut
+off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SNIPPET = 100
 """The most characters of an element's XML in a line for people, and in a table on a terminal."""
 
 _GAP = 2
-"""Blanks between two columns."""
+"""The spaces between two columns."""
 
 _LEAST = 8
 """The width to which the last column shrinks before the others do."""
@@ -35,9 +35,9 @@ class Column(NamedTuple):
     right: bool = False
     style: Callable[[Row], str] | None = None
     is_moment: bool = False
-    """The zone of the moments below is added to the title."""
+    """True if the title names the zone of the moments."""
     most: int = 0
-    """The most characters of a cell on a terminal; 0 are any number."""
+    """The most characters of a cell on a terminal; 0 for no limit."""
 
     @property
     def heading(self) -> str:
@@ -112,7 +112,7 @@ def _runs_of(row: Row) -> str:
 
 
 def _where(row: Row) -> str:
-    """The parts of what an action takes that say where it goes."""
+    """The parts of an action's inputs that say where it goes."""
     if row.get("where") is None:
         return "any part" if row["inputs"] else ""
     return ", ".join(row["where"])
@@ -137,7 +137,7 @@ def _calls(row: Row) -> object:
 
 
 def plain(*same: str, **keys: str) -> Iterator[Column]:
-    """Columns with the value of a key each: those with the key as their title, then others by title."""
+    """Columns that each show the value of a key: those with the key as title, then others by title."""
     return (Column(title, of(key)) for title, key in (dict(zip(same, same, strict=True)) | keys).items())
 
 
@@ -309,8 +309,8 @@ PARTS = (
 
 
 def elements(columns: Mapping[str, Sequence[str]]) -> tuple[Column, ...]:
-    """The columns of a table of elements; `columns` has the attributes to be shown by root name, in place of
-    the XML.
+    """The columns of a table of elements; `columns` has the attributes to show instead of the XML, by root
+    name.
     """
     return (
         Column("eid", of("eid"), right=True),
@@ -332,7 +332,7 @@ def _element(row: Row, names: Sequence[str]) -> str:
 
 
 def listing(columns: Sequence[Column], rows: Sequence[Row], none: str) -> None:
-    """Write all that a command lists as a table; where there is nothing, the words for `none` as an aside."""
+    """Write what a command lists as a table; if there is nothing, the words of `none` on standard error."""
     if rows:
         table(columns, rows)
     else:
@@ -399,7 +399,7 @@ def _drawn(columns: Sequence[Column], cells: list[list[str]], styles: list[list[
 
 
 def _fitted(natural: Sequence[int], room: int) -> list[int]:
-    """Widths that fit in a terminal: the last column gives way first, then whichever is widest."""
+    """Widths that fit in a terminal: the last column shrinks first, then the widest."""
     widths = list(natural)
     excess = sum(widths) - room
     if excess > 0:

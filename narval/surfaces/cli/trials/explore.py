@@ -1,4 +1,4 @@
-"""`narval check --explore`: what cannot be, and what may, for people and programs."""
+"""`narval check --explore`: what cannot happen, and what may, for people and programs."""
 
 from __future__ import annotations
 

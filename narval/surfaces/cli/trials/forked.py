@@ -1,4 +1,4 @@
-"""`narval migrate --simulate`: what would become of runs as they are, and migrated."""
+"""`narval migrate --simulate`: the future of runs as they are, and migrated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from narval.trials.simulate.simulated_home import simulated_home
 from narval.trials.simulate.trace import Line
 
 LONG = 30 * 86_400.0
-"""Seconds that pass, unless something else is said."""
+"""The default time to simulate, in seconds."""
 
 
 def simulated(

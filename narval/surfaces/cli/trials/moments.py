@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_moment(context: click.Context, option: click.Parameter, text: str | None) -> When | None:
-    """The moment or duration of an option, in the words of scenario files. Raises BadParameter."""
+    """The moment or duration of an option, in the syntax of scenario files. Raises BadParameter."""
     from narval.trials.simulate.parser import read_date, read_when
 
     if text is None:

@@ -1,4 +1,4 @@
-"""`narval simulate --since`: what definitions would have done on what came in a time."""
+"""`narval simulate --since`: what definitions would have done with what came since a moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PACE = 1.0
 """Seconds between two lines of progress for a program."""
 
 REST = 9
-"""A report so far is made again after so many times as long as it took: the play goes on meanwhile."""
+"""The pause between two partial reports, in multiples of the time that one takes."""
 
 
 def simulate_past(
@@ -44,8 +44,8 @@ def simulate_past(
     everything: bool,
     in_lines: bool,
 ) -> None:
-    """Play definitions, by names or files, on what came since a day, and tell what came of it; `in_lines`
-    tells a program how far it is.
+    """Play definitions, by names or files, on what came since a moment, and tell the result; `in_lines`
+    reports progress to a program.
 
     Raises RequestError, DefinitionError, StoreError.
     """
@@ -88,7 +88,7 @@ def played(
     backups: Sequence[Path] = (),
     most: int | None = NEWEST,
 ) -> PastReport:
-    """Play what is tried on what came between two moments, until it is over or somebody presses Ctrl-C.
+    """Play the definitions on what came between two moments, until the end or Ctrl-C.
 
     Raises RequestError, StoreError, DefinitionError.
     """
@@ -120,14 +120,14 @@ class OnTerminal:
         self._line = line
 
     def begin(self, names: Sequence[str], start: float, until: float) -> None:
-        """Say nothing yet."""
+        """Write nothing yet."""
 
     def read(self, rows: int) -> None:
-        """Say how much of the past was read."""
+        """Write how much of the past was read."""
         self._line.show(f"read {rows:,} rows of the past")
 
     async def play(self, progress: Progress) -> None:
-        """Say how much of it was played."""
+        """Write how much of it was played."""
         self._line.show(f"{progress.played:,} of {progress.arrivals:,} arrivals played")
 
 
@@ -138,18 +138,18 @@ class InLines:
         self._zone, self._next = zone, 0.0
 
     def begin(self, names: Sequence[str], start: float, until: float) -> None:
-        """Say what is played, from when to when."""
+        """Write what is played, and the time span."""
         moments = {"since": moment_form(start, self._zone), "until": moment_form(until, self._zone)}
         _give({"definitions": list(names), **moments})
 
     def read(self, rows: int) -> None:
-        """Say how much of the past was read."""
+        """Write how much of the past was read."""
         if time.monotonic() >= self._next:
             _give({"read": rows})
             self._next = time.monotonic() + PACE
 
     async def play(self, progress: Progress) -> None:
-        """Say how much of it was played, and what came of it so far; of the deeds the newest."""
+        """Write how much of it was played, and the report so far, with the newest deeds."""
         began = time.monotonic()
         if began < self._next:
             return
@@ -159,12 +159,12 @@ class InLines:
         self._next = ended + max(PACE, REST * (ended - began))
 
     def end(self, form: dict[str, Any], played: int) -> None:
-        """Say all that came of it."""
+        """Write the whole report."""
         _give({**_so_far(form, played), "last": True})
 
 
 def _so_far(form: dict[str, Any], played: int) -> dict[str, Any]:
-    """The moment that a play has reached, the arrivals that were played, and the report until there."""
+    """The moment that a play has reached, the arrivals that were played, and the report so far."""
     arrivals = sum(form["came"].values())
     return {"reached": form["until"], "played": played, "arrivals": arrivals, "report": form}
 
@@ -186,7 +186,7 @@ def _raise_if_unknown(here: SimulatedHome, file: str) -> None:
 
 @contextmanager
 def _until_interrupted() -> Iterator[threading.Event]:
-    """An event that is set by Ctrl-C; the next Ctrl-C ends the program, as ever."""
+    """An event that is set by Ctrl-C; the next Ctrl-C ends the program, as usual."""
     interrupted, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: object) -> None:

@@ -93,13 +93,13 @@ def simulate(
 ) -> None:
     """Tell what would happen, without anything happening.
 
-    With --since, NAME is a definition or FILE one that the home does not have yet: it is played on what came
-    from outside in that time, twice, with it and without it. Ctrl-C ends it with what is known so far.
+    With --since, NAME is a definition, or FILE has one that the home does not have yet: what came from
+    outside in that time is played twice, with it and without it. Ctrl-C ends it with the result so far.
 
     NAME is a definition, SCENARIO a file or the name of one in scenarios/; without any, all the home's
     scenarios are played. Definitions run on a copy of memory, with a clock of their own; nothing outside is
-    called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
-    or something expected is not so.
+    called, and nothing in the home is altered. The exit status is 1 if a run failed, a call had no answer, or
+    an expectation is not met.
     """
     from narval.trials.simulate.mails import TRIAGE, mails_of, with_mails
     from narval.trials.simulate.simulated_home import simulated_home
@@ -142,7 +142,7 @@ def simulate(
 
 
 def _home_or_new(context: click.Context, session: Session) -> Home:
-    """The home, or where none is there and none is named a new one, for as long as the command lasts.
+    """The home, or a temporary one if none exists and none is named.
 
     Raises NoHomeError.
     """
@@ -201,8 +201,8 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
 def _play(
     here: SimulatedHome, scenario: Scenario, mails: Mails | None, *, shown: bool, brief: bool, apart: bool
 ) -> tuple[dict[str, Any], bool]:
-    """Play a scenario, and write its story as it goes on, or with mails what became of these; the report as
-    JSON, and whether all went well.
+    """Play a scenario, and write its story as it unfolds, or with mails their outcome; the report as JSON,
+    and whether all went well.
     """
     import asyncio
 

@@ -1,1 +1,1 @@
-"""Pages that are open: news of an agent, pages made anew by it, streams of what differs (M60 to M63)."""
+"""Open pages: news of an agent, pages remade by it, streams of the differences (M60 to M63)."""

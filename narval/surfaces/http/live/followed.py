@@ -1,4 +1,4 @@
-"""A page that is followed: made anew once for all that have it open, four times a second at most (M61)."""
+"""A followed page: remade once for all that have it open, at most four times a second (M61)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from narval.surfaces.http.page import Follows, Shown
 log = logging.getLogger("narval.web")
 
 PACE = 0.25
-"""Seconds between two times that a page is made."""
+"""The least seconds between two makings of a page."""
 
 PARTS = 250
-"""A page whose graph has more parts than this is made as many times more seldom as it has times more."""
+"""The parts of a graph up to which a page keeps that pace; twice the parts halve it, and so on."""
 
 REST = 3
-"""A page rests so many times as long as it took to be made: many that change at once share what there is."""
+"""The pause of a page, in multiples of the time to make it: many changing pages share the processor."""
 
 Making = Callable[[], Awaitable[tuple[Shown, Mapping[str, Any]]]]
-"""Makes a page anew: the handler's answer, and the content of its live regions by name."""
+"""Remakes a page: the handler's answer, and the content of its live regions by name."""
 
 
 class PageNews(NamedTuple):
-    """The changes of an agent up to a turn; `lost` says that it may be anything (M6)."""
+    """The changes of an agent up to a turn; `lost` says that anything may have changed (M6)."""
 
     turn: int
     runs: frozenset[int] = frozenset()
@@ -40,7 +40,7 @@ class PageNews(NamedTuple):
     lost: bool = False
 
     def concern(self, follows: Follows | None) -> bool:
-        """True if what follows this has to be made anew."""
+        """True if a page that follows such news must be remade."""
         if follows is None:
             return False
         return (
@@ -56,9 +56,9 @@ class PageNews(NamedTuple):
 
 
 class FollowedPage:
-    """A page as it is now, for all streams of those who have it open.
+    """The current state of a page, for all its open streams.
 
-    `turn` gives the newest turn of which there are news. Its task is `run`.
+    `turn` gives the newest turn with news. Its task is `run`.
     """
 
     def __init__(self, again: Making, turn: Callable[[], int]) -> None:
@@ -67,16 +67,16 @@ class FollowedPage:
         self._follows: Follows | None = None
         self._picture: Picture | None = None
         self._changed_at = 0
-        """The turn with which the picture last became another one."""
+        """The turn with which the picture last changed."""
         self._trouble: StreamEvent | None = None
         self._is_stale = asyncio.Event()
         self._is_over = False
         self._again_in: float | None = None
         self._changes_by_itself = False
-        """True if it has become another one without news, so that their turn does not tell what was seen."""
+        """True if it has changed without news, so that a turn does not tell what was seen."""
 
     def join(self, last: int | None) -> PageStream:
-        """A stream for one more page, whose script has seen the picture of a turn, if any."""
+        """A stream for one more open page, whose script may have seen the picture of a turn."""
         has_all = self._picture is not None and last is not None and last >= self._changed_at
         has_all = has_all and not self._changes_by_itself
         stream = PageStream(self._everything, has_all=has_all)
@@ -86,19 +86,19 @@ class FollowedPage:
         return stream
 
     def tell(self, news: PageNews) -> None:
-        """Make the page anew if it concerns it; at first in any case."""
+        """Remake the page if the news concern it; the first time in any case."""
         if self._picture is None or news.concern(self._follows):
             self._is_stale.set()
 
     def trouble(self, sentence: str | None) -> None:
-        """Tell all pages that they are not kept up to date, and why; None: that they are again."""
+        """Tell all open pages why they are not kept up to date, or with None that they are again."""
         if sentence is None and self._trouble is None:
             return
         self._trouble = None if sentence is None else message("gone", {"text": sentence})
         self._offer(self._trouble or message("back"))
 
     async def run(self) -> None:
-        """Keep the page up to date until nothing of it will change any more."""
+        """Keep the page up to date until it can no longer change."""
         loop = asyncio.get_running_loop()
         while not self._is_over:
             with suppress(TimeoutError):
@@ -116,12 +116,12 @@ class FollowedPage:
 
     async def _make(self) -> None:
         turn = self._turn()
-        if not turn:  # the daemon was away: with its first news the page is made in any case
+        if not turn:  # the daemon was away: its first news remake the page in any case
             return
         try:
             page, regions = await self._again()
         except DaemonGoneError:
-            return  # whoever asks for news tells of that, and has the page made when it is back
+            return  # the request for news reports that, and has the page remade when the daemon is back
         except NarvalError as error:
             self.trouble(str(error))
             return

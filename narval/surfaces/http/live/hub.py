@@ -1,4 +1,4 @@
-"""The hub: all streams of a program within their bounds, and the pages and questions behind them."""
+"""The hub: all streams of a program within their limits, and the pages and requests behind them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from narval.surfaces.http.rendering import live_blocks
 log = logging.getLogger("narval.web")
 
 WAIT = 600.0
-"""Seconds that the daemon may take to have news: it is not woken to say that there are none."""
+"""Seconds that one request waits for news: the daemon is not woken to say that there are none."""
 
 RETRY = 1.0
 """Seconds between two looks for a daemon that has gone (M4)."""
 
 OF_A_SESSION = 4
-"""Streams of a session: browsers allow six connections to a host, over all its tabs."""
+"""The most streams of a session: browsers allow six connections to a host, over all tabs."""
 
 IN_ALL = 200
-"""Streams of a program."""
+"""The most streams of the program."""
 
 LINGER = 5.0
-"""Seconds for which a page that no one has open is kept up to date, as who reloads it comes back at once."""
+"""Seconds for which a closed page is kept up to date, as a reload opens it again at once."""
 
 
 class _OpenPage(NamedTuple):
-    """A page that is followed, whose form the token in it belongs to, its task, and the news it needs."""
+    """A followed page, the token in its forms, its task, and the agent whose news it needs."""
 
     follower: FollowedPage
     token: str
@@ -56,11 +56,11 @@ class Questions:
         self._client, self._agent = client, agent
         self.followers: set[FollowedPage] = set()
         self.turn = 0
-        """The newest turn of which there are news; 0 before the first."""
+        """The newest turn with news; 0 before the first."""
         self._trouble: str | None = None
 
     def add(self, follower: FollowedPage) -> None:
-        """Tell one more of the news from now on."""
+        """Tell one more follower the news from now on."""
         self.followers.add(follower)
         if self._trouble is not None:
             follower.trouble(self._trouble)
@@ -68,7 +68,7 @@ class Questions:
             follower.tell(PageNews(self.turn, lost=True))
 
     async def run(self) -> None:
-        """Ask, until cancelled."""
+        """Ask for news until cancelled."""
         try:
             while True:
                 await self._ask()
@@ -108,7 +108,7 @@ def news_of(changes: Mapping[str, Any]) -> PageNews:
 
 
 class Hub:
-    """Answers those who follow pages; `connect` makes a connection to the daemon, limited to looking."""
+    """Answers followers of pages; `connect` makes a connection to the daemon that may only read."""
 
     def __init__(self, templates: Environment, connect: Callable[[], AsyncClient]) -> None:
         self._templates, self._connect = templates, connect
@@ -122,7 +122,7 @@ class Hub:
         return sum(map(len, self._of_session.values()))
 
     async def __call__(self, request: Request, route: PageRoute, again: Callable[[], Any]) -> Response:
-        """The stream of a page, or why there is none."""
+        """The stream of a page, or a refusal."""
         visitor = request.scope.get(VISITOR) or Visitor("", "", "reader")
         own = self._of_session.get(visitor.session, [])
         while len(own) >= OF_A_SESSION:
@@ -144,7 +144,7 @@ class Hub:
         )
 
     async def close(self) -> None:
-        """End all streams and all that keeps them."""
+        """End all streams and everything behind them."""
         for streams in self._of_session.values():
             for stream in streams:
                 stream.end(at_once=True)
@@ -174,7 +174,7 @@ class Hub:
         return self._questions[agent][0]
 
     def _left(self, key: tuple[str, ...], session: str, stream: PageStream) -> None:
-        """Forget a stream that has ended, and after a while what no one else needs."""
+        """Forget an ended stream, and after a while what nothing else needs."""
         own = self._of_session.get(session, [])
         if stream in own:
             own.remove(stream)
@@ -199,7 +199,7 @@ class Hub:
 
 
 class _Written:
-    """Messages in the words of one session: forms in them have its token, not that of who came first."""
+    """Messages for one session: forms in them get its token in place of that of the first session."""
 
     def __init__(self, value: str, own: str) -> None:
         self._given, self._own = value, own
@@ -210,6 +210,6 @@ class _Written:
 
 
 def _last_seen(request: Request) -> int | None:
-    """The turn of the last message that the page got before, as its browser says."""
+    """The turn of the last message that the page has, as its browser says."""
     said = request.headers.get("last-event-id", "")
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None

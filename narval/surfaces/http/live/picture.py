@@ -1,4 +1,4 @@
-"""Pictures of a page: what of it may change, and the messages that make one of another."""
+"""Pictures of a page: its parts that may change, and the messages that turn one picture into another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StreamEvent(NamedTuple):
     turn: int | None = None
 
     def frame(self) -> str:
-        """The message as it is sent."""
+        """The encoded message."""
         head = "" if self.turn is None else f"id: {self.turn}\n"
         return f"{head}event: {self.name}\ndata: {self.data}\n\n"
 
@@ -43,7 +43,7 @@ def message(name: str, data: Any = None, turn: int | None = None) -> StreamEvent
 
 
 def differences(before: Picture, after: Picture, turn: int) -> list[StreamEvent]:
-    """The messages that tell a page that shows one picture what another one has; the last names the turn."""
+    """The messages that turn one picture of a page into another; the last names the turn."""
     regions = {name: text for name, text in after.regions.items() if before.regions.get(name) != text}
     parts = [part for name, part in after.parts.items() if before.parts.get(name) != part]
     events: list[StreamEvent] = []

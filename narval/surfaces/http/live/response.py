@@ -1,7 +1,6 @@
-"""The answer to who follows a page: messages as they come, and a sign of life where none comes.
+"""The answer to a follower of a page: messages as they come, and otherwise a ping.
 
-Nothing here looks again and again if there is something to do: a page on which nothing changes costs a ping
-in fifteen seconds.
+Nothing is polled: a page on which nothing changes costs a ping every fifteen seconds.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from narval.surfaces.http.live.picture import StreamEvent
 from narval.surfaces.http.live.stream import PageStream
 
 PING = 15.0
-"""Seconds after which a silent stream shows that it is alive; of one whose page has gone, it learns so."""
+"""Seconds after which a silent stream sends a ping; so it learns if its page has gone."""
 
 PATIENCE = 30.0
 """Seconds within which a page must take what is sent to it."""
 
 RETRY = 1000
-"""Milliseconds after which a browser asks anew that was hung up on."""
+"""Milliseconds after which a disconnected browser asks again."""
 
 
 class _SlowError(Exception):
@@ -30,9 +29,9 @@ class _SlowError(Exception):
 
 
 class StreamResponse(Response):
-    """Sends a stream until it ends, its page has gone, or does not take what is sent; then calls `ended`.
+    """Sends a stream until it ends, or its page has gone or takes nothing; then calls `ended`.
 
-    `written` puts messages into the words of this one page.
+    `written` adapts messages to this one page.
     """
 
     media_type = "text/event-stream"
@@ -55,7 +54,7 @@ class StreamResponse(Response):
                 await self._send(send, text)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except _SlowError:
-            pass  # an answer that is left unfinished is hung up on by the server
+            pass  # the server hangs up on an unfinished answer
         finally:
             listening.cancel()
             self._ended()
@@ -69,7 +68,7 @@ class StreamResponse(Response):
             return ": still here\n\n"
 
     async def _send(self, send: Send, text: str) -> None:
-        """Send a text. Raises _SlowError where nothing is taken."""
+        """Send a text. Raises _SlowError if it is not taken."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})

@@ -1,4 +1,4 @@
-"""The stream of one open page: a short queue, and all anew for one that is too slow."""
+"""The stream of one open page: a short queue, and the whole picture if it is too slow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from narval.surfaces.http.live.picture import StreamEvent
 
 QUEUE = 32
-"""So many messages wait for a page at most."""
+"""The most messages that wait for a page."""
 
 
 class PageStream:
-    """The queue to one page; `everything` gives all that it would show now, None before that is known.
+    """The queue to one page; `everything` gives its whole picture, None while unknown.
 
-    One whose page `has_all` is told only what comes; any other one begins with everything.
+    A page that `has_all` gets only what comes; any other begins with everything.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class PageStream:
         self._news.set()
 
     def offer(self, messages: Sequence[StreamEvent]) -> None:
-        """Have messages sent in their order; where that are too many, everything anew instead of them."""
+        """Queue messages in order; if there are too many, everything replaces them."""
         if self._has_ended or self._wants_all:
             return
         self._queue.extend(messages)
@@ -38,11 +38,11 @@ class PageStream:
         self._news.set()
 
     def look(self) -> None:
-        """Look again if there is something to send, as everything may be known by now."""
+        """Check again if there is something to send, as everything may be known by now."""
         self._news.set()
 
     def end(self, last: StreamEvent | None = None, *, at_once: bool = False) -> None:
-        """Send what waits, or nothing of it, then a last message, and no more."""
+        """End the stream: send what waits, or drop it, then a last message."""
         if at_once:
             self._queue.clear()
             self._wants_all = False

@@ -1,1 +1,1 @@
-"""Drawings: Graphviz lays out, templates draw (M80)."""
+"""Drawings: Graphviz does the layout, templates draw (M80)."""

@@ -1,4 +1,4 @@
-"""The drawing of who sends to whom: a part an agent, an arc a pair."""
+"""The drawing of who sends to whom: each part is an agent, each arc a pair."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.surfaces.web.drawing.provenance import laid_out
 
 
 def correspondence(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The parts and arcs of the pairs of `message_counts`; agents that are gone have no part."""
+    """The parts and arcs of the pairs of `message_counts`; removed agents have no part."""
     named = [pair for pair in pairs if pair["from"] and pair["to"]]
     waiting: Counter[str] = Counter()
     for pair in named:

@@ -1,4 +1,4 @@
-"""Figures over time as plain values for templates: a bar a day, and a bar a run of the last hour."""
+"""Figures over time as plain values for templates: a bar for each day, or for each run of the last hour."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ ENDED = ("done", "failed", "cancelled")
 """The phases in which a run ends, the lowest in a bar first."""
 
 DAY, BAR, TALL, HEAD, FOOT = 44.0, 30.0, 50.0, 18.0, 20.0
-"""Pixels: the column of a day, its bar, the tallest bar, the room above for a number, below for the day."""
+"""Pixels: the column of a day, its bar, the tallest bar, the space above for a number, below for the day."""
 
 LEAST = 3.0
-"""Pixels: the height of a part of a bar that stands for any run at all."""
+"""The least pixels of a part of a bar that stands for any run."""
 
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240)
-"""Minutes between the marks of a scale."""
+"""The possible minutes between marks of a scale."""
 
 MARKS = 7
-"""The most marks of a scale, about."""
+"""The most marks of a scale, roughly."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """The bar of a day, from `x` on: its runs, its parts from below, and the upper edge of all."""
+    """The bar of a day, starting at `x`: its runs, its parts from the bottom, and its upper edge."""
 
     row: Mapping[str, Any]
     x: float
@@ -47,7 +47,7 @@ class Day(msgspec.Struct, frozen=True):
 
     @property
     def middle(self) -> float:
-        """The middle of the bar, where its texts stand."""
+        """The middle of the bar, where its texts are."""
         return self.x + BAR / 2
 
 
@@ -61,7 +61,7 @@ class Days(msgspec.Struct, frozen=True):
 
 
 def days(rows: Sequence[Mapping[str, Any]]) -> Days:
-    """The rows of `figures`, a bar each; the day with the most runs has the tallest."""
+    """The bars for the rows of `figures`; the day with the most runs has the tallest."""
     most = max((_total(row) for row in rows), default=0) or 1
     return Days(tuple(_day(row, at, most) for at, row in enumerate(rows)), DAY * len(rows))
 
@@ -99,7 +99,7 @@ class RunBar(msgspec.Struct, frozen=True):
 
     @property
     def words_at(self) -> float:
-        """The place of the words, behind the bar."""
+        """The place of the text, behind the bar."""
         return round(self.x + self.width, 2)
 
 
@@ -111,7 +111,7 @@ class Gantt(msgspec.Struct, frozen=True):
 
 
 def gantt(answer: Mapping[str, Any]) -> Gantt:
-    """The answer of `gantt`: a bar a run, and in it one a call."""
+    """The answer of `gantt`: a bar for each run, and in it one for each call."""
     first, last = _at(answer["since"]), _at(answer["until"])
 
     def place(text: str | None) -> float:

@@ -1,7 +1,7 @@
-"""Layouts: the places of the parts of a graph and the ways of its arcs, made once for each structure.
+"""Layouts: the places of the parts of a graph and the paths of its arcs, made once for each structure.
 
-Graphviz is given numbers and sizes, never a text (M73), and only what decides the places; so a layout is that
-of every run, moment and state of a definition, and is kept in a folder under its digest.
+Graphviz is given numbers and sizes, never a text (M73), and only what decides the places; so all runs,
+moments and states of a definition share a layout, which is kept in a folder under its digest.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from typing import Any
 import msgspec
 
 TIME, MEMORY, OUTPUT = 10, 512 * 2**20, 16 * 2**20
-"""Seconds and bytes that Graphviz may take for a layout, and bytes that it may answer."""
+"""The most seconds and bytes of memory of Graphviz for a layout, and bytes of its answer."""
 
 AT_ONCE = 2
-"""So many programs lay out at a time; others wait."""
+"""The most programs that run at a time; others wait."""
 
 AGAIN = 600.0
-"""Seconds after which a graph is tried again that could not be laid out."""
+"""Seconds after which a graph whose layout failed is tried again."""
 
 POINTS = 72.0
-"""Pixels of a drawing for an inch of Graphviz."""
+"""The pixels of a drawing for an inch of Graphviz."""
 
 MOST = 1_500
-"""So many parts are laid out at most; of more, the table is the page."""
+"""The most parts of a layout; the page of a larger graph is its table."""
 
 KEPT = 500
-"""So many layouts are kept in the folder, the newest."""
+"""The most layouts kept in the folder, the newest."""
 
 _CHARACTER, _LINE, _MARGIN, _BADGE = 7.0, 16.0, 12.0, 14.0
 _NARROWEST, _FRAME = 96.0, 14.0
@@ -44,7 +44,7 @@ Point = tuple[float, float]
 
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
-    """The place of a part: its middle and size, in pixels."""
+    """The place of a part: its centre and size, in pixels."""
 
     x: float
     y: float
@@ -53,7 +53,7 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The size of a drawing, the boxes of its parts and the points of its arcs, in the order of both."""
+    """The size of a drawing, and the boxes of its parts and the points of its arcs, in their order."""
 
     width: float
     height: float
@@ -62,7 +62,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def size_of(part: Mapping[str, Any]) -> tuple[float, float]:
-    """The width and height of a part in pixels, from its texts; that of its badge is always left free."""
+    """The width and height of a part in pixels, from its texts, with room for a badge."""
     lines = part["text"]
     if part.get("shape") == "bar":
         longest = max(map(len, lines), default=0)
@@ -72,7 +72,7 @@ def size_of(part: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def source(drawn: Mapping[str, Any]) -> str:
-    """The text that Graphviz is given: `n0` and sizes, `n0->n1`, and clusters by number."""
+    """The input of Graphviz: `n0` and sizes, `n0->n1`, and clusters by number."""
     number = {part["id"]: index for index, part in enumerate(drawn["parts"])}
     lines = [
         "digraph{rankdir=TB;nodesep=.35;ranksep=.45;node[shape=box,fixedsize=true];edge[arrowhead=none];"
@@ -94,7 +94,7 @@ def source(drawn: Mapping[str, Any]) -> str:
 
 
 class Layouts:
-    """The layouts that were made, kept in a folder; without one they are made each time."""
+    """The layouts, kept in a folder; without one they are made each time."""
 
     def __init__(self, folder: Path | None = None, patience: float = TIME + 2.0) -> None:
         self._folder, self._program, self._patience = folder, shutil.which("dot"), patience
@@ -102,10 +102,10 @@ class Layouts:
         self._known: dict[str, Layout] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._refused: dict[str, float] = {}
-        """The moment at which a graph could not be laid out, by digest."""
+        """The moments of failed layouts, by digest."""
 
     async def of(self, drawn: Mapping[str, Any]) -> Layout | None:
-        """The layout of a graph; None where Graphviz is missing or refused, or the graph is too large."""
+        """The layout of a graph; None if Graphviz is missing or failed, or the graph is too large."""
         if self._program is None or not drawn["parts"] or len(drawn["parts"]) > MOST:
             return None
         digest = str(drawn["layout"])
@@ -139,7 +139,7 @@ class Layouts:
                 if self._folder is not None:
                     self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 plain = await _answer(program, source(drawn).encode("ascii"), self._patience, self._folder)
-            except OSError:  # the program is not there any more, or nothing can be begun or written
+            except OSError:  # the program is gone, or nothing can be started or written
                 return None
         try:
             return read_plain(plain.decode("ascii"), len(drawn["parts"]), drawn)
@@ -156,14 +156,14 @@ class Layouts:
             return None
         try:
             return msgspec.json.decode(file.read_bytes(), type=Layout)
-        except (OSError, msgspec.DecodeError):  # not there, or half of it: it is made again
+        except (OSError, msgspec.DecodeError):  # missing or incomplete: it is made again
             return None
 
     def _keep(self, digest: str, layout: Layout) -> None:
         file = self._file(digest)
         if file is None:
             return
-        with contextlib.suppress(OSError):  # it is only quicker with it
+        with contextlib.suppress(OSError):  # the file only saves time
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
                 written.write(msgspec.json.encode(layout))
             os.replace(written.name, file)
@@ -173,9 +173,9 @@ class Layouts:
 
 
 async def _answer(program: str, text: bytes, patience: float, folder: Path | None) -> bytes:
-    """The answer of Graphviz; nothing of one that failed, wrote too much or took too long. Raises OSError.
+    """The output of Graphviz; empty if it failed, wrote too much or took too long. Raises OSError.
 
-    What it reads and writes has no name, in the folder of layouts where there is one.
+    Its input and output are unnamed files, in the folder of layouts if there is one.
     """
     with tempfile.TemporaryFile(dir=folder) as request, tempfile.TemporaryFile(dir=folder) as answered:
         request.write(text)
@@ -198,14 +198,14 @@ async def _answer(program: str, text: bytes, patience: float, folder: Path | Non
 
 
 def _limits() -> None:
-    """Bound the program that is about to be begun."""
+    """Set the limits of the program before it starts."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
     resource.setrlimit(resource.RLIMIT_CPU, (TIME, TIME))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
 def read_plain(text: str, count: int, drawn: Mapping[str, Any]) -> Layout | None:
-    """The layout in Graphviz's plain format; None for one that is not of these parts."""
+    """The layout in Graphviz's plain format; None if it does not match these parts."""
     width = height = 0.0
     boxes: dict[int, Box] = {}
     found: dict[tuple[str, str], list[tuple[Point, ...]]] = {}

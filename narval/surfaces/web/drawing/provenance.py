@@ -37,7 +37,7 @@ def _graph(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Parts and arcs with what says where they stand."""
+    """Parts and arcs with the digest that decides their layout."""
     shape = repr([(part["text"], part["id"]) for part in parts]) + repr(
         [(arc["from"], arc["to"]) for arc in arcs]
     )
@@ -45,7 +45,7 @@ def laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[st
 
 
 def _part(node: Mapping[str, Any]) -> dict[str, Any]:
-    """An element of a provenance; the one that is looked at has depth 0."""
+    """An element of a provenance; the one that is shown has depth 0."""
     origin = node["origin"] or {}
     name = node["name"] or "forgotten"
     made = (

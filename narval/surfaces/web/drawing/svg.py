@@ -1,6 +1,6 @@
 """Drawings of graphs as plain values for the template that makes the SVG: boxes, texts, paths, in order.
 
-No markup is made here: every text goes through the template.
+No markup is made here: every text passes through the template.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LONGEST = 40
 """The most characters of the text of an arc that are drawn."""
 
 _CHARACTER, _LETTER = 6.7, 10.0
-"""The width and height in pixels of a letter of such a text."""
+"""The width and height of a letter of such a text, in pixels."""
 
 _SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
-"""The places along an arc that its text may have, the best first, as shares of its length."""
+"""The possible places of an arc's text along it, the best first, as shares of its length."""
 
 Room = tuple[float, float, float, float]
 """The left, upper, right and lower edge of what is drawn."""
@@ -68,7 +68,7 @@ class DrawnArc(msgspec.Struct, frozen=True):
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """A graph with the places of all it shows, in pixels."""
+    """A graph with the places of everything in it, in pixels."""
 
     width: float
     height: float
@@ -88,7 +88,7 @@ def arc_key(index: int) -> str:
 
 
 def patches(drawn: Mapping[str, Any]) -> list[Patch]:
-    """The states of parts and arcs, for a page that is open."""
+    """The states of parts and arcs, for an open page."""
     parts = [
         Patch(part_key(index), part["state"], part["tone"], str(part.get("badge") or ""))
         for index, part in enumerate(drawn["parts"])
@@ -141,8 +141,8 @@ def _arc(points: tuple[Point, ...]) -> tuple[str, str]:
 def _labels(
     boxes: tuple[Box, ...], arcs: list[tuple[tuple[Point, ...], Mapping[str, Any]]]
 ) -> list[TextLine | None]:
-    """The texts of arcs, each where it covers no part, no other text, and not the best place of a later one;
-    where its arc has no such place, where it covers least.
+    """The texts of arcs, each at a place where it covers no part, no other text, and not the best place of a
+    later text; if its arc has no such place, where it covers least.
     """
     taken, later = _Bands(), _Bands()
     for box in boxes:
@@ -165,7 +165,7 @@ def _labels(
 
 
 class _Bands:
-    """The places that are taken, by the bands of the drawing they lie in: few are looked at for a new one."""
+    """The occupied places, by horizontal bands of the drawing, so that few are checked for a new one."""
 
     HEIGHT = 50.0
 
@@ -173,17 +173,17 @@ class _Bands:
         self._bands: dict[int, list[Room]] = {}
 
     def add(self, room: Room) -> None:
-        """Note what is drawn there."""
+        """Record what is drawn at a place."""
         for band in self._of(room):
             self._bands.setdefault(band, []).append(room)
 
     def remove(self, room: Room) -> None:
-        """Forget what is drawn there."""
+        """Forget what is drawn at a place."""
         for band in self._of(room):
             self._bands[band].remove(room)
 
     def covered(self, room: Room) -> float:
-        """The area that something there would cover of what is drawn."""
+        """The area of the drawing that something at a place would cover."""
         near = {other for band in self._of(room) for other in self._bands.get(band, ())}
         return sum(
             (min(room[2], other[2]) - max(room[0], other[0]))

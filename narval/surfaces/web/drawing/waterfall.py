@@ -11,22 +11,22 @@ import msgspec
 from narval.core.definitions.reading.durations import duration
 
 LEAST = 0.3
-"""The percent of the time that a bar stands for at least."""
+"""The least width of a bar, in percent of the time."""
 
 MARKS = 6
-"""So many marks are on the scale, about."""
+"""The rough number of marks on the scale."""
 
 OUTCOMES = {
     "done": "done", "came": "done", "failed": "failed", "given up": "cancelled", "under way": "active",
 }  # fmt: skip
-"""The tones of what became of a call."""
+"""The tones of the outcomes of a call."""
 
 WAITS = frozenset({"element", "moment", "back-off", "person", "place"})
-"""The things that are waited for while nothing is at work."""
+"""The things that a run waits for while it does nothing."""
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A row: its bar from `x` percent of the time on, before it the wait for a place, and its words."""
+    """A row: its bar from `x` percent of the time on, the wait for a place before it, and its text."""
 
     row: Mapping[str, Any]
     tone: str
@@ -37,7 +37,7 @@ class Bar(msgspec.Struct, frozen=True):
 
     @property
     def words_at(self) -> float:
-        """The place of the words, behind the bar."""
+        """The place of the text, behind the bar."""
         return round(self.x + self.width, 2)
 
 
@@ -78,7 +78,7 @@ def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None
 
 
 def length(row: Mapping[str, Any], last: float) -> float:
-    """The seconds that a row took since it was begun, until the moment `last` where it is under way."""
+    """The seconds from the beginning of a row to its end, or to the moment `last` if it is under way."""
     return (_seconds(row["ended"]) if row["ended"] else last) - _seconds(row["begun"] or row["asked"])
 
 
@@ -90,7 +90,7 @@ def _marks(span: float) -> tuple[Mark, ...]:
 
 
 def _step(least: float) -> float:
-    """The round time that is at least so long, in seconds."""
+    """The smallest round time of at least `seconds`, in seconds."""
     for step in (60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400):
         if 30 < least <= step:
             return float(step)

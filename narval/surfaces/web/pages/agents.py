@@ -1,4 +1,4 @@
-"""The page of agents: a line each, and who sends to whom; where there is one alone it leads to that (M58)."""
+"""The page of agents: a line for each, and who sends to whom; a single agent is shown directly (M58)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from narval.surfaces.web.drawing.correspondence import correspondence
 from narval.surfaces.web.pages.run import drawing_with
 
 LISTED = 100
-"""So many agents are on a page."""
+"""Agents on a page."""
 
 PAIRS, DRAWN = 100, 40
-"""So many pairs of agents that send to one another are listed, and so many of these drawn."""
+"""The most pairs of agents with messages that are listed, and that are drawn."""
 
 AGENT_TONES = {"active": "active", "passive": "idle", "suspended": "failed"}
 """The tones of the states of agents."""
 
 PAGE_NAME = re.compile("/[a-z]*")
-"""A page that another agent has too, such as `/runs`."""
+"""The path of a page that every agent has, such as `/runs`."""
 
 
 @page("/", roles=EVERYBODY, command="narval agents", options={"after": "--after", "text": "--text"})
 async def agents_page(visit: Visit) -> Shown | Redirect:
-    """List the agents, a hundred a page; with one alone lead to its status, a person to their work.
+    """List the agents, a hundred on a page; a single one leads to its status, or a person to their work.
 
-    With `text` those whose names have it: to one that is called so, or is the only one, it leads, to the
-    page that `to` names.
+    With `text`, only those whose names contain it: one with exactly that name, or the only one, leads to its
+    page `to`.
     """
     after, text = visit.query.get("after"), visit.query.get("text", "").strip()
     found = await visit.ask("agents", limit=LISTED + 1, after=after or None, text=text or None)
@@ -54,7 +54,7 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
 
 
 async def _messages(visit: Visit) -> dict[str, Any]:
-    """The pairs that send to one another, and their drawing, for those who may look at everything."""
+    """The pairs with messages, and their drawing, for visitors who may look at everything."""
     if visit.visitor.role == "person":
         return {"messages": None, "drawing": None, "drawn": None}
     answer = await visit.ask("message_counts", limit=PAIRS)

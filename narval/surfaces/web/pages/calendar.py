@@ -1,4 +1,4 @@
-"""The calendar: by day what is set, what is expected, and what came late or not at all."""
+"""The calendar: for each day, what is set, what is expected, and what came late or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENTRY_TONES = {"late": "failed", "dropped": "cancelled", "expected": "idle", "se
 
 @page("/a/{agent}/calendar", command="narval calendar", options={"start": "--from", "end": "--to"})
 async def calendar_page(visit: Visit) -> Shown:
-    """Show the moments of some days, two weeks from today unless others are named."""
+    """Show the moments of some days, by default two weeks from today."""
     start, end = visit.query.get("start") or None, visit.query.get("end") or None
     answer = await visit.ask("calendar", start=start, end=end)
     try:

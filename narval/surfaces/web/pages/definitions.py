@@ -1,4 +1,4 @@
-"""The pages of definitions: those that are loaded, one of them, its versions (M40, M41, M43)."""
+"""The pages of definitions: the loaded ones, one of them, its versions (M40, M41, M43)."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ FOUND: Mapping[str, dict[str, str]] = {
     "error": {"tone": "failed", "state": "cannot be"},
     "note": {"tone": "waiting", "state": "noted"},
 }
-"""The looks of parts of which an exploration found something, by how grave it is."""
+"""The tones of parts with findings of an exploration, by gravity."""
 
 NOT_TRIED: Mapping[str, str] = {"since": "30d", "all": "", "problem": ""}
-"""The fields of the form that tries a definition on the past, before somebody fills them in."""
+"""The empty fields of the form that tries a definition on the past."""
 
 JOB_TONES: Mapping[str, str] = {
     "running": "active", "ended": "done", "stopped": "cancelled", "failed": "failed",
 }  # fmt: skip
-"""The looks of the states of a trial on the past."""
+"""The tones of the states of a trial on the past."""
 
 REACH_TONES: Mapping[str, str] = {
     "asked": "waiting", "rejected": "failed", "granted": "done", "ships": "done", "inside": "idle",
     "trusted": "idle",
 }  # fmt: skip
-"""The looks of why a definition may begin, or may not."""
+"""The tones of the standings of a definition's grants."""
 
 JOBS = 5
-"""So many of its trials on the past are listed with a definition."""
+"""The most trials on the past that are listed with a definition."""
 
 
 DIFFERENCE = {"kind": "--kind", "old": "--diff", "new": "--to"}
@@ -40,7 +40,7 @@ DIFFERENCE = {"kind": "--kind", "old": "--diff", "new": "--to"}
 
 @page("/a/{agent}/definitions", command="narval definitions")
 async def definitions_page(visit: Visit) -> Shown:
-    """List all that is loaded by kind and group, and the faults of files."""
+    """List everything loaded, by kind and group, and the faults of files."""
     found = await visit.ask("definitions")
     kind, words = visit.query.get("kind", ""), visit.query.get("name", "").casefold()
     rows = [
@@ -59,7 +59,7 @@ async def definitions_page(visit: Visit) -> Shown:
 
 
 def _place(visit: Visit, fault: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The page of the definition in the file of a fault, the last that begins before it; "" without one."""
+    """The page of the definition that a fault is in, the last that begins before it; "" without one."""
     there = [row for row in rows if row["path"] == fault["path"]]
     if not there:
         return ""
@@ -68,7 +68,7 @@ def _place(visit: Visit, fault: Mapping[str, Any], rows: list[dict[str, Any]]) -
 
 
 def _grouped(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The rows by kind, those that have runs first."""
+    """The rows by kind, those with runs first."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (row["kind"], row["name"])):
         by_kind.setdefault(row["kind"], []).append(row)
@@ -84,8 +84,8 @@ async def definition_page(visit: Visit) -> Shown:
 async def shown_definition(
     visit: Visit, name: str, kind: str | None, problem: str = "", tried: Mapping[str, str] = NOT_TRIED
 ) -> Shown:
-    """The page of a definition, which may say why something that was asked was not done; `tried` is what
-    was typed to try it on the past.
+    """The page of a definition, with an optional problem of the last request; `tried` is what was typed to
+    try it on the past.
     """
     answer = await visit.ask("definition", name=name, kind=kind)
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
@@ -133,7 +133,7 @@ async def shown_definition(
 
 
 async def _reach(visit: Visit, definition: dict[str, Any]) -> dict[str, Any] | None:
-    """The needs of a definition and what was granted of them; None of what cannot be run."""
+    """The needs of a definition and its grants; None for one that cannot be run."""
     try:
         answer = await visit.ask("grants", name=definition["name"])
     except NarvalError:
@@ -144,7 +144,7 @@ async def _reach(visit: Visit, definition: dict[str, Any]) -> dict[str, Any] | N
 
 
 def _ways(call: dict[str, Any]) -> list[dict[str, Any]]:
-    """The ways of labels to the parts of a call because of which it is not simply allowed."""
+    """The ways of labels to the parts of a call that keep it from being simply allowed."""
     return [
         {
             "label": one["label"],
@@ -158,7 +158,7 @@ def _ways(call: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sentences, each with those that tell more of it, as `within`."""
+    """Sentences, each with its details as `within`."""
     whole: list[dict[str, Any]] = []
     levels = [whole]
     for sentence in told:
@@ -172,7 +172,7 @@ def nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
 async def _drawn(
     visit: Visit, definition: dict[str, Any], findings: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The graph of a definition, with what was found of its parts; None of what cannot be run."""
+    """The graph of a definition, with the findings on its parts; None for one that cannot be run."""
     try:
         of = {"definition": definition["name"], "kind": definition["kind"]}
         answer: dict[str, Any] = await visit.ask("drawn", **of)
@@ -203,7 +203,7 @@ async def difference_page(visit: Visit) -> Shown:
 
 
 def line_look(line: str) -> str:
-    """The look of a line of a difference."""
+    """The tone of a line of a difference."""
     if line.startswith(("+++", "---")):
         return "dim"
     return {"+": "add", "-": "gone"}.get(line[:1], "")

@@ -1,4 +1,4 @@
-"""The page that edits the file of a definition: what the text would do, saving it, taking a version back."""
+"""The page that edits the file of a definition: preview a text, save it, restore a version."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def edit_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/definitions/{name}/edit", looks=True)
 async def check_edit(visit: Visit) -> Shown:
-    """Say what the text of the form would do: faults, what it does otherwise, needs, difference."""
+    """Show what the text of the form would do: faults, changes of what it does, needs, difference."""
     return await _editor(visit, visit.fields.get("kind") or None, is_typed=True)
 
 
 @act("/a/{agent}/definitions/{name}/edit/save")
 async def save_edit(visit: Visit) -> Redirect | Shown:
-    """Save the text of the form, which grants what it needs; or say why not, with what was typed."""
+    """Save the text of the form, which grants what it needs; or show why not, with what was typed."""
     kind, fields = visit.fields.get("kind") or None, visit.fields
     digest = fields.get("over") or fields.get("digest")
     try:
@@ -45,7 +45,7 @@ async def save_edit(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/definitions/{name}/edit/take-back")
 async def take_back_edit(visit: Visit) -> Redirect | Shown:
-    """Give the file the text of a version again, which grants what that needs; or say why not."""
+    """Restore the text of a version, which grants what it needs; or show why not."""
     kind, fields = visit.fields.get("kind") or None, visit.fields
     which = {"version": fields.get("version"), "digest": fields.get("digest") or None}
     try:
@@ -94,7 +94,7 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
         "here": "/definitions",
     }
     if not visit.live:
-        with suppress(NarvalError):  # of a file that did not load nothing is known yet
+        with suppress(NarvalError):  # nothing is known yet of a file that did not load
             values |= await form_of(visit, name)
     return Shown("edit.html", values, row, status=400 if problem else 200)
 

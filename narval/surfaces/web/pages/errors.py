@@ -1,4 +1,4 @@
-"""The pages of errors: what failed and no one has dealt with, alike ones in a row."""
+"""The pages of errors: open incidents, alike ones in a row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
 
 LISTED = 200
-"""So many rows are listed."""
+"""The most rows that are listed."""
 
 SPARK = 26.0
-"""The height in pixels of the highest bar of a row's days."""
+"""The height of the highest bar of a row's days, in pixels."""
 
 INCIDENT_TONES = {"open": "failed", "acknowledged": "cancelled", "settled": "done"}
 """The tones of the states of rows."""
@@ -32,23 +32,23 @@ async def errors_page(visit: Visit) -> Shown:
 
 
 def _first(visit: Visit, row: Mapping[str, Any]) -> str:
-    """The page of the newest that a row is of."""
+    """The page of the newest incident of a row."""
     return visit.url(f"/{'runs' if row['what'] == RUN else 'memory'}/{row['newest'][0]}")
 
 
 RUN = "run"
-"""The word for an incident that is a run that failed."""
+"""The sort of an incident that is a failed run."""
 
 
 def bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The bars of a row's days: a height for each, and its words."""
+    """The bars of a row's days: the height and the text of each."""
     most = max((day["count"] for day in days), default=0) or 1
     return [{**day, "height": round(SPARK * day["count"] / most, 1)} for day in days]
 
 
 @page("/a/{agent}/errors/{incident}", command="narval errors show {incident}")
 async def incident_page(visit: Visit) -> Shown:
-    """Show one row of incidents: all that it is of, and what can be done."""
+    """Show one row of incidents: its members, and what can be done."""
     [row] = await visit.ask("incidents", incident=visit.path["incident"])
     values = {
         "row": row,
@@ -62,6 +62,6 @@ async def incident_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/errors/{incident}/acknowledge")
 async def acknowledge_incident(visit: Visit) -> Redirect:
-    """Deal with a row by saying why nothing more is to be done."""
+    """Acknowledge a row, with the reason why nothing more is to be done."""
     await visit.act("acknowledge", incident=visit.path["incident"], reason=visit.fields.get("reason"))
     return Redirect(visit.url("/errors"))

@@ -1,4 +1,4 @@
-"""The page of an example that ships, from which one begins: what it does, its files, and its scenarios."""
+"""The page of an example that ships, to start from: what it does, its files, and its scenarios."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from narval.surfaces.web.pages.definitions import nested
 
 @page("/a/{agent}/examples/{name}", roles=OPERATORS, command="narval take --about {name}")
 async def example_page(visit: Visit) -> Shown:
-    """Show an example, and once it is taken what to do next."""
+    """Show an example, and once it is taken, what to do next."""
     return await _shown(visit)
 
 
 @act("/a/{agent}/examples/{name}/take")
 async def take_example(visit: Visit) -> Redirect | Shown:
-    """Take an example into the home under a group, and lead to what to do next."""
+    """Take an example into the home under a group, and redirect to what to do next."""
     name, group = visit.path["name"], visit.fields.get("group").strip()
     try:
         await visit.act("take_example", name=name, group=group)

@@ -6,12 +6,12 @@ from narval.surfaces.http.page import Shown, Visit, page
 from narval.surfaces.web.drawing.figures import gantt
 
 SPANS = ((10, "10 minutes"), (60, "an hour"), (360, "6 hours"), (1440, "a day"))
-"""The times that links lead to, in minutes."""
+"""The periods that links offer, in minutes."""
 
 
 @page("/a/{agent}/runs/gantt", command="narval gantt", options={"minutes": "--minutes"})
 async def gantt_page(visit: Visit) -> Shown:
-    """Show the runs of the last hour, or of other minutes, as bars over time."""
+    """Show the runs of the last hour, or of another number of minutes, as bars over time."""
     minutes = visit.number("minutes") or 60
     answer = await visit.ask("gantt", minutes=minutes)
     values = {

@@ -9,7 +9,7 @@ from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.http.page import Visit, whole_number
 
 OFFERED = 20
-"""So many elements are offered for an input, the newest that fit."""
+"""The most elements that are offered for an input, the newest that fit."""
 
 CHOSEN = "chosen"
 """The field of the form for each element that is chosen for an input."""
@@ -17,7 +17,7 @@ CHOSEN = "chosen"
 
 async def form_of(visit: Visit, name: str) -> dict[str, Any]:
     """The inputs of a definition, each with the elements that may be chosen for it; `has_environment` says
-    that a run of it may be given attributes. Raises RequestError where there is no such definition.
+    that a run of it may be given attributes. Raises RequestError for an unknown definition.
     """
     definition = await visit.ask("definition", name=name)
     return {
@@ -30,11 +30,11 @@ async def form_of(visit: Visit, name: str) -> dict[str, Any]:
 
 
 async def offered(visit: Visit, match: list[str], limit: int) -> list[dict[str, Any]]:
-    """The newest elements that fit the first two patterns, which are mostly all, with their titles."""
+    """The newest elements that fit the first two patterns (mostly all there are), with their titles."""
     wanted = {"xpath": match[0], "among": match[1:2] or None, "current": True, "limit": limit}
     try:
         page = await visit.ask("elements", **wanted)
-    except NarvalError:  # a prefix of the definition's own, or a variable
+    except NarvalError:  # a prefix of the definition, or a variable
         return []
     return [{"eid": row["eid"], "name": row["name"], "title": row["title"]} for row in page["elements"]]
 

@@ -1,4 +1,4 @@
-"""The page of letters: those to be sent or taken, those that could not be, and what to do about it (G32)."""
+"""The page of letters: waiting ones, dead ones, and what to do about them (G32)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
 
 LISTED = 50
-"""So many letters are on a page."""
+"""Letters on a page."""
 
 ACTS = {"resend": "resend", "drop": "drop_letter"}
 """The operations on a dead letter, by the words of addresses."""
@@ -38,7 +38,7 @@ async def letters_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/letters/{letter:int}/{what}")
 async def act_on_letter(visit: Visit) -> Redirect:
-    """Send a dead letter again, or keep it no more."""
+    """Send a dead letter again, or delete it."""
     what = str(visit.path["what"])
     if what not in ACTS:
         raise RequestError(f"there is no act {what!r:.40} on letters; there are resend and drop")

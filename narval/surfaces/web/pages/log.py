@@ -1,4 +1,4 @@
-"""The page of the log: its newest lines, by level and by words (M51)."""
+"""The page of the log: its newest lines, filtered by level and words (M51)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 
 LINES = 400
-"""So many lines are looked at, the newest."""
+"""The most lines that are searched, the newest."""
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -49,5 +49,5 @@ async def log_page(visit: Visit) -> Shown:
 
 
 def _rank(level: str) -> int:
-    """The gravity of a level; one that an action has made up is never left out."""
+    """The gravity of a level; an unknown one is never left out."""
     return LEVELS.index(level) if level in LEVELS else len(LEVELS)

@@ -1,4 +1,4 @@
-"""The pages that act on many runs: what would be done, what waits or goes on, and what was done."""
+"""The pages of acts on many runs: the preview, the progress, and the result."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from narval.surfaces.http.page import (
 from narval.surfaces.web.pages.runs import FILTERS, arguments, filters
 
 MOST = 1_000
-"""So many runs are looked for at most when all that a filter shows are to be acted on."""
+"""The most runs that are gathered for an act on all that a filter shows."""
 
 AT_ONCE = 100
-"""So many runs are acted on by one form."""
+"""The most runs of one form."""
 
 PACE = 0.5
-"""Seconds after which the page of an act that goes on is made anew, whatever else happens."""
+"""Seconds after which the page of a running act is remade in any case."""
 
 VERBS = {"cancel": "Cancel", "retry": "Retry"}
 
 
 @page("/a/{agent}/runs/all/{what}", roles=OPERATORS)
 async def many_runs(visit: Visit) -> Shown:
-    """Say what would be done to the next of the runs that are chosen, and what cannot be."""
+    """Show what would be done to the next of the chosen runs, and what is impossible."""
     what, asked = _what(visit), visit.asked
     choice, eids = _choice(asked), await _chosen(visit, asked)
     again = await _tried_again(visit) if what == "retry" and eids else {}
@@ -61,8 +61,8 @@ async def many_runs(visit: Visit) -> Shown:
 
 @act("/a/{agent}/runs/all/{what}")
 async def act_on_runs(visit: Visit) -> Redirect:
-    """Have it done to the runs that the form names, which were shown, after a wait in which it can be undone,
-    and lead to the page that says how far it is.
+    """Start the act on the runs that the form names, which were shown, after a wait in which it can be
+    undone; redirect to the page of its progress.
     """
     what, fields = _what(visit), visit.fields
     choice, eids = _choice(fields), _numbers(fields, "these")
@@ -79,10 +79,10 @@ async def act_on_runs(visit: Visit) -> Redirect:
 
 @page("/a/{agent}/runs/all/{what}/{act}", roles=OPERATORS)
 async def bulk_page(visit: Visit) -> Shown:
-    """Say how far an act on many runs is, and what was done to each.
+    """Show the progress of an act on many runs, and what was done to each.
 
-    The address has the runs and when it was to begin, so that it can be looked at when the program that held
-    the act is gone.
+    The address has the runs and the time when the act was due to begin, so that the page works after the
+    program that held the act has ended.
     """
     what, asked, name = _what(visit), visit.asked, str(visit.path["act"])
     choice, made = _choice(asked), visit.bulk.find(visit.agent, name)
@@ -136,7 +136,7 @@ async def bulk_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/runs/all/{what}/{act}/stop")
 async def stop_bulk(visit: Visit) -> Redirect:
-    """Undo an act on many runs that waits, or stop one that goes on after the run that it is at."""
+    """Undo a waiting act on many runs, or stop a running one after its current run."""
     what, name = _what(visit), str(visit.path["act"])
     made = visit.bulk.find(visit.agent, name)
     if made is None:
@@ -148,12 +148,12 @@ async def stop_bulk(visit: Visit) -> Redirect:
 
 
 def _known(made: BulkAct) -> dict[str, str]:
-    """The parameters of the address of an act by which its page can be made without it."""
+    """The parameters of an act's address that suffice for its page without the act."""
     return {"these": " ".join(map(str, made.numbers)), "begins": moment(made.begins) or ""}
 
 
 def _until_news(made: BulkAct | None) -> float | None:
-    """The seconds after which the page of an act is another one, though no run has changed."""
+    """The seconds after which the page of an act changes without a change of a run."""
     if made is None or made.is_over:
         return None
     return PACE if made.state == GOING_ON else made.seconds_left + PACE / 5
@@ -182,7 +182,7 @@ def _numbers(fields: Fields, name: str) -> list[int]:
 def _choice(fields: Fields) -> dict[str, str]:
     """The choice of runs in an address or a form: those of an incident, or all that filters show.
 
-    Nothing where it is those that were ticked.
+    Empty if the choice is the ticked runs.
     """
     if incident := fields.get("incident"):
         return {"incident": incident}
@@ -192,7 +192,7 @@ def _choice(fields: Fields) -> dict[str, str]:
 
 
 async def _chosen(visit: Visit, fields: Fields) -> list[int]:
-    """The runs that are chosen, the newest first, from `before` on; `MOST` at most."""
+    """The chosen runs, the newest first, below `before`; at most `MOST`."""
     before = whole_number(fields.get("before"))
     choice = _choice(fields)
     return await _of_choice(visit, choice, before) if choice else _numbers(fields, "run")[:AT_ONCE]
@@ -208,7 +208,7 @@ async def _of_choice(visit: Visit, choice: Mapping[str, str], before: int | None
 
 
 async def _tried_again(visit: Visit) -> dict[int, int]:
-    """The runs that are being tried again, each with the run that does."""
+    """The runs that are being retried, each with the run that does so."""
     active = await visit.ask("runs", state="active", limit=MOST)
     return {run["retry_of"]["run"]: run["eid"] for run in active if run["retry_of"]}
 
@@ -217,7 +217,7 @@ async def _tried_again(visit: Visit) -> dict[int, int]:
 
 
 async def _still(visit: Visit, what: str, choice: Mapping[str, str], eids: Sequence[int]) -> list[int]:
-    """The runs, of some, that nobody has dealt with since they were shown."""
+    """The runs, of some, that were not dealt with since they were shown."""
     if choice:
         chosen = set(await _of_choice(visit, choice, max(eids) + 1))
         eids = [eid for eid in eids if eid in chosen]
@@ -226,7 +226,7 @@ async def _still(visit: Visit, what: str, choice: Mapping[str, str], eids: Seque
 
 
 async def _do(visit: Visit, what: str, eid: int) -> int:
-    """Act on a run: the run that it is now, or that goes on from it."""
+    """Act on a run; returns that run, or the one that continues it."""
     return int((await visit.act(what, run=eid))["eid"])
 
 
@@ -234,7 +234,7 @@ async def _do(visit: Visit, what: str, eid: int) -> int:
 
 
 async def _planned(visit: Visit, what: str, again: Mapping[int, int], eid: int) -> dict[str, Any]:
-    """The row of a run that would be acted on: what would be done, or why it cannot be."""
+    """The row of a run to act on: what would be done, or why it is impossible."""
     row = {"eid": eid, "name": "", "state": "", "phase": "", "can": False}
     try:
         run = await visit.ask("show", run=eid)
@@ -254,7 +254,7 @@ async def _planned(visit: Visit, what: str, again: Mapping[int, int], eid: int) 
 
 
 async def _as_it_is(visit: Visit, eid: int) -> dict[str, Any]:
-    """The row of a run as it is now."""
+    """The current row of a run."""
     try:
         run = await visit.ask("show", run=eid)
     except RequestError as error:
@@ -263,12 +263,12 @@ async def _as_it_is(visit: Visit, eid: int) -> dict[str, Any]:
 
 
 async def _became(visit: Visit, eid: int) -> dict[str, Any]:
-    """The row of a run that was cancelled, or that goes on from another, as it is now."""
+    """The current row of a run that was cancelled, or that continues another."""
     row = await _as_it_is(visit, eid)
     before = row["retry_of"]
     return {**row, "told": f"{before['step']} of run {before['run']}" if before else row["told"]}
 
 
 async def _refused(visit: Visit, result: BulkResult) -> dict[str, Any]:
-    """The row of a run to which it could not be done, and why."""
+    """The row of a run for which it failed, with the reason."""
     return {**await _as_it_is(visit, result.number), "told": result.why}

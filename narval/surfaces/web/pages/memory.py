@@ -18,22 +18,22 @@ from narval.surfaces.web.drawing.provenance import provenance, trail
 from narval.surfaces.web.pages.run import drawing_of, drawing_with
 
 LISTED = 50
-"""So many elements are on a page."""
+"""Elements on a page."""
 
 NAMES = 40
-"""So many names are offered as filters, the most frequent."""
+"""The most names that are offered as filters, the most frequent."""
 
 CUT = 240
-"""So many characters of an element are in a list."""
+"""The most characters of an element in a list."""
 
 TRAIL = 200
-"""So many elements are on the page of an origin, or of uses."""
+"""The most elements on the page of an origin, or of uses."""
 
 FOLDED = 200
-"""An element of more lines is folded."""
+"""The lines above which an element is folded."""
 
 _PLACE = re.compile(r",? ?\(?line \d+, column \d+\)?")
-"""The place of a fault within its sentence."""
+"""The pattern of the place of a fault in its sentence."""
 
 FILTERS = ("xpath", "context", "current", "since", "definition")
 
@@ -88,7 +88,7 @@ async def memory_list(visit: Visit) -> Shown:
 
 
 def came_from(origin: Mapping[str, Any] | None) -> str:
-    """The origin of an element in words, but for its run."""
+    """The origin of an element in words, without its run."""
     if origin is None:
         return ""
     people = [
@@ -101,7 +101,7 @@ def came_from(origin: Mapping[str, Any] | None) -> str:
 
 @page("/a/{agent}/memory/{eid:int}", command="narval element {eid}")
 async def element_page(visit: Visit) -> Shown | Redirect:
-    """Show one element: its XML, who holds it, its versions, and its provenance both ways."""
+    """Show one element: its XML, the runs that hold it, its versions, and its provenance both ways."""
     eid = visit.path["eid"]
     try:
         element = await visit.ask("element", eid=eid)
@@ -126,13 +126,13 @@ async def element_page(visit: Visit) -> Shown | Redirect:
 
 @page("/a/{agent}/memory/{eid:int}/origin", command="narval why {eid} --origin")
 async def origin_page(visit: Visit) -> Shown:
-    """Show all that an element was made from, back to what came from outside."""
+    """Show everything that an element was made from, back to what came from outside."""
     return await _trail(visit, "origin", "Origin", "uses", "All that came of it")
 
 
 @page("/a/{agent}/memory/{eid:int}/uses", command="narval why {eid} --uses")
 async def uses_page(visit: Visit) -> Shown:
-    """Show all that was made from an element, and who had it."""
+    """Show everything that was made from an element, and who had it."""
     return await _trail(visit, "uses", "Uses", "origin", "All the way back")
 
 
@@ -154,7 +154,7 @@ async def _trail(visit: Visit, way: str, title: str, other: str, other_title: st
 
 
 def indented(xml: str) -> str:
-    """An element with its children on lines of their own, where that adds no text to what it says."""
+    """An element with its children on separate lines, if that adds no text to it."""
     root = parse(xml.encode("utf-8", "surrogatepass"))
     if not any((element.text or "").strip() and len(element) for element in root.iter()):
         etree.indent(root)
@@ -163,7 +163,7 @@ def indented(xml: str) -> str:
 
 @page("/a/{agent}/memory/add", roles=OPERATORS, command="narval add FILE")
 async def add_page(visit: Visit) -> Shown:
-    """Show the form for an element, which may take another's place."""
+    """Show the form for an element, which may replace another."""
     replace = visit.number("replace")
     text = ""
     if replace is not None:
@@ -178,7 +178,7 @@ def _form(text: str, replace: int | None, problem: str) -> Shown:
 
 @act("/a/{agent}/memory/add")
 async def add_element(visit: Visit) -> Redirect | Shown:
-    """Add the elements of a text, or one in place of another."""
+    """Add the elements of a text, or replace one."""
     text, number = visit.fields.get("xml"), whole_number(visit.fields.get("replace"))
     try:
         added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
@@ -192,7 +192,7 @@ async def add_element(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/memory/{eid:int}/outdate")
 async def outdate_element(visit: Visit) -> Redirect:
-    """Let an element count no more, for a reason that is recorded."""
+    """Outdate an element, for a reason that is recorded."""
     eid = visit.path["eid"]
     await visit.act("outdate", eids=[eid], reason=visit.fields.get("reason"))
     return Redirect(visit.url(f"/memory/{eid}"))

@@ -1,4 +1,4 @@
-"""The page on which a run moves to the version that is loaded, and goes back (issue 42)."""
+"""The page on which a run migrates to the loaded version, and back (issue 42)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, pa
 from narval.surfaces.web.pages.run import drawing_of, drawing_with
 
 NAMED = "name "
-"""The beginning of the fields that say how a part is called now; the rest is its name before."""
+"""The prefix of the fields with the new name of a part; the rest is its old name."""
 
 DURATIONS = ("7d", "30d", "90d", "365d")
-"""The times for which it can be simulated."""
+"""The periods for which it can be simulated."""
 
 
 @page("/a/{agent}/runs/{run:int}/migrate", roles=OPERATORS, command="narval migrate {run} --dry-run")
 async def migrate_page(visit: Visit) -> Shown:
-    """Say what becomes of each part in the version that is loaded, with both graphs beside each other."""
+    """Show the fate of each part in the loaded version, with both graphs side by side."""
     names = {key.removeprefix(NAMED): to for key, to in visit.query.items() if key.startswith(NAMED) and to}
     simulated, duration = None, DURATIONS[1]
     if trial := visit.query.get("trial"):
@@ -37,7 +37,7 @@ async def _plan(
     simulated: dict[str, Any] | None = None,
     duration: str = DURATIONS[1],
 ) -> Shown:
-    """The page, with a problem or what was simulated."""
+    """The page, with a problem or the result of a simulation."""
     eid = visit.path["run"]
     run, answer = await asyncio.gather(
         visit.ask("show", run=eid), visit.ask("migration_plan", run=eid, names=names)
@@ -80,14 +80,14 @@ async def _plan(
 
 
 def _names(visit: Visit) -> dict[str, str]:
-    """The names of a form, a line OLD=NEW each."""
+    """The names in a form, one OLD=NEW for each line."""
     lines = (line.partition("=") for line in visit.fields.get("names").splitlines() if line.strip())
     return {old: new for old, _, new in lines}
 
 
 @act("/a/{agent}/runs/{run:int}/migrate")
 async def migrate_run(visit: Visit) -> Redirect | Shown:
-    """Have a run go on with the version that was shown."""
+    """Migrate a run to the version that was shown."""
     eid, names = visit.path["run"], _names(visit)
     if not (version := visit.fields.get("version")):
         raise RequestError("expected the version that was shown")
@@ -101,7 +101,7 @@ async def migrate_run(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/runs/{run:int}/migrate/undo")
 async def undo_migration(visit: Visit) -> Redirect | Shown:
-    """Have a run go back to the version and the state before it was migrated."""
+    """Return a run to the version and the state before its migration."""
     eid = visit.path["run"]
     answer = await visit.act("migrate", runs=[str(eid)], undo=True)
     (row,) = answer["runs"]
@@ -112,7 +112,7 @@ async def undo_migration(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/runs/{run:int}/migrate/simulate")
 async def simulate_migration(visit: Visit) -> Redirect | Shown:
-    """Have both versions go on without anything happening, and lead to what came of it."""
+    """Simulate both versions, and redirect to the result."""
     eid, names, duration = visit.path["run"], _names(visit), visit.fields.get("duration", DURATIONS[1])
     try:
         answer = await visit.act("simulate_migration", runs=[eid], names=names, duration=duration)

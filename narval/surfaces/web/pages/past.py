@@ -1,4 +1,4 @@
-"""The pages of trials on the past: one is begun, followed while it goes on, and ended."""
+"""The pages of trials on the past: begin one, follow it, end it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.surfaces.web.pages.definitions import JOB_TONES, shown_definition
 
 @act("/a/{agent}/definitions/{name}/past")
 async def try_on_past(visit: Visit) -> Redirect | Shown:
-    """Begin to play a definition on what came since a day, and lead to the page that says how far it is."""
+    """Begin to play a definition on what came since a day, and redirect to the page of its progress."""
     kind, name = visit.fields.get("kind"), visit.path["name"]
     since, everything = visit.fields.get("since"), visit.fields.get("all")
     try:
@@ -25,7 +25,7 @@ async def try_on_past(visit: Visit) -> Redirect | Shown:
 
 @page("/a/{agent}/past/{job}", roles=OPERATORS, command="narval simulate NAME --since WHEN")
 async def job_page(visit: Visit) -> Shown:
-    """Show a trial on the past: how far it is, and what the definition would have done until there."""
+    """Show a trial on the past: its progress, and what the definition would have done so far."""
     job = await visit.ask("job", job=visit.path["job"])
     is_over = job["state"] != "running"
     values = {
@@ -42,13 +42,13 @@ async def job_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/past/{job}/end")
 async def end_job(visit: Visit) -> Redirect:
-    """End a trial on the past, and lead back to its page, which has the report so far."""
+    """End a trial on the past, and redirect to its page, which has the report so far."""
     job = await visit.act("end_job", job=visit.path["job"])
     return Redirect(visit.url(f"/past/{segment(job['job'])}"))
 
 
 def _share(job: dict[str, Any]) -> float | None:
-    """The part of a trial that is done, 0 to 1: of the time and of the arrivals; None while it is read."""
+    """The part of a trial that is done, 0 to 1, by time and by arrivals; None while the past is read."""
     if not job["reached"]:
         return None
     since, reached, until = (datetime.fromisoformat(job[name]) for name in ("since", "reached", "until"))
@@ -58,8 +58,8 @@ def _share(job: dict[str, Any]) -> float | None:
 
 
 def _report(form: dict[str, Any]) -> dict[str, Any]:
-    """The sentences of a report, as the terminal has them, by what they are about."""
-    from narval.surfaces.cli.render import past as sentences  # here: a simulation comes with it
+    """The sentences of a report, as on the terminal, by subject."""
+    from narval.surfaces.cli.render import past as sentences  # here: it imports the simulation
 
     return {
         "known": list(map(_capital, sentences.known(form))),
@@ -77,5 +77,5 @@ def _report(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capital(sentence: str) -> str:
-    """A sentence that begins with a capital, and ends without a colon: on a page it is a heading."""
+    """A sentence with a capital and without a final colon, as a heading of a page."""
     return sentence[:1].upper() + sentence[1:].removesuffix(":")

@@ -1,4 +1,4 @@
-"""The page "New": a wish in words, and the proposals that came of wishes, each with what it would do."""
+"""The page "New": a wish in words, and the proposals made from wishes, each with what it would do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TONES = {
 """The tone of each state of a proposal."""
 
 MOST_GRAPHS = 12
-"""The most graphs of one proposal that are drawn."""
+"""The most graphs that are drawn of one proposal."""
 
 
 @page("/a/{agent}/proposals", roles=OPERATORS, command="narval proposals")
@@ -30,7 +30,7 @@ async def proposals_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/proposals")
 async def propose(visit: Visit) -> Redirect | Shown:
-    """Have a model draft what is wished, and lead to the page that says how far it is."""
+    """Have a model draft a wish, and redirect to the page of its progress."""
     wish, change = visit.fields.get("wish"), visit.fields.get("change")
     try:
         begun = await visit.act("draft", wish=wish, change=change or None)
@@ -41,7 +41,7 @@ async def propose(visit: Visit) -> Redirect | Shown:
 
 @page("/a/{agent}/proposals/{name}", roles=OPERATORS, command="narval proposals show {name}")
 async def proposal_page(visit: Visit) -> Shown:
-    """Show a proposal: what it would do that nobody named, what it does, needs, and may come to."""
+    """Show a proposal: unnamed acts outside, what it does, its needs, and findings."""
     name = visit.path["name"]
     row = await visit.ask("proposal", name=name)
     values: dict[str, Any] = {
@@ -66,7 +66,7 @@ async def accept_proposal(visit: Visit) -> Redirect:
 
 @act("/a/{agent}/proposals/{name}/undo")
 async def unaccept_proposal(visit: Visit) -> Redirect:
-    """Take back that a proposal was accepted."""
+    """Undo the acceptance of a proposal."""
     await visit.act("unaccept", name=visit.path["name"])
     return Redirect(visit.url(f"/proposals/{segment(visit.path['name'])}"))
 
@@ -80,21 +80,21 @@ async def drop_proposal(visit: Visit) -> Redirect:
 
 @act("/a/{agent}/proposals/{name}/past")
 async def try_proposal(visit: Visit) -> Redirect:
-    """Begin to play a proposal on the past, and lead to the page that says how far it is."""
+    """Begin to play a proposal on the past, and redirect to the page of its progress."""
     job = await visit.act("try_on_past", since=visit.fields.get("since"), proposal=visit.path["name"])
     return Redirect(visit.url(f"/past/{job['job']}"))
 
 
 @act("/a/{agent}/proposals/{name}/end")
 async def end_drafting(visit: Visit) -> Redirect:
-    """End the drafting of a proposal, with the rounds so far."""
+    """End the drafting of a proposal, which keeps the rounds so far."""
     await visit.act("end_drafting", name=visit.path["name"])
     return Redirect(visit.url(f"/proposals/{segment(visit.path['name'])}"))
 
 
 @act("/a/{agent}/proposals/{name}/answers")
 async def answer_proposal(visit: Visit) -> Redirect:
-    """Answer what a proposal asks, or go on with one that failed."""
+    """Answer what a proposal asks, or continue one that failed."""
     name = visit.path["name"]
     await visit.act("go_on_drafting", name=name, answers=visit.fields.all("answer"))
     return Redirect(visit.url(f"/proposals/{segment(name)}"))
@@ -119,7 +119,7 @@ async def _definitions(visit: Visit, row: dict[str, Any]) -> list[dict[str, Any]
     """The definitions of a proposal, each with what it does in sentences, and its graph if it has one."""
     graphs = {}
     if row["state"] in ("ready", "accepted"):
-        with suppress(NarvalError):  # they cannot be drawn any more
+        with suppress(NarvalError):  # they can no longer be drawn
             drawn = await visit.ask("drawn_proposal", name=row["name"])
             graphs = {(one["kind"], one["name"]): one for one in drawn[:MOST_GRAPHS]}
     here = f"/proposals/{segment(row['name'])}#"
@@ -133,7 +133,7 @@ async def _definitions(visit: Visit, row: dict[str, Any]) -> list[dict[str, Any]
 
 
 def _sentences(report: dict[str, Any]) -> list[str]:
-    """The report of a trial on the past, as the terminal has it."""
+    """The report of a trial on the past, as on the terminal."""
     from narval.surfaces.cli.render.past import told  # here: a simulation comes with it
 
     return list(told(report))

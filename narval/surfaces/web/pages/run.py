@@ -1,4 +1,4 @@
-"""The page of a run: how it stands in a sentence, its graph, why, what it holds and made (M29)."""
+"""The page of a run: its state in a sentence, its graph, why, what it holds and made (M29)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
 ENTRIES = 20
-"""So many entries of its history are told on the page of a run, the newest."""
+"""The most entries of its history on the page of a run, the newest."""
 
 TABLED = 300
-"""A graph of more parts has its table only where that is asked for."""
+"""The parts above which a graph shows its table only on request."""
 
 CALLED = 3
-"""So many of the runs that a run waits for are told of."""
+"""The most runs shown that a run waits for."""
 
 
 @page("/a/{agent}/runs/{run:int}", command="narval show {run}", options={"at": "--at"})
 async def run_page(visit: Visit) -> Shown:
-    """One run: how it stands, its graph and parts, why, calls, context, the newest of its history."""
+    """Show one run: its state, its graph and parts, why, calls, context, the newest of its history."""
     eid, at = visit.path["run"], visit.number("at")
     run, drawn, why, story = await asyncio.gather(
         visit.ask("show", run=eid, at=at),
@@ -52,23 +52,23 @@ async def run_page(visit: Visit) -> Shown:
 
 
 async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
-    """A graph with places, or None where there is no layout; `parts` is where the pages of its parts are."""
+    """A graph with places, or None without a layout; `parts` is the address of the pages of its parts."""
     return await drawing_with(visit, drawn, lambda part: visit.url(parts + segment(part)))
 
 
 async def drawing_with(visit: Visit, drawn: dict[str, Any], url: Callable[[str], str]) -> Any:
-    """A graph with places, or None where there is no layout; `url` gives where a part leads."""
+    """A graph with places, or None without a layout; `url` gives the address for a part."""
     layout = await visit.layouts.of(drawn)
     return drawing(drawn, layout, url) if layout is not None else None
 
 
 def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
-    """True if a page has the table of a graph beside it: of a large one a page of its own has (M84)."""
+    """True if a page has the table of a graph beside it: a large graph has a separate page for that (M84)."""
     return len(drawn["parts"]) <= TABLED or visit.query.get("as") == "table"
 
 
 async def _newer(visit: Visit, run: dict[str, Any]) -> str:
-    """The digest of the version of its definition that is loaded, where that is another; else ""."""
+    """The digest of the loaded version of its definition, if it is another; else ""."""
     try:
         loaded = await visit.ask("definition", name=run["name"], kind=run["kind"])
     except NarvalError:
@@ -77,7 +77,7 @@ async def _newer(visit: Visit, run: dict[str, Any]) -> str:
 
 
 async def _undo(visit: Visit, run: dict[str, Any]) -> dict[str, Any] | None:
-    """The version that an active run can go back to, since it was migrated; None where there is none."""
+    """The version before its migration to which an active run can return; None if there is none."""
     if run["phase"] != "active":
         return None
     answer = await visit.ask("migration_plan", run=run["eid"], brief=True)
@@ -86,7 +86,7 @@ async def _undo(visit: Visit, run: dict[str, Any]) -> dict[str, Any] | None:
 
 
 async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The runs that a run waits for, by number, with what they wait for themselves; `CALLED` at most."""
+    """The runs that a run waits for, by eid, with what they wait for themselves; at most `CALLED`."""
     eids = [eid for wait in why["waiting"] for eid in wait.get("runs") or ()][:CALLED]
     answers = await asyncio.gather(
         *(visit.ask(what, run=eid) for eid in eids for what in ("show", "why")), return_exceptions=True
@@ -100,7 +100,7 @@ async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, An
 
 
 async def callers(visit: Visit, run: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs that called a run, the first of all first; at most ten."""
+    """The callers of a run, the outermost first; at most ten."""
     rows: list[dict[str, Any]] = []
     parent = run.get("parent")
     while parent and parent.get("run") and len(rows) < 10:

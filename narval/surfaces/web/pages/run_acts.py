@@ -17,12 +17,12 @@ TOKEN_TONES = {
 """The tones of the states of tokens."""
 
 TOLD = 500
-"""So many characters of each answer to a signal are shown."""
+"""The most characters that are shown of each answer to a signal."""
 
 
 @page("/a/{agent}/runs/{run:int}/cancel", roles=OPERATORS, command="narval cancel {run}")
 async def cancel_page(visit: Visit) -> Shown:
-    """Ask for the reason of a cancel, having said which calls and runs are given up."""
+    """Ask for the reason of a cancel, and show which calls and runs will be given up."""
     run = await visit.ask("show", run=visit.path["run"])
     why = await visit.ask("why", run=visit.path["run"])
     called = [eid for wait in why["waiting"] for eid in wait.get("runs", ())]
@@ -41,7 +41,7 @@ async def cancel_run(visit: Visit) -> Redirect:
 
 @page("/a/{agent}/runs/{run:int}/signal", roles=OPERATORS, command="narval signal {run} NAME")
 async def signal_page(visit: Visit) -> Shown:
-    """Ask what is to be told to a run."""
+    """Show the form for telling a run something."""
     return await _signal(visit, {}, "")
 
 
@@ -54,7 +54,7 @@ async def _signal(visit: Visit, typed: dict[str, str], problem: str) -> Shown:
 
 @act("/a/{agent}/runs/{run:int}/signal")
 async def signal_run(visit: Visit) -> Redirect | Shown:
-    """Tell a run something, and lead to what it answered, which the address has."""
+    """Tell a run something, and redirect to its answer, which is in the address."""
     values = {name: visit.fields.get(name) for name in ("name", "arguments", "xml")}
     try:
         answer = await visit.act(
@@ -71,7 +71,7 @@ async def signal_run(visit: Visit) -> Redirect | Shown:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """The attributes in a text, a line `NAME=VALUE` each. Raises RequestError."""
+    """The attributes in a text, one `NAME=VALUE` for each line. Raises RequestError."""
     named: dict[str, str] = {}
     for number, line in enumerate(filter(str.strip, text.splitlines()), 1):
         name, sign, value = line.partition("=")
@@ -88,7 +88,7 @@ def pairs(text: str) -> dict[str, str]:
     options={"step": "--from"},
 )
 async def retry_page(visit: Visit) -> Shown:
-    """Say what would be kept, done again and used again, and which version is followed (M37)."""
+    """Show what would be kept, done again and used again, and which version is followed (M37)."""
     eid, step = visit.path["run"], visit.query.get("step") or None
     run = await visit.ask("show", run=eid)
     planned, problem = None, ""
@@ -113,7 +113,7 @@ async def retry_run(visit: Visit) -> Redirect:
 
 @page("/a/{agent}/start/{name}", roles=OPERATORS, command="narval start {name}")
 async def start_page(visit: Visit) -> Shown:
-    """Ask what a definition is to be started with (M39)."""
+    """Show the form for starting a definition (M39)."""
     return await _start(visit, {"xml": visit.query.get("xml", "")}, "")
 
 
@@ -130,7 +130,7 @@ async def _start(visit: Visit, typed: dict[str, str], problem: str) -> Shown:
 
 @act("/a/{agent}/start/{name}")
 async def start_run(visit: Visit) -> Redirect | Shown:
-    """Start a definition with elements that are chosen by its inputs, pasted, or copies of some in memory."""
+    """Start a definition with elements that are chosen for its inputs, pasted, or copied from memory."""
     values = {name: visit.fields.get(name) for name in ("xml", "environment", "elements")}
     try:
         run = await visit.act(
@@ -146,7 +146,7 @@ async def start_run(visit: Visit) -> Redirect | Shown:
 
 @page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}", options={"at": "--at"})
 async def tokens_page(visit: Visit) -> Shown:
-    """Show the tokens of a run that moves tokens, its environment, and what can be done with each."""
+    """Show the tokens of a run that moves tokens, what can be done with each, and its environment."""
     return await _tokens(visit, "")
 
 
@@ -174,7 +174,7 @@ async def _tokens(visit: Visit, problem: str) -> Shown:
 
 @act("/a/{agent}/runs/{run:int}/tokens/{token:int}/{what}")
 async def token_act(visit: Visit) -> Redirect | Shown:
-    """Complete a token, go back to it, or run its node again, refused in the words of the command."""
+    """Complete a token, go back to it, or run its node again; a refusal has the words of the command."""
     eid, what = visit.path["run"], visit.path["what"]
     arguments: dict[str, Any] = {"run": eid, "token": visit.path["token"]}
     if what == "complete" and (arcs := visit.fields.get("arcs").split()):

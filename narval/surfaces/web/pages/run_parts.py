@@ -1,4 +1,4 @@
-"""The pages of a run's inside: one part, its calls over time, its history, its replay (M32, M34, M36)."""
+"""The pages of a run's details: one part, its calls over time, its history, its replay (M32, M34, M36)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from narval.surfaces.web.drawing.waterfall import OUTCOMES, length, waterfall
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 LINES = 100
-"""So many lines of history are on a page."""
+"""Lines of history on a page."""
 
 ENTRIES = 50
-"""So many entries of the journal are told on a page."""
+"""Entries of the journal on a page."""
 
 BEFORE, AFTER = {"before": "--before"}, {"after": "--after"}
 """The options of the commands for the parameters of their pages."""
 
 BARS = 500
-"""So many calls are drawn on a page."""
+"""The most calls that are drawn on a page."""
 
 DAEMON_LOGGERS = frozenset(
     f"narval.{name}" for name in ("daemon", "turn", "loop", "perform", "store", "files", "messages")
 )
-"""The loggers to which the daemon writes of itself, whatever calls go on."""
+"""The loggers of the daemon itself, independent of calls."""
 
 _HEAD = ("seq", "at", "run", "what", "agent")
 _LONGEST = 160
@@ -37,7 +37,7 @@ _LONGEST = 160
 
 @page("/a/{agent}/runs/{run:int}/parts/{id:path}", command="narval part {run} {id}")
 async def part_page(visit: Visit) -> Shown:
-    """Show one part of a run, or an arc: why it is so, what it waits for, the tries of its calls."""
+    """Show one part of a run, or an arc: its state and why, what it waits for, the tries of its calls."""
     eid = visit.path["run"]
     part = await visit.ask("part", run=eid, id=visit.path["id"])
     run = await visit.ask("show", run=eid)
@@ -48,7 +48,7 @@ async def part_page(visit: Visit) -> Shown:
 
 
 async def _lines_during(visit: Visit, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines that actions wrote to the log while the calls of a part went on."""
+    """The lines that actions wrote to the log during the calls of a part."""
     spans = [(call["begun"] or call["asked"], call["ended"]) for call in calls if call["call"]]
     if not spans:
         return []
@@ -63,7 +63,7 @@ async def _lines_during(visit: Visit, calls: list[dict[str, Any]]) -> list[dict[
 
 @page("/a/{agent}/runs/{run:int}/timeline", command="narval timeline {run}")
 async def timeline_page(visit: Visit) -> Shown:
-    """Show the calls of a run over time, at most so many, the newest or the longest."""
+    """Show the calls of a run over time, the newest or the longest."""
     eid = visit.path["run"]
     run, answer = await visit.ask("show", run=eid), await visit.ask("timeline", run=eid)
     rows = answer["rows"]
@@ -84,7 +84,7 @@ async def timeline_page(visit: Visit) -> Shown:
 
 @page("/a/{agent}/runs/{run:int}/story", command="narval history {run} --story", options=BEFORE)
 async def story_page(visit: Visit) -> Shown:
-    """Show what happened in a run, in sentences: the newest entries of its journal, or earlier ones."""
+    """Show the story of a run in sentences: the newest entries of its journal, or earlier ones."""
     eid, before = visit.path["run"], visit.number("before")
     run = await visit.ask("show", run=eid)
     story = await visit.ask("story", run=eid, limit=ENTRIES, before=before)
@@ -134,7 +134,7 @@ async def history_page(visit: Visit) -> Shown:
 
 @page("/a/{agent}/runs/{run:int}/replay", command="narval history {run} --replay", options=AFTER)
 async def replay_page(visit: Visit) -> Shown:
-    """Show a run as it was after an entry of its journal; a script moves over all of them."""
+    """Show a run as it was after an entry of its journal; a script moves through all of them."""
     eid, at, after = visit.path["run"], visit.number("at"), visit.number("after")
     answer = await visit.ask("replay", run=eid, after=after or 0, limit=1000)
     entries = answer["entries"]
@@ -162,7 +162,7 @@ async def replay_page(visit: Visit) -> Shown:
 
 
 def _line_values(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of history with what it says besides its head, in one text."""
+    """A line of history with everything after its head as one text."""
     rest = [f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD]
     return {**line, "told": " ".join(rest)}
 

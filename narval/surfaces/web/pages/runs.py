@@ -12,7 +12,7 @@ from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.figures import days
 
 LISTED = 50
-"""So many runs are on a page."""
+"""Runs on a page."""
 
 PHASES = ("active", "done", "failed", "cancelled")
 
@@ -21,12 +21,12 @@ FILTERS = ("phase", "waiting_for", "state", "kind", "name", "definition", "since
 
 
 def filters(query: Mapping[str, str]) -> dict[str, str]:
-    """The filters in an address or a form."""
+    """The values of filters in an address or a form."""
     return {name: query[name] for name in FILTERS if query.get(name)}
 
 
 def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of `runs` for filters; a phase is asked for as a state."""
+    """The arguments of `runs` for filters; a phase is given as a state."""
     query: dict[str, Any] = {name: value for name, value in chosen.items() if name != "phase"}
     if "phase" in chosen:
         query["state"] = chosen["phase"]
@@ -42,7 +42,7 @@ RUN_OPTIONS = {
 
 @page("/a/{agent}/runs", command="narval runs", options=RUN_OPTIONS)
 async def run_list(visit: Visit) -> Shown:
-    """List runs, the newest of those that fit the filters; on the first page those under way are on top."""
+    """List the runs that fit the filters, the newest first; on the first page those under way are on top."""
     chosen, before = filters(visit.query), visit.number("before")
     query = arguments(chosen)
     problem = ""
@@ -92,7 +92,7 @@ async def run_list(visit: Visit) -> Shown:
 
 
 async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Of each filter, how many runs fit all the others, and where they are listed (M10)."""
+    """For each filter, the number of runs that fit all the others, and the address of their list (M10)."""
     rest = [{name: value for name, value in chosen.items() if name != left} for left in chosen]
     asked = (visit.ask("runs", limit=LISTED + 1, **arguments(others)) for others in rest)
     counts = [len(rows) for rows in await asyncio.gather(*asked)]

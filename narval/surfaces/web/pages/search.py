@@ -1,4 +1,4 @@
-"""Search: where a number or a name leads, and what has the words (M12)."""
+"""Search: the page for a number or a name, and what contains the words (M12)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment, who
 from narval.surfaces.web.pages.given import offered
 
 LISTED = 12
-"""So many of a sort are listed."""
+"""The most of a sort that are listed."""
 
 ITEMS = 500
-"""So many items of work are looked through."""
+"""The most items of work that are searched."""
 
 
 @page("/a/{agent}/search")
 async def search_page(visit: Visit) -> Shown | Redirect:
-    """Lead to the run or element of a number, or to the definition of a name; else list the definitions, the
-    work, the errors of runs and the elements that have the words.
+    """Redirect to the run or element of a number, or to the definition of a name; else list the definitions,
+    the work, the errors of runs and the elements that contain the words.
     """
     words = visit.query.get("q", "").strip()
     if (eid := whole_number(words)) is not None:
@@ -34,7 +34,7 @@ async def search_page(visit: Visit) -> Shown | Redirect:
 
 
 async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The first of each sort that have the words: in any case, but for elements."""
+    """The first of each sort that contain the words: in any case, except elements."""
     begun = words.casefold()
     items = await visit.ask("worklist", every=True, limit=ITEMS)
     text = literal(words)

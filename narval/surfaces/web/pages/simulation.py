@@ -1,4 +1,4 @@
-"""The pages that try something out: simulations and what they would change, and explorations (M42, M57)."""
+"""The pages that try something out: simulations and their changes, and explorations (M42, M57)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FIELDS = (
 )  # fmt: skip
 
 LINES = 1_000
-"""So many lines of a story are on its page; `.json` has all."""
+"""The most lines of a story on its page; `.json` has all."""
 
 LISTED = 100
-"""So many elements, calls and items are listed of those that a simulation would make."""
+"""The most elements, calls and items that are listed of those that a simulation would make."""
 
 
 @page("/a/{agent}/simulate", roles=OPERATORS, command="narval simulate")
 async def simulate_page(visit: Visit) -> Shown:
-    """Ask what is to be simulated: a definition, or a scenario, from when and for how long."""
+    """Show the form of a simulation: a definition or a scenario, from when and for how long."""
     fields = {"definition": visit.query.get("definition", ""), "name": visit.query.get("scenario", "")}
     return await _form(visit, fields, "")
 
@@ -61,7 +61,7 @@ async def trial_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/definitions/{name}/explore")
 async def explore(visit: Visit) -> Redirect | Shown:
-    """Have a definition explored, and lead to its page, which shows the findings."""
+    """Explore a definition, and redirect to its page, which shows the findings."""
     kind, name = visit.fields.get("kind"), visit.path["name"]
     try:
         await visit.act("explore", kind=kind, name=name)
@@ -72,7 +72,7 @@ async def explore(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/simulate")
 async def simulate(visit: Visit) -> Redirect | Shown:
-    """Simulate, within the time that a simulation may take, and lead to the result."""
+    """Simulate, within the time limit of a simulation, and redirect to the result."""
     values = {name: visit.fields.get(name) for name in FIELDS}
     try:
         done = await visit.act("simulate", **await _asked(visit, values))
@@ -99,7 +99,7 @@ async def _asked(visit: Visit, values: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def _form(visit: Visit, given: dict[str, str], problem: str) -> Shown:
-    """The form, as it was filled in."""
+    """The form as it was filled in."""
     fields = {name: given.get(name, "") for name in FIELDS}
     if fields["definition"] and not fields["edits"]:
         path, fields["edited"] = await _file(visit, fields["definition"])
@@ -107,13 +107,13 @@ async def _form(visit: Visit, given: dict[str, str], problem: str) -> Shown:
     names = await visit.ask("scenarios")
     values = {"given": fields, "names": names, "problem": problem, "here": "/simulate"}
     if fields["definition"]:
-        with suppress(NarvalError):  # whoever simulates it is told
+        with suppress(NarvalError):  # the simulation reports it
             values |= await form_of(visit, fields["definition"])
     return Shown("simulate.html", values, names, status=400 if problem else 200)
 
 
 async def _file(visit: Visit, name: str) -> tuple[str, str]:
-    """The path and text of the file of a definition; empty where there is none to edit."""
+    """The path and text of the file of a definition; empty if there is none to edit."""
     try:
         definition = await visit.ask("definition", name=name)
     except NarvalError:

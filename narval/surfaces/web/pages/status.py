@@ -1,4 +1,4 @@
-"""The status page: first what needs attention, then what goes on (M13, M14)."""
+"""The status page: first what needs attention, then the activity (M13, M14)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 
 LISTED = 12
-"""So many runs under way, and so many that ended, are listed."""
+"""The most runs under way, and the most ended ones, that are listed."""
 
 PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
-"""The pages of what operations link to; of anything else the page of its own name."""
+"""The pages for what operations link to; anything else has the page of its own name."""
 
 AT_REST = ("element", "moment", "call")
-"""The things for which a run waits that come by themselves."""
+"""The things a run may wait for that come by themselves."""
 
 GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
-"""The looks of what needs attention."""
+"""The tones of what needs attention."""
 
 
 @page("/a/{agent}/", command="narval status")
 async def status_page(visit: Visit) -> Shown:
-    """Show what needs attention, runs under way and ended lately, calls, the next moments, figures."""
+    """Show what needs attention, runs under way or ended lately, calls, the next moments, figures."""
     status, active, latest = await asyncio.gather(
         visit.ask("status"),
         visit.ask("runs", state="active", limit=LISTED + 1),

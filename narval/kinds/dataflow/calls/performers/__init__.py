@@ -1,1 +1,1 @@
-"""Performers: who does the work of operators outside, one for each instance of an operator."""
+"""Performers: they do the work of outside operators, one for each instance of an operator."""

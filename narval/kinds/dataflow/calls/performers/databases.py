@@ -1,6 +1,6 @@
 """Operators on databases: query, query2, importrelation, exportrelation, exportrelation2 (TA20, TA21).
 
-A query has a connection that can only read; values are bound, never put into its text.
+A query has a read-only connection; values are bound, never put into its text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from narval.kinds.dataflow.engine.network.batches import (
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 BUSY = 30.0
-"""Seconds to wait for a database that another program writes to."""
+"""The most seconds to wait for a database that another program writes to."""
 
 
 class Databases:
@@ -77,7 +77,7 @@ def _statement(source: FlowSource, path: Path, request: OperatorRequest) -> Iter
 
 
 def _import(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Read a table. One that is yet to be exported, where that may be, has no tuples."""
+    """Read a table. A missing table that may still be exported has no tuples."""
     name = str(request.arguments["name"])
     table = _quoted(name)
     if source.write and not path.exists():
@@ -105,7 +105,9 @@ def _export(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
 
 
 def _append(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Add tuples; one whose key is there takes its place. At the end there is a table, if none came too."""
+    """Add tuples; one with a known key replaces the old one. At the end there is a table, even if
+    none came.
+    """
     schema, rows = request.call.columns, list[Row]()
     if request.batch is not None:
         schema, rows, _ = request.batch
@@ -128,7 +130,7 @@ def _append(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
 def _replaced(
     database: sqlite3.Connection, table: str, key: Sequence[str], schema: Schema, rows: list[Row]
 ) -> list[Row]:
-    """Make room for tuples: those with their keys go; the last of each key is left to be stored."""
+    """Delete stored tuples with the keys of new ones; return the last new tuple of each key."""
     pick = picker([position(schema, name) for name in key])
     last = {pick(row): row for row in rows}
     where = " AND ".join(f"{_quoted(name)} IS ?" for name in key)
@@ -166,7 +168,7 @@ def _writing(source: FlowSource, path: Path) -> sqlite3.Connection:
 
 
 def _bound(request: OperatorRequest) -> dict[str, Any]:
-    """The attributes of the tuple at hand, by name."""
+    """The attributes of the current tuple, by name."""
     if request.batch is None:
         return {}
     schema, rows, _ = request.batch
@@ -183,24 +185,24 @@ def _plain(value: Any) -> Any:
 
 
 def _quoted(name: str) -> str:
-    """A name as SQL has it. Raises FlowError for one that it cannot have."""
+    """A name quoted for SQL. Raises FlowError for one that it cannot have."""
     if not name.strip() or "\0" in name:
         raise FlowError("wrong-text", f"expected the name of a table or column, found {name!r:.80}")
     return '"' + name.replace('"', '""') + '"'
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The columns of a table, folded; none where it is not there."""
+    """The columns of a table, folded; none if there is no table."""
     return {_folded(str(row[1])) for row in database.execute(f"PRAGMA table_info({table})")}
 
 
 def _folded(name: str) -> str:
-    """A name by which SQLite tells columns apart: to it `id` is `ID`, and `ä` is another than `Ä`."""
+    """A name as SQLite compares columns: `id` equals `ID`, but `ä` differs from `Ä`."""
     return name.encode().lower().decode()
 
 
 def _widen(database: sqlite3.Connection, table: str, schema: Schema) -> None:
-    """Give a table the columns that it lacks, which are no value in what it has."""
+    """Add the columns that a table lacks; they have no value in its present rows."""
     there = _columns(database, table)
     for name in schema:
         if _folded(name) not in there:

@@ -32,7 +32,7 @@ _HTML = "html"
 
 
 class Extract:
-    """Give the records of each document; of a page its `content`, else the value of the only attribute."""
+    """Give the records of each document: the `content` of a page, else the value of the only attribute."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._code, self._numbers = tools.code, tools.numbers
@@ -152,7 +152,7 @@ def _selected(page: Page, selector: Selector) -> list[Page]:
 
 
 def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
-    """The text of the first node that a selector gives within a record, blanks in a row as one."""
+    """The text of the first node that a selector gives within a record, with runs of blanks as one."""
     if selector.language == "tuple":
         return at_hand.get(selector.text)
     for found in _selected(record, selector):

@@ -1,4 +1,4 @@
-"""Operators that call functions of modules, and operators that modules have (T57, section 4 of dataflows)."""
+"""Operators that call functions of modules, and the operators of modules (T57, section 4 of dataflows)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 def given(schema: Schema, row: Row) -> Any:
-    """A tuple as functions are given it: its only value if it is one of a stream of values, else a dict."""
+    """A tuple in the form for functions: its only value in a stream of values, else a dict."""
     return row[0] if schema == VALUE else dict(zip(schema, row, strict=True))
 
 
 def batch_from(values: list[Any]) -> TupleBatch:
-    """Tuples of what functions gave: dicts, or else values."""
+    """A batch of what functions gave: dicts, or else values."""
     if any(isinstance(value, Mapping) for value in values):
         if not all(isinstance(value, Mapping) for value in values):
             raise FlowError("wrong-values", "expected dicts or values, found both; give one of them")
@@ -92,7 +92,7 @@ class FunctionOperator:
 
 
 def _parted(request: OperatorRequest, schema: Schema, rows: list[Row], places: list[Any]) -> list[FlowAnswer]:
-    """Tuples for the outputs whose numbers, from 1, a function gave; others are dropped."""
+    """Tuples for the outputs whose numbers (from 1) a function gave; others are dropped."""
     port = only_output(request.call)
     outputs = request.call.outputs.get(port) or ()
     most = len(outputs) if isinstance(outputs, tuple) else 1
@@ -104,7 +104,7 @@ def _parted(request: OperatorRequest, schema: Schema, rows: list[Row], places: l
 
 
 class CodeOperator:
-    """An operator that a module has: a function, called once for each tuple, or a class (T57)."""
+    """An operator of a module: a function, called once for each tuple, or a class (T57)."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         name = request.call.operator.name
@@ -130,7 +130,7 @@ class CodeOperator:
                         await give(FlowAnswer(batch_from(part), port, at))
 
     def _of_function(self, request: OperatorRequest) -> list[Callable[[], Any]]:
-        """The calls of a function that a request asks for: one, or one for each tuple."""
+        """The calls of a function for a request: one, or one for each tuple."""
         arguments = {name: request.arguments.get(name) for name in self._ports if name in request.arguments}
         if request.batch is None or request.phase == "run":
             return [partial(self._function, **arguments)]
@@ -138,7 +138,7 @@ class CodeOperator:
         return [partial(self._function, **{**arguments, request.port: given(schema, row)}) for row in rows]
 
     async def _of_method(self, request: OperatorRequest) -> list[Callable[[], Any]]:
-        """The calls of methods that a request asks for; of the first also that of `on_init`."""
+        """The calls of methods for a request; for the first request also that of `on_init`."""
         calls: list[Callable[[], Any]] = []
         if self._instance is None:
             self._instance = await self._code.in_thread(self._function)
@@ -154,8 +154,8 @@ class CodeOperator:
         return calls + [partial(method, given(schema, row), *number) for row in rows]
 
     def _number(self, request: OperatorRequest, method: Callable[..., Any], others: int) -> tuple[int, ...]:
-        """The number of the stream that a request is of, from 1, for a method that takes one more argument
-        than `others`.
+        """The number of the request's stream, from 1, for a method that takes one more argument than
+        `others`.
         """
         port = self._call.operator.input(request.port)
         takes = len(signature(method).parameters)
@@ -166,8 +166,8 @@ class CodeOperator:
 
 
 def _streams_asked(method: Callable[..., Any], call: OperatorCall) -> dict[str, list[str]]:
-    """The names of the data of ports that take or give any number of streams, as far as a method has a
-    parameter of the port's name.
+    """The names of the data of ports that take or give any number of streams, for those ports that a method
+    has as a parameter.
     """
     asked = signature(method).parameters
     inputs = {port.name: call.arguments.get(port.name, ()) for port in call.operator.streaming if port.many}
@@ -181,8 +181,8 @@ def _streams_asked(method: Callable[..., Any], call: OperatorCall) -> dict[str, 
 
 
 def _by_output(call: OperatorCall, yielded: list[Any]) -> dict[tuple[str, int], list[Any]]:
-    """Sort what was given by outputs: a value for the only one, a pair of a name and a value, which is for
-    all streams of that output, or the name, the number of one of them, from 1, and a value.
+    """Sort what was given by outputs. Each item is a value for the only output; a pair of a name and a value
+    for all streams of that output; or the name, the number of a stream from 1, and a value.
     """
     sorted_values: dict[tuple[str, int], list[Any]] = {}
     for one in yielded:
@@ -192,7 +192,7 @@ def _by_output(call: OperatorCall, yielded: list[Any]) -> dict[tuple[str, int], 
 
 
 def _placed(call: OperatorCall, one: Any) -> Iterator[tuple[tuple[str, int], Any]]:
-    """The streams that a value is for. Raises FlowError."""
+    """The streams that an item is for, with its value. Raises FlowError."""
     ports = call.operator.outputs
     name, *number = one[:-1] if isinstance(one, tuple) and len(one) in (2, 3) else ("",)
     value = one[-1] if name else one

@@ -1,4 +1,4 @@
-"""Performers: what does the work of operators outside, one for each instance of an operator (T57)."""
+"""Performers: they do the work of outside operators, one for each instance of an operator (T57)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 class FlowAnswer(NamedTuple):
-    """Some tuples for an output; the port may be left out where there is but one. None choose the output of a
-    conditional operator.
+    """Some tuples for an output; the port may be left out if there is only one. An empty batch chooses the
+    output of a conditional operator.
     """
 
     batch: TupleBatch
@@ -29,20 +29,20 @@ class FlowAnswer(NamedTuple):
 
 
 Give = Callable[[FlowAnswer], Awaitable[None]]
-"""Takes an answer; a source waits there for room (TA41)."""
+"""Takes an answer; a source waits in it for room (TA41)."""
 
 
 class Performer(Protocol):
-    """An operator outside, in one try of one frame: it is asked for one request after another, or for several
-    at once where the operator bears that.
+    """An outside operator, in one try of one frame. It gets one request after another, or several at once if
+    the operator allows that.
     """
 
     async def perform(self, request: OperatorRequest, give: Give) -> None:
-        """Do what is asked, and give what comes of it. Raises FlowError or ActionError."""
+        """Do what is asked, and give the results. Raises FlowError or ActionError."""
 
 
 MakePerformer = Callable[[OperatorRequest], Performer]
-"""Makes the performer of the instance that a request is of."""
+"""Makes the performer of the instance that a request belongs to."""
 
 Function = Callable[..., Any]
 
@@ -50,13 +50,13 @@ Result = TypeVar("Result")
 
 
 Part = Callable[[Callable[[], Any], float | None], Awaitable[Any]]
-"""A way to do a part of a session in a thread of the executor (`AgentCalls.part`)."""
+"""A function that does a part of a session in a thread of the executor (`AgentCalls.part`)."""
 
 
 class UserCode:
-    """The functions and classes of modules, called where nothing waits for them: in threads, or awaited.
+    """The functions and classes of modules, called without blocking the loop: in threads, or awaited.
 
-    One that does not come back keeps its thread, and nothing else: its program ends without it.
+    One that does not return keeps only its thread: its program ends without it.
     """
 
     def __init__(self, functions: Mapping[str, Function], part: Part) -> None:
@@ -67,22 +67,22 @@ class UserCode:
         return self._functions.get(key)
 
     async def call(self, function: Function, *arguments: Any, **named: Any) -> Any:
-        """Await a function, or call it in a thread; its result."""
+        """Await a function, or call it in a thread; return its result."""
         if inspect.iscoroutinefunction(function):
             return await function(*arguments, **named)
         return await self.in_thread(partial(function, *arguments, **named))
 
     async def each(self, function: Function, values: list[Any]) -> list[Any]:
-        """Call a function for several values, in order; its results."""
+        """Call a function for several values, in order; return its results."""
         if inspect.iscoroutinefunction(function):
             return [await function(value) for value in values]
         return await self.in_thread(lambda: [function(value) for value in values])
 
     async def stream(self, calls: Iterable[Callable[[], Any]]) -> AsyncGenerator[list[Any]]:
-        """The values that calls give or yield, one call after another, each as soon as it is there.
+        """The values that calls return or yield, one call after another, each as soon as it is there.
 
-        Async code is awaited. Any other has a thread of its own until it ends, as a source has: one of the
-        executor's would be lost to the functions that take what it yields, and that it waits for.
+        Async code is awaited. Other code has a thread of its own until it ends, like a source. A thread of
+        the executor would be lost to the functions that take its values, for which it waits.
         """
         for is_awaited, group in groupby(calls, _is_awaited):
             some = list(group)
@@ -93,7 +93,9 @@ class UserCode:
                         yield values
 
     async def in_thread(self, work: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Do work that may block; its result. Raises ActionError `timeout` after so many seconds of it."""
+        """Do work that may block; return its result. Raises ActionError `timeout` after `timeout` seconds of
+        it.
+        """
         result: Result = await self._part(work, timeout)
         return result
 
@@ -114,7 +116,7 @@ class ThreadStream:
         self._loop, self._ready = asyncio.get_running_loop(), asyncio.Event()
 
     async def batches(self) -> AsyncGenerator[list[Any]]:
-        """The values in lists, each of all that is there. Raises what the generator raises, after them."""
+        """The values in lists, each with all that are there. Raises what the generator raises, after them."""
         run = partial(copy_context().run, self._run)
         threading.Thread(target=run, name="narval-flow", daemon=True).start()
         try:
@@ -148,7 +150,7 @@ class ThreadStream:
             self._tell()
 
     def _hand_over(self, value: Any) -> bool:
-        """Let the loop have a value, and wait for room for another; False if the loop takes no more."""
+        """Hand a value to the loop, and wait for room for another; False if the loop takes no more."""
         with self._changed:
             self._values.append(value)
             if len(self._values) == 1:
@@ -157,7 +159,7 @@ class ThreadStream:
             return not self._is_stopped
 
     def _tell(self) -> None:
-        with suppress(RuntimeError):  # the loop may be gone, which stopped this
+        with suppress(RuntimeError):  # the loop that stopped this may be gone
             self._loop.call_soon_threadsafe(self._ready.set)
 
 
@@ -171,7 +173,7 @@ def _each_of(calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
 
 
 async def _awaited(call: Callable[[], Any]) -> AsyncGenerator[list[Any]]:
-    """The values of async code: each that it yields, or all that it gives."""
+    """The values of async code: each that it yields, or all that it returns."""
     if not inspect.isasyncgenfunction(call):
         yield list(values_of(await call()))
         return
@@ -181,7 +183,7 @@ async def _awaited(call: Callable[[], Any]) -> AsyncGenerator[list[Any]]:
 
 
 def values_of(result: Any) -> Iterable[Any]:
-    """The values in what a function gave: none for None, one for a value, else what it yields."""
+    """The values of a function's result: none for None, one for a value, else what it yields."""
     if result is None:
         return ()
     return (result,) if isinstance(result, str | int | float | Mapping) else result

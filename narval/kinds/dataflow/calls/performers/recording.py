@@ -1,7 +1,7 @@
-"""Recorded work: what an operator outside has finished is not done again (T23, TA22, TA23).
+"""Recorded work: what an outside operator has finished is not done again (T23, TA22, TA23).
 
-A piece of work goes by the frame, the operator, what it was given, and how many equal pieces came before. So
-two equal values are two messages, and a try again, or a start after a crash, is none.
+A piece of work is identified by the frame, the operator, what it was given, and the number of equal pieces
+before. So two equal values are two messages, but a retry, or a start after a crash, sends none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 
 class WorkRecord:
-    """The record of what is done for a session, in one instance of an operator."""
+    """The record of work for a session, in one instance of an operator."""
 
     def __init__(self, results: SessionResults, request: OperatorRequest) -> None:
         self._results = results
@@ -28,23 +28,23 @@ class WorkRecord:
         self._before: Counter[str] = Counter()
 
     def key(self, *given: Any) -> str:
-        """The key of the next piece of work that was given this."""
+        """The key of the next piece of work with this input."""
         text = msgspec.json.encode([self._place, *given])
         digest = blake2b(text, digest_size=16).hexdigest()
         self._before[digest] += 1
         return f"{digest}.{self._before[digest]}"
 
     async def answers(self, key: str) -> list[FlowAnswer] | None:
-        """The answers of work that was done; None if it was not."""
+        """The answers of finished work; None if it is not finished."""
         return (await self._results.done([key])).get(key)
 
     async def done(self, key: str, answers: Iterable[bytes] = ()) -> None:
-        """Record that it is done, with its answers as they are `encoded`."""
+        """Record finished work, with its answers as `encoded`."""
         await self._results.record(key, answers)
 
 
 class Recorded:
-    """A performer whose answers are recorded, and given again where they are known."""
+    """A performer whose answers are recorded, and repeated if they are known."""
 
     def __init__(self, performer: Performer, record: WorkRecord) -> None:
         self._performer, self._record = performer, record
@@ -68,7 +68,7 @@ class Recorded:
             if size <= MOST_KEPT:
                 kept.append(part)
             else:
-                kept.clear()  # a stream without an end is not gathered
+                kept.clear()  # an endless stream is not gathered
             await give(answer)
 
         await self._performer.perform(request, note)
@@ -77,7 +77,7 @@ class Recorded:
 
 
 def _plain(value: Any) -> Any:
-    """An argument as keys have it."""
+    """An argument in the form for keys."""
     if isinstance(value, Relation):
         return [(batch.schema, batch.rows) for batch in value.batches()]
     return value if isinstance(value, str | int | float | None) else str(value)

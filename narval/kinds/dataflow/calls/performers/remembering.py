@@ -26,11 +26,11 @@ NEW, CHANGED, SAME = "new", "changed", "same"
 
 
 class Remember:
-    """Give tuples whose key was not seen to `new`, and to `changed` those that differ from what was seen.
+    """Give tuples with unseen keys to `new`, and tuples that differ from what was seen to `changed`.
 
-    What was seen longer ago than `window` counts as not seen. What another session under way has seen is left
-    to that one. What came of a tuple is recorded with its being seen, so a session that goes on after a crash
-    takes the same ones for new. A request is committed as a whole, before anything of it is given.
+    What was seen longer ago than `window` counts as unseen. What another session under way has seen is left
+    to that session. The result of a tuple is recorded together with its sight, so a session that continues
+    after a crash takes the same ones for new. A request is committed as a whole, before any of it is given.
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
@@ -47,7 +47,7 @@ class Remember:
         self._has_changed = request.call.outputs.get(CHANGED) is not None
 
     async def perform(self, request: OperatorRequest, give: Give) -> None:
-        """Tell the tuples of a request apart."""
+        """Sort the tuples of a request."""
         if request.batch is None:
             return
         schema, rows, relation = request.batch
@@ -81,7 +81,7 @@ class Remember:
             await give(FlowAnswer(batch_of(changed)._replace(relation=relation), CHANGED))
 
     def _tuples(self, schema: Schema, rows: list[Any]) -> list[tuple[str, str, dict[str, Any]]]:
-        """Of each tuple the key of the work, that of the item, and the fields."""
+        """For each tuple, the key of the work, the key of the item, and the fields."""
         places = [position(schema, name) for name in self._key]
         tuples = []
         for row in rows:
@@ -94,7 +94,7 @@ class Remember:
         return self._results.claim(self._name, key)
 
     def _judge(self, key: str, fields: dict[str, Any], known: SeenItem | None) -> tuple[str, dict[str, Any]]:
-        """Judge a tuple, and see it; the verdict, and as what it was seen before."""
+        """Judge a tuple, and record its sight; return the verdict, and the tuple as seen before."""
         now, before = time(), self._results.seen(self._name, key) or known
         first = now if before is None else before.first
         self._results.see(self._frame, self._name, SeenItem(key, first, now, msgspec.json.encode(fields)))
@@ -105,6 +105,6 @@ class Remember:
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """A tuple as it is read again."""
+    """A tuple as it would be read back."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(fields))
     return plain

@@ -33,13 +33,13 @@ class Print:
 
 
 class Sleep:
-    """Let time pass."""
+    """Wait for a given time."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        """Nothing is needed."""
+        """Need no tools."""
 
     async def perform(self, request: OperatorRequest, give: Give) -> None:
-        """Wait for at least so many milliseconds."""
+        """Wait for at least the given milliseconds."""
         text = text_of(request.arguments["ms"])
         try:
             seconds = float(text) / 1000
@@ -51,7 +51,7 @@ class Sleep:
 
 
 class Elements:
-    """Give the elements of memory that match a pattern, as they are then."""
+    """Give the elements of memory that match a pattern now."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._elements = tools.elements
@@ -66,7 +66,7 @@ class Elements:
 
 
 class Fetch:
-    """Give the page of a URL, of any status."""
+    """Give the page of a URL, whatever its status."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._web, self._labels = tools.web, tools.labels
@@ -83,7 +83,7 @@ class Fetch:
 
 
 class Notify:
-    """Send each value, once; what has no value at all is not sent."""
+    """Send each value once; a tuple without any value is not sent."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._tools = tools
@@ -111,7 +111,7 @@ class Notify:
                 await self._tell(FlowMessage(self._dest, text, document, key))
 
     async def _tell(self, message: FlowMessage) -> None:
-        """Send a message, unless a session that did not end well has sent it, and record that it is told."""
+        """Send a message, unless a session that did not end well has sent it, and record it as told."""
         results = self._tools.results
         text = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
         before = await results.told_before(text)

@@ -1,4 +1,4 @@
-"""Sources of the settings, and the wrappers of modules: what dataflows read tuples from (TA19)."""
+"""Sources of the settings and wrappers of modules, from which dataflows read tuples (TA19)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from narval.kinds.dataflow.language.conditions import parse_text
 from narval.kinds.dataflow.language.rules import TextError, value_type
 
 ReadNumber = Callable[..., Any]
-"""Reads the number of an attribute from its text, in a form; what is none is no value, and is counted."""
+"""Reads the number of an attribute from its text, in a form; other texts give None, and are counted."""
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 class Retrieve:
-    """Give what a wrapper of a module yields for a query, or the tuples of a source that meet it.
+    """Give what a wrapper of a module yields for a query, or the tuples of a source that satisfy it.
 
-    The query of a source is a condition as `select` takes it; an empty one is met by all.
+    The query of a source is a condition as for `select`; all tuples satisfy an empty one.
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
@@ -77,7 +77,7 @@ class Retrieve:
 
 
 def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
-    """The source of a name. Raises FlowError that names those there are."""
+    """The source of a name. Raises FlowError, which names the known ones."""
     source = sources.get(name)
     if source is None:
         names = ", ".join(sorted(sources)) or "none"
@@ -87,12 +87,12 @@ def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
 
 
 def _chosen(source: FlowSource, text: str, number: ReadNumber, query: str) -> list[TupleBatch]:
-    """The tuples of a document that meet a query. Raises FlowError."""
+    """The tuples of a document that satisfy a query. Raises FlowError."""
     try:
         tests = parse_text("select", query) if query.strip() else ()
     except TextError as error:
         raise FlowError("wrong-query", error.message) from None
-    # What some tuples lack is no value in them, wherever they stand.
+    # Attributes that some tuples lack have no value in them, in any order.
     whole = batch_of(_read(source, text, number))
     batches: list[TupleBatch] = []
     for rows in slices(whole.rows):
@@ -117,7 +117,7 @@ def _read(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[st
 
 
 def _typed(number: ReadNumber, numbers: Mapping[str, NumberForm | None], row: Any) -> Any:
-    """A tuple whose texts are numbers where its declaration says so; what is none is no value."""
+    """A tuple whose texts are numbers where its declaration says so; other texts there become None."""
     if not isinstance(row, Mapping):
         return row
     texts = {name: row[name] for name in numbers if isinstance(row.get(name), str)}
@@ -170,7 +170,7 @@ def _of_rss(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[
     import feedparser
 
     fields = ("id", "title", "link", "summary", "published")
-    # As a file: a text may be taken for an address, and be fetched.
+    # As a file, because a text could be taken for an address and fetched.
     headers = {"content-type": "application/xml; charset=utf-8"}
     feed = feedparser.parse(io.BytesIO(_DECLARATION.sub("", text).encode()), response_headers=headers)
     if not feed.entries and (feed.bozo or not feed.version):

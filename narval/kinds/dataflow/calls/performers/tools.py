@@ -1,4 +1,4 @@
-"""Tools: the means of those who do the work of operators outside."""
+"""Tools that performers of outside operators use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.kinds.dataflow.calls.web import Web
 
 
 class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The means of those who work outside for one session."""
+    """The tools of the performers of one session."""
 
     code: UserCode
     """The code of modules."""
@@ -24,16 +24,16 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """The results of the session."""
     web: Web
     show: Callable[[str], None]
-    """Shows a line to people."""
+    """Shows a line to the user."""
     sources: Mapping[str, FlowSource] = {}
     """The sources of the settings."""
     senders: Mapping[str, Sender] = {}
-    """The ways to send, by the beginnings of addresses."""
+    """The senders, by the beginnings of addresses."""
     home: Path | None = None
-    """The folder at which relative paths begin."""
+    """The base folder of relative paths."""
     elements: Callable[[str], list[tuple[int, str, str]]] | None = None
-    """Gives what of memory matches a pattern: its eid, its name, and its text."""
+    """Gives the elements of memory that match a pattern: eid, name and text."""
     labels: set[str] = msgspec.field(default_factory=set)
-    """The labels of what came in for the session, from outside and out of memory."""
+    """The labels of what the session has got from outside and from memory."""
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""

@@ -1,1 +1,1 @@
-"""The network of a dataflow: one transaction of it as a machine that whoever drives it pushes on."""
+"""The network of a dataflow: one transaction as a machine that a driver advances."""

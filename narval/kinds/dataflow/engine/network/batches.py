@@ -1,4 +1,4 @@
-"""Tuples on their way: batches under one list of attributes, and relations, which are whole (T7, T28).
+"""Tuples on their way: batches with one list of attributes, and relations, which are whole (T7, T28).
 
 A value is a text, a number, or None, which is no value. A truth value counts as the number 1 or 0.
 """
@@ -21,14 +21,14 @@ VALUE: Schema = ("value",)
 """The attributes of a stream of values."""
 
 BATCH = 1024
-"""The rows of a batch that an operator makes of many."""
+"""The rows of a batch that an operator makes from many."""
 
 LONGEST_TEXT = 16 * 1024 * 1024
 """The most characters of a text that an operator makes: as many as an element has bytes."""
 
 
 class FlowError(Exception):
-    """The work of an operator cannot go on: `failure` says why."""
+    """The work of an operator cannot continue: `failure` says why."""
 
     def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class FlowError(Exception):
 
 
 class TupleBatch(NamedTuple):
-    """Some tuples of one stream, which share `schema`; `relation` says where they are from (TA6)."""
+    """Some tuples of one stream, which share `schema`; `relation` is the name of their relation (TA6)."""
 
     schema: Schema
     rows: list[Row]
@@ -44,7 +44,7 @@ class TupleBatch(NamedTuple):
 
 
 class Relation:
-    """A relation: its attributes, its tuples, which may be looked through often, and its name."""
+    """A relation: its attributes, its tuples, which may be read repeatedly, and its name."""
 
     __slots__ = ("kept", "name", "schema")
 
@@ -62,21 +62,21 @@ class Relation:
 
 
 def batch_of(tuples: Iterable[Mapping[str, Any]]) -> TupleBatch:
-    """A batch of tuples that are given by attribute; an attribute that one of them lacks is no value."""
+    """A batch of tuples given as mappings; an attribute that one of them lacks is no value."""
     given = list(tuples)
     schema = tuple(dict.fromkeys(name for each in given for name in each))
     return TupleBatch(schema, [tuple([plain(each.get(name)) for name in schema]) for each in given])
 
 
 def plain(value: Any) -> Any:
-    """A value as tuples have it: not a number is no value, anything but texts and numbers is its text."""
+    """A value in the form for tuples: NaN becomes no value, anything but texts and numbers its text."""
     if value is None or isinstance(value, str | int | float):
         return None if value != value else value
     return str(value)
 
 
 def position(schema: Schema, attribute: str) -> int:
-    """The place of an attribute; raises an error that names those that are there."""
+    """The place of an attribute; raises an error that names the known ones."""
     try:
         return schema.index(attribute)
     except ValueError:
@@ -94,8 +94,8 @@ def picker(positions: list[int]) -> Callable[[Row], Row]:
 
 
 def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
-    """The rows of a batch in the order of another list of attributes, none of which it has beyond them: one
-    that it lacks is no value. Raises FlowError for a batch with others (TA6).
+    """The rows of a batch in the order of another list of attributes; one that the batch lacks is no value.
+    Raises FlowError for a batch with attributes beyond that list (TA6).
     """
     if batch.schema is schema or batch.schema == schema:
         return batch.rows
@@ -106,8 +106,8 @@ def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
 
 
 def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
-    """The rows of a batch in the order of a list of attributes, and that list, longer by those that only the
-    batch has; an attribute that the batch lacks is no value. Raises FlowError where they share none.
+    """The rows of a batch in the order of a list of attributes, and that list, extended by those that only
+    the batch has. An attribute that the batch lacks is no value. Raises FlowError if they share none.
     """
     own = batch.schema
     if own is schema or own == schema or not schema:
@@ -123,7 +123,7 @@ def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
 
 
 def other_attributes(found: Schema, schema: Schema) -> FlowError:
-    """The error of tuples whose attributes are others than those of tuples before."""
+    """The error of tuples whose attributes differ from those of earlier tuples."""
     return FlowError(
         "other-attributes",
         f"expected tuples with the attributes {', '.join(schema)}, found {', '.join(found)}; "
@@ -132,7 +132,7 @@ def other_attributes(found: Schema, schema: Schema) -> FlowError:
 
 
 def widened(rows: list[Row], schema: Schema) -> list[Row]:
-    """Rows that were kept when there were fewer attributes; those that came later are no value in them."""
+    """Rows kept when there were fewer attributes, extended; later attributes are no value in them."""
     if not rows or len(rows[0]) == len(rows[-1]) == len(schema):
         return rows
     size = len(schema)
@@ -140,7 +140,7 @@ def widened(rows: list[Row], schema: Schema) -> list[Row]:
 
 
 def slices(rows: list[Row]) -> Iterator[list[Row]]:
-    """Many rows in batches."""
+    """Many rows, in batches."""
     for at in range(0, len(rows), BATCH):
         yield rows[at : at + BATCH]
 
@@ -149,7 +149,7 @@ def slices(rows: list[Row]) -> Iterator[list[Row]]:
 
 
 def text_of(value: Any) -> str:
-    """The text of a value: of a number its shortest decimal, of no value none."""
+    """The text of a value: the shortest decimal of a number, "" for no value."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -176,7 +176,7 @@ def decimal(number: float) -> str:
 
 
 def joined(pieces: list[str]) -> str:
-    """The text of pieces. Raises FlowError, before it is made, where it would be too long."""
+    """The text of pieces. Raises FlowError, before it is made, if it would be too long."""
     if sum(map(len, pieces)) > LONGEST_TEXT:
         raise too_long()
     return "".join(pieces)
@@ -192,9 +192,9 @@ def too_long() -> FlowError:
 
 
 def tuple_text(schema: Schema, row: Row) -> str:
-    """A tuple as a text: its only value if it is one of a stream of values, else a JSON object.
+    """A tuple as a text: its only value in a stream of values, else a JSON object.
 
-    Raises FlowError where that is too long.
+    Raises FlowError if that is too long.
     """
     if schema == VALUE:
         return text_of(row[0])

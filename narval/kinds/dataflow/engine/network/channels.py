@@ -19,7 +19,7 @@ from narval.kinds.dataflow.language.definition import STREAMED
 
 
 class Passing(IntEnum):
-    """The kinds of what comes along a channel. An empty stream ends; no stream is cancelled."""
+    """The kinds of items on a channel. An empty stream ends; a missing stream is cancelled."""
 
     TUPLES = 0
     GIVEN = 1
@@ -28,7 +28,7 @@ class Passing(IntEnum):
 
 
 class Life(Protocol):
-    """One try of a frame: what comes when it is over is dropped (TA27)."""
+    """One try of a frame; items that come after its end are dropped (TA27)."""
 
     is_over: bool
 
@@ -37,7 +37,7 @@ class Consumer(Protocol):
     """A consumer of a datum."""
 
     def deliver(self, kind: Passing, item: Any) -> None:
-        """Take a batch, a value, the end of a stream, or that nothing comes any more."""
+        """Take a batch, a value, the end of a stream, or its cancellation."""
 
 
 class Channel:
@@ -69,9 +69,10 @@ class Channel:
         return self._live
 
     def check(self) -> None:
-        """Hold all tuples to one order of attributes: they come from outside, or from several frames.
+        """Bring all tuples into one order of attributes, as they come from outside or from several frames.
 
-        One that a tuple lacks is no value of it. Raises FlowError for tuples that share none with others.
+        An attribute that a tuple lacks is no value in it. Raises FlowError for tuples that share none with
+        others.
         """
         self.is_checked = True
 
@@ -94,7 +95,7 @@ class Channel:
             consumer.deliver(Passing.TUPLES, batch)
 
     def close(self, kind: Passing, value: Any = None) -> None:
-        """Carry a value or the end, or that one of its producers gives nothing."""
+        """Carry a value, the end, or the cancellation of one of its producers."""
         if not self.is_open or self.epoch.is_over:
             return
         if kind is Passing.CANCEL:
@@ -109,7 +110,7 @@ class Channel:
 
 
 class StreamOutlet:
-    """The end of an operator where a stream comes out."""
+    """The outlet of an operator for a stream."""
 
     __slots__ = ("channel", "is_open", "put")
 
@@ -130,7 +131,7 @@ class StreamOutlet:
         self._close(Passing.EOS)
 
     def cancel(self) -> None:
-        """Give nothing any more."""
+        """Give nothing more."""
         self._close(Passing.CANCEL)
 
     def _close(self, kind: Passing) -> None:
@@ -140,7 +141,7 @@ class StreamOutlet:
 
 
 class ValueOutlet:
-    """The end of an operator where one value comes out; one given as tuples is their first value."""
+    """The outlet of an operator for one value; if tuples are given, their first value."""
 
     __slots__ = ("channel", "is_open")
 
@@ -159,7 +160,7 @@ class ValueOutlet:
             self.channel.close(Passing.GIVEN, value)
 
     def end(self) -> None:
-        """Cancel it if it was given nothing."""
+        """Cancel the datum if no value was given."""
         self.cancel()
 
     def cancel(self) -> None:
@@ -170,7 +171,7 @@ class ValueOutlet:
 
 
 class RelationOutlet(ValueOutlet):
-    """The end of an operator where a relation comes out, at once or as tuples that are gathered."""
+    """The outlet of an operator for a relation, given at once or as tuples that are gathered."""
 
     __slots__ = ("_kept", "_name", "_schema", "_spill")
 
@@ -190,7 +191,7 @@ class RelationOutlet(ValueOutlet):
         self._kept.add(placed)
 
     def end(self) -> None:
-        """Give what was gathered, be it nothing."""
+        """Give what was gathered, even if it is nothing."""
         if self.is_open:
             self.give(Relation(self._schema, self._kept or self._spill.kept(), self._name))
 
@@ -199,7 +200,7 @@ AnyOutlet = StreamOutlet | ValueOutlet
 
 
 def outlet_of(channel: Channel, spill: Spill) -> AnyOutlet:
-    """The outlet for a channel, as its type wants it."""
+    """The outlet for a channel, according to its type."""
     if channel.type == STREAMED:
         return StreamOutlet(channel)
     return RelationOutlet(channel, spill) if channel.type == "Relation" else ValueOutlet(channel)
@@ -207,7 +208,7 @@ def outlet_of(channel: Channel, spill: Spill) -> AnyOutlet:
 
 Ended = Literal["finished", "cancelled", "failed"]
 ENDED = frozenset({"finished", "cancelled", "failed"})
-"""The states of operators that are over."""
+"""The states of operators that have ended."""
 
 
 class GateClauses:
@@ -219,12 +220,12 @@ class GateClauses:
         self.started, self.enable, self.on_error = started, enable, on_error
 
     def begin(self) -> None:
-        """Give what the first firing enables."""
+        """Give the enablements of the first firing."""
         for outlet in self.started:
             outlet.give(True)
 
     def end(self, state: Ended) -> None:
-        """Give what success or an error enables, and cancel the rest."""
+        """Give the enablements of success or of an error, and cancel the rest."""
         for when, outlets in (("finished", self.enable), ("failed", self.on_error), ("", self.started)):
             for outlet in outlets:
                 if when == state:

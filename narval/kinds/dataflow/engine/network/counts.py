@@ -15,8 +15,8 @@ from narval.kinds.dataflow.language.definition import STREAMED, DataRef, Operato
 class Passage(NamedTuple):
     """An operator of a plan in all frames of a transaction.
 
-    `states` says in how many it is in which; `taken` are tuples, `given` tuples and values, void tries too,
-    and `batches` those that it gave; `waits_for` is said of one that is not over.
+    `states` counts the frames in each state. `taken` counts tuples, `given` tuples and values, also of void
+    tries, and `batches` those that it gave. `waits_for` is for an operator that has not ended.
     """
 
     plan: str
@@ -29,7 +29,7 @@ class Passage(NamedTuple):
     waits_for: tuple[str, ...] = ()
 
     def with_gate(self, gate: Gate, channels: Mapping[str, Channel], state: str) -> Passage:
-        """The same with what passed through one gate more."""
+        """The same, plus what passed through another gate."""
         call, running = gate.call, gate.running
         given = [channels[name] for _, _, name in call.produced]
         return Passage(
@@ -50,7 +50,7 @@ def _many(channel: Channel) -> bool:
 
 
 def waits_of(gate: Gate) -> Iterator[str]:
-    """The data and requests that keep a gate from going on."""
+    """The data and requests that a gate waits for."""
     call, inputs = gate.call, gate.inputs
     if gate.state in ENDED:
         return
@@ -71,7 +71,7 @@ def _named(call: OperatorCall, port: str, at: int) -> str:
 
 
 class Tally:
-    """The sum of what passed in frames that are over."""
+    """The sum of what passed in ended frames."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Passage] = {}
@@ -79,7 +79,7 @@ class Tally:
         """The tuples that each stream of a plan carried, by plan and name."""
 
     def add(self, plan: str, gates: Iterable[Gate], channels: Mapping[str, Channel]) -> None:
-        """Count the gates of a frame; those that are not over were given up."""
+        """Count the gates of a frame; those that have not ended were given up."""
         _carry(self._streams.setdefault(plan, Counter()), channels)
         for gate in gates:
             place = (plan, gate.call.key)
@@ -88,7 +88,7 @@ class Tally:
             self._found[place] = before.with_gate(gate, channels, state)._replace(waits_for=())
 
     def with_live(self, live: Iterable[tuple[str, Iterable[Gate], Mapping[str, Channel]]]) -> list[Passage]:
-        """All that passed, in frames that are at work too, in the order of plans and calls as they began."""
+        """All that passed, also in frames at work, in the order in which plans and calls began."""
         found = dict(self._found)
         for plan, gates, channels in live:
             for gate in gates:
@@ -98,7 +98,9 @@ class Tally:
         return list(found.values())
 
     def streams(self, plan: str, live: Iterable[Mapping[str, Channel]]) -> dict[str, int]:
-        """The tuples that each stream and relation of a plan carried, by name; `live` frames are at work."""
+        """The tuples that each stream and relation of a plan carried, by name; `live` has the
+        frames at work.
+        """
         streams = Counter(self._streams.get(plan, {}))
         for channels in live:
             _carry(streams, channels)

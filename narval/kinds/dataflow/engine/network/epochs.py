@@ -1,4 +1,4 @@
-"""One try of a frame: the channels and gates of its graph, until it is over or void (TA27, TA28)."""
+"""One try of a frame: the channels and gates of its graph, until it ends or is void (TA27, TA28)."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ class Owner(Protocol):
 
     @property
     def asked(self) -> dict[int, Gate]:
-        """The requests under way, and whose they are."""
+        """The requests under way, and their gates."""
 
     def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Make a frame for a call, which has yet to begin."""
+        """Make a frame for a call; it has yet to begin."""
 
     def control(self, call: OperatorCall) -> None:
-        """Do what an operator wants that acts on its transaction."""
+        """Carry out an operator that acts on its transaction."""
 
     def forget(self, requests: Iterable[int]) -> None:
         """Give requests up."""
 
     def count(self, epoch: Epoch) -> None:
-        """Count what passed in a try that is over."""
+        """Count what passed in an ended try."""
 
     def failed(self, failure: Failure) -> None:
-        """Take note that an operator failed."""
+        """Handle the failure of an operator."""
 
     def over(self) -> None:
-        """Take note that all operators are over."""
+        """Handle the end of all operators."""
 
     def hand_over(self, gate: Gate) -> None:
-        """Let the last call have the outputs, if nothing else is left to do (T36)."""
+        """Hand the outputs to the last call, if nothing else is left to do (T36)."""
 
 
 class Epoch:
@@ -117,11 +117,11 @@ class Epoch:
 
     @property
     def spill(self) -> Spill:
-        """Place for rows that wait."""
+        """Storage for waiting rows."""
         return self._machine.settings.spill
 
     def attach(self, name: str, receiver: Consumer) -> None:
-        """Let somebody have what comes of a datum."""
+        """Connect a receiver to a datum."""
         self.channels[name].consumers.append(receiver)
 
     def start(self) -> None:
@@ -130,7 +130,7 @@ class Epoch:
             gate.go()
 
     def shut(self) -> list[FlowOperator]:
-        """Drop all that is under way; gives the operators that were at work."""
+        """Drop all that is under way; return the operators that were at work."""
         if not self.is_over:
             self._owner.count(self)
         self.is_over = True
@@ -167,27 +167,27 @@ class Epoch:
         return INNER_OPERATORS[name](call, gate.outlets, spill)
 
     def is_crowded_behind(self, gate: Gate) -> bool:
-        """Test whether more than should waits for an operator that a gate's data go on to."""
+        """Test whether an operator that a gate's data reach is overloaded."""
         behind = self.wiring.behind(self.gates.index(gate))
         return any(self._machine.has_crowd(self.gates[place]) for place in behind)
 
     def schedule(self, gate: Gate) -> None:
-        """Let a gate go on later."""
+        """Let a gate continue later."""
         self._machine.schedule(gate)
 
     def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
-        """Have the rest of a piece of work done."""
+        """Do the rest of a piece of work."""
         self._machine.go_on(gate, steps)
 
     def failed(self, gate: Gate, failure: Failure) -> None:
-        """Take note that an operator failed; the failure says which."""
+        """Handle the failure of an operator, adding its place to the failure."""
         if not failure.detail:
             where = f"in {gate.call.key} of {self.wiring.graph.full_name}, line {gate.call.line}"
             failure = replace(failure, detail=where)
         self._owner.failed(failure)
 
     def closed(self, gate: Gate) -> None:
-        """Take note that a gate is over."""
+        """Handle the end of a gate."""
         if self._machine.settings.listener is not None:
             self._hear_gate(self._machine.settings.listener, gate, gate.state)
         self._machine.move()
@@ -199,13 +199,13 @@ class Epoch:
                 self.last_left(last)
 
     def last_left(self, gate: Gate) -> None:
-        """Hand over to a call that has all its inputs, if it is the last."""
+        """Hand over to a call that has all its inputs, if only it is left."""
         if self._open == 1 and gate.call.tail and gate.state == "finishing":
             self._owner.hand_over(gate)
 
 
 class HeardInlet:
-    """An input of a gate to which somebody listens."""
+    """An input of a gate with a listener."""
 
     __slots__ = ("_hear", "_inlet")
 
@@ -227,7 +227,7 @@ _KINDS: Mapping[Passing, Literal["tuples", "value", "end", "cancelled"]] = {
 
 
 class _Desk:
-    """The place where an operator asks for work outside."""
+    """The desk at which an operator asks for work outside."""
 
     def __init__(self, owner: Owner, machine: Machine, gate: Gate, epoch: int) -> None:
         self._owner, self._machine, self._gate, self._epoch = owner, machine, gate, epoch

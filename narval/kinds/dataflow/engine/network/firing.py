@@ -2,12 +2,12 @@
 
     waiting   a value, a WAIT name or the first token of all streams is missing
     at work   it has fired: batches go straight to it
-    finishing all its inputs are over, what it has left comes
+    finishing all its inputs have ended, it gives what is left
     finished, cancelled or failed: what still comes is dropped
 
-An operator fires when all that does not stream is there, and a tuple or EOS of one stream; without streams
-when all is there; without inputs at the start (T31). Then it is told its values, and of each stream in the
-order of its inputs the tuples that wait, then the end (T32).
+An operator fires when all its non-streaming inputs are there, and a tuple or EOS of one stream; without
+streams, when all inputs are there; without inputs, at the start (T31). Then it is given its values, and for
+each stream, in the order of its inputs, the waiting tuples and then the end (T32).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ WAIT = "WAIT"
 """Stands for the port of names that an operator only waits for."""
 
 FEW = 32
-"""Batches of a stream that wait as they are; more of them are put where there is room."""
+"""The most batches of a stream that wait as they are; beyond that they go to the spill."""
 
 BACK = "BACK"
-"""Stands for the port of what comes back from a frame that an operator has begun."""
+"""Stands for the port of what returns from a frame that an operator has begun."""
 
 
 class Host(Life, Protocol):
@@ -42,34 +42,34 @@ class Host(Life, Protocol):
 
     @property
     def spill(self) -> Spill:
-        """Place for rows that wait."""
+        """Storage for waiting rows."""
 
     def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
 
     def is_crowded_behind(self, gate: Gate) -> bool:
-        """Test whether more than should waits for an operator that a gate's data go on to."""
+        """Test whether an operator that a gate's data reach is overloaded."""
 
     def schedule(self, gate: Gate) -> None:
-        """Let a gate go on later."""
+        """Let a gate continue later."""
 
     def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
-        """Have the rest of a piece of work done, a step at a time."""
+        """Do the rest of a piece of work, a step at a time."""
 
     def enter(self) -> bool:
-        """Take note that a gate works within another; False if that is too deep for now."""
+        """Enter the work of a gate within another; False if that is too deep for now."""
 
     def leave(self) -> None:
-        """Take note that it is done."""
+        """Leave that work."""
 
     def closed(self, gate: Gate) -> None:
-        """Take note that a gate is over."""
+        """Handle the end of a gate."""
 
     def failed(self, gate: Gate, failure: Failure) -> None:
-        """Take note that an operator failed and nothing in the plan takes care of it."""
+        """Handle the failure of an operator that nothing in the plan handles."""
 
     def last_left(self, gate: Gate) -> None:
-        """Take note that a call of a plan has all its inputs."""
+        """Handle that a call of a plan has all its inputs."""
 
 
 class WaitingRows(Relation):
@@ -110,7 +110,7 @@ class Inputs:
         self.is_lost = False
 
     def put(self, key: Key, kind: Passing, item: Any) -> None:
-        """Let something wait; a value for a stream is its only one, a relation its tuples."""
+        """Store a waiting item; a value for a stream is its only tuple, a relation its tuples."""
         queue = self.queues.setdefault(key, deque())
         if kind is Passing.TUPLES and len(queue) >= FEW:
             last = queue[-1][1]
@@ -140,7 +140,7 @@ class Inputs:
 
     @property
     def fires(self) -> bool:
-        """The firing rule."""
+        """The firing rule: True if the operator fires."""
         if self.missing:
             return False
         return not self.queues or any(
@@ -148,7 +148,7 @@ class Inputs:
         )
 
     def next(self) -> tuple[Key, Passing, Any] | None:
-        """The first that waits, in the order of the inputs."""
+        """The first waiting item, in the order of the inputs."""
         for key, queue in self.queues.items():
             if queue:
                 kind, item = queue.popleft()
@@ -157,7 +157,7 @@ class Inputs:
         return None
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop everything."""
         self.waiting = 0
         self.values, self.missing, self.queues, self.handlers = {}, set(), {}, {}
 
@@ -195,12 +195,12 @@ class Gate:
 
     @property
     def is_over(self) -> bool:
-        """True if it takes nothing any more."""
+        """True if it takes nothing more."""
         return self.state in ENDED or self.host.is_over
 
     @property
     def is_at_work(self) -> bool:
-        """True if it has fired and is not over."""
+        """True if it has fired and has not ended."""
         return self.state in ("at work", "finishing")
 
     def deliver(self, key: Key, kind: Passing, item: Any) -> None:
@@ -228,7 +228,7 @@ class Gate:
             self.go()
 
     def _take_value(self, key: Key, kind: Passing, item: Any) -> None:
-        """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is none (TA2)."""
+        """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is not (TA2)."""
         if key not in self.inputs.missing:
             return
         if kind in (Passing.GIVEN, Passing.TUPLES):
@@ -238,7 +238,7 @@ class Gate:
             self.cancel()
 
     def _lose(self, key: Key) -> bool:
-        """Take note that a stream is cancelled; True if the operator is too (TA3)."""
+        """Handle the cancellation of a stream; True if the operator is cancelled too (TA3)."""
         inputs = self.inputs
         inputs.live.discard(key)
         inputs.open.discard(key)
@@ -249,7 +249,7 @@ class Gate:
         return lost
 
     def schedule(self) -> None:
-        """Go on later."""
+        """Continue later."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self.host.schedule(self)
@@ -325,7 +325,7 @@ class Gate:
         return False
 
     def settle(self) -> None:
-        """Finish if all inputs are over and nothing is under way."""
+        """Finish if all inputs have ended and nothing is under way."""
         running, inputs = self.running, self.inputs
         if self.is_over or running is None or inputs.open or self._steps or inputs.waiting:
             return
@@ -340,7 +340,7 @@ class Gate:
         self._close("finished")
 
     def cancel(self) -> None:
-        """Give nothing, or no more: what it needs does not come."""
+        """Give nothing, or nothing more, as a needed input does not come."""
         if self.is_over:
             return
         if self.host.enter():
@@ -351,7 +351,7 @@ class Gate:
             self.schedule()
 
     def fail(self, failure: Failure) -> None:
-        """Take note of an error: its own consumers if ON_ERROR has any, else the frame (T42, TA24)."""
+        """Pass an error to the consumers of ON_ERROR, if there are any, else to the frame (T42, TA24)."""
         if self.is_over:
             return
         if self.call.on_error:
@@ -374,7 +374,7 @@ class Gate:
 
 
 def each_batch(handler: Handler, relation: Relation) -> Iterator[None]:
-    """The work on a relation that came for a stream, a batch at a time."""
+    """The work on a relation given for a stream, a batch at a time."""
     for batch in relation.batches():
         steps = handler(batch)
         if steps is not None:
@@ -383,7 +383,7 @@ def each_batch(handler: Handler, relation: Relation) -> Iterator[None]:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure that an error of an operator is."""
+    """The failure for an error of an operator."""
     if isinstance(error, FlowError):
         return error.failure
     return Failure("error", f"{type(error).__name__}: {error}", final=True)

@@ -1,7 +1,7 @@
 """A frame: one transaction, or one call of a plan within it, through all its tries (T34, T35, T43).
 
-An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any
-other, and one too many, is the error of the call that began it, or of the transaction.
+A temporary error makes a frame void and lets it begin again with the same inputs, a limited number of times.
+Any other error, or one too many, is the error of the call that began it, or of the transaction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FrameState = Literal["at work", "void", "done", "given up", "handed over"]
 
 
 class Frames:
-    """All frames of a transaction, and the requests that are under way for them."""
+    """All frames of a transaction, and their requests under way."""
 
     def __init__(
         self, plan: FlowPlan, machine: Machine, finished: Callable[[str, Failure | None], None]
@@ -38,10 +38,10 @@ class Frames:
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
         self.void: set[str] = set()
-        """The frames that were made void and did not begin again: nothing of them counts."""
+        """The frames that are void and have not begun again; nothing of them counts."""
 
     def make(self, caller: Frame, gate: Gate, tag: str) -> Frame:
-        """Make a frame for a call of another, within the bounds on depth and number (TA34)."""
+        """Make a frame for a call in another, within the bounds on depth and number (TA34)."""
         settings = self.machine.settings
         if caller.depth >= settings.depth:
             raise FlowError(
@@ -55,7 +55,7 @@ class Frames:
         return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
 
     def stop(self, frame: Frame, *, counts: bool = False) -> None:
-        """Stop the try of a frame, and all that come of it; unless what they did `counts` they are void."""
+        """Stop the try of a frame, and the frames below it; they are void unless what they did `counts`."""
         stack: list[ChildFrame] = [frame]
         while stack:
             one = stack.pop()
@@ -66,10 +66,10 @@ class Frames:
                 if not counts:
                     self.void.add(one.id)
             if one is not frame:
-                self.live.pop(one.id, None)  # one that was to begin again does not
+                self.live.pop(one.id, None)  # a frame that waits to begin again does not
 
     def hand_over(self, frame: Frame, gate: Gate) -> None:
-        """Put the frame that a frame's last call has begun into its place, if it holds nothing (T36)."""
+        """Replace a frame by the one that its last call has begun, if it holds nothing (T36)."""
         running = gate.running
         child = running.only_child() if isinstance(running, PlanCall) else None
         if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
@@ -102,14 +102,14 @@ class Frames:
 
 
 class Nobody:
-    """A receiver of what nobody needs."""
+    """A receiver that drops everything."""
 
     def deliver(self, kind: Passing, item: Any) -> None:
-        """Drop it."""
+        """Drop the item."""
 
 
 class Frame:
-    """A frame at work; `parent` is the call that began it, None for that of the transaction."""
+    """A frame at work; `parent` is the call that began it, None for the transaction's own frame."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Frame:
         return epoch
 
     def deliver(self, name: str, kind: Passing, item: Any) -> None:
-        """Give an input what comes for it."""
+        """Pass an item to an input."""
         if name in self._inputs:
             self._inputs[name].add(kind, item)
         if self.state == "at work":
@@ -170,11 +170,11 @@ class Frame:
         return self._frames.asked
 
     def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Make a frame for a call, which has yet to begin."""
+        """Make a frame for a call; it has yet to begin."""
         return self._frames.make(self, gate, tag)
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """Fire what needs no input, and give the values that are there."""
+        """Fire the operators that need no input, and give the present values."""
         self.epoch.start()
         for datum in self.wiring.graph.inputs:
             if datum.name in values:
@@ -188,7 +188,7 @@ class Frame:
         self._frames.machine.tell(RequestsWithdrawn(given_up, self.id, self.epoch.number))
 
     def control(self, call: OperatorCall) -> None:
-        """Do what an operator wants that acts on its transaction."""
+        """Carry out an operator that acts on its transaction."""
         name = call.operator.name
         if name == "terminate":
             self._frames.stop(self, counts=True)
@@ -201,7 +201,7 @@ class Frame:
             self._close("void", with_held=False)
 
     def count(self, epoch: Epoch) -> None:
-        """Count what passed in a try that is over."""
+        """Count what passed in an ended try."""
         self._frames.tally.add(self.wiring.graph.full_name, epoch.gates, epoch.channels)
 
     def failed(self, failure: Failure) -> None:
@@ -215,16 +215,16 @@ class Frame:
             self._give_up(failure)
 
     def over(self) -> None:
-        """Take note that all operators are over."""
+        """Handle the end of all operators."""
         epoch = self.epoch
         self._later(lambda: None if epoch.is_over else self._close("done", with_held=True))
 
     def hand_over(self, gate: Gate) -> None:
-        """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
+        """Hand the outputs to the last call, so that this frame need not be kept (T36)."""
         self._frames.hand_over(self, gate)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
-        """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
+        """Take the place of the frame that began this one; return what to call if outputs lack tuples."""
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None
@@ -236,11 +236,11 @@ class Frame:
     # --- ends -----------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Make the try void, and the frames that it has begun: all that is under way is dropped."""
+        """Make the try void, and the frames that it has begun; drop all that is under way."""
         self._frames.stop(self)
 
     def give_up_try(self) -> list[ChildFrame]:
-        """Make the try alone void; gives the frames that it had begun."""
+        """Make only this try void; return the frames that it had begun."""
         self.state = "void"
         children: list[ChildFrame] = []
         for running in self.epoch.shut():
@@ -271,7 +271,7 @@ class Frame:
             log.replay(partial(self._feed, name))
 
     def _take_back(self) -> None:
-        """Have the parent begin again, without what a try of this frame gave that it should not have."""
+        """Fail the parent's try, as a try of this frame gave what another did not."""
         if self.parent is not None:
             why = f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
             self.parent.fail(Failure("taken-back", why))
@@ -288,7 +288,7 @@ class Frame:
             self._later(lambda: parent.fail(final))
 
     def cancel_outputs(self) -> None:
-        """Say of outputs that are not over that nothing comes any more."""
+        """Cancel the outputs that have not ended."""
         for output in self.outputs.values():
             output.close(Passing.CANCEL, with_held=False)
 

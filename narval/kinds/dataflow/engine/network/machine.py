@@ -1,6 +1,6 @@
-"""The working parts of a transaction: whose turn it is, how deep one leads to another, what is told.
+"""The scheduler of a transaction: turns, nesting of operators, and events for the driver.
 
-Nothing runs by itself: whoever drives the network has it go on.
+Nothing runs by itself: the driver of the network advances it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Protocol
 from narval.kinds.dataflow.engine.network.requests import FlowEvent, FlowSettings
 
 DEEPEST = 40
-"""The operators that push into each other; what goes further waits for its turn."""
+"""The most operators that push into each other; beyond that, work waits for its turn."""
 
 
 class Going(Protocol):
-    """Something that can go on."""
+    """Something that can continue."""
 
     def go(self) -> None:
-        """Go on."""
+        """Continue."""
 
 
 class Stepping(Protocol):
-    """Something that has a piece of work done a step at a time."""
+    """Something that does a piece of work a step at a time."""
 
     def step(self, steps: Iterator[None]) -> bool:
-        """Do a step; False when there is none left."""
+        """Do a step; False if there is none left."""
 
 
 class Afterwards:
@@ -53,11 +53,11 @@ class Machine:
         self._last = 0
 
     def tell(self, event: FlowEvent) -> None:
-        """Tell whoever drives the network."""
+        """Queue an event for the driver."""
         self._events.append(event)
 
     def take(self) -> list[FlowEvent]:
-        """All that was told since this was asked before."""
+        """The events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -67,56 +67,56 @@ class Machine:
         return self._last
 
     def begin_frame(self) -> int:
-        """Count a frame; gives how many there were with it."""
+        """Count a new frame; return the number of frames so far."""
         self.frames += 1
         return self.frames
 
     def move(self, count: int = 1) -> None:
-        """Take note of progress."""
+        """Count progress."""
         self.progress += count
 
     def enter(self) -> bool:
-        """Take note that one more works within others; False if that is too deep for now."""
+        """Enter one more level of nested work; False if that is too deep for now."""
         if self._depth >= DEEPEST:
             return False
         self._depth += 1
         return True
 
     def leave(self) -> None:
-        """Take note that the innermost is done."""
+        """Leave the innermost level."""
         self._depth -= 1
 
     def schedule(self, one: Going) -> None:
-        """Let somebody go on when it is their turn."""
+        """Let one continue when it is its turn."""
         self._ready.append(one)
 
     def go_on(self, whose: Stepping, steps: Iterator[None]) -> None:
-        """Have the rest of a piece of work done, by turns with all others."""
+        """Do the rest of a piece of work, by turns with all others."""
         self._steps.append((whose, steps))
 
     def crowd(self, whose: object, is_full: bool) -> None:
-        """Take note that more waits for somebody than should, or no longer does."""
+        """Record that more waits for an operator than should, or no longer does."""
         if is_full:
             self._crowded.add(id(whose))
         else:
             self._crowded.discard(id(whose))
 
     def has_crowd(self, whose: object) -> bool:
-        """Test whether more waits for somebody than should."""
+        """Test whether more waits for an operator than should."""
         return id(whose) in self._crowded
 
     @property
     def is_crowded(self) -> bool:
-        """True if more waits for an operator outside than should: sources give nothing for now (TA41)."""
+        """True if more waits for an outside operator than should; sources then pause (TA41)."""
         return bool(self._crowded)
 
     @property
     def has_work(self) -> bool:
-        """True if it could go on now."""
+        """True if there is work to do now."""
         return bool(self._ready or (self._steps and not self._crowded))
 
     def run(self, turns: int) -> None:
-        """Go on for so many turns at most."""
+        """Run for at most `turns` turns."""
         ready, steps, crowded = self._ready, self._steps, self._crowded
         for _ in range(turns):
             if ready:
@@ -129,7 +129,7 @@ class Machine:
                 return
 
     def clear(self) -> None:
-        """Drop all that is to go on."""
+        """Drop all waiting work."""
         self._ready.clear()
         self._steps.clear()
         self._crowded.clear()

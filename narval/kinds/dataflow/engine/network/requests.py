@@ -1,4 +1,4 @@
-"""The words between a network and whoever drives it: requests for work outside, results, and the end."""
+"""The messages between a network and its driver: requests for work outside, results, and the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Phase = Literal["run", "batch", "eos"]
 
 
 class OperatorRequest(NamedTuple):
-    """Work that is to be done outside for an operator, answered by any number of batches and one end.
+    """Outside work for an operator, answered by any number of batches and one end.
 
-    Requests of one `frame`, call and `epoch` are of one instance of the operator.
+    Requests of one `frame`, call and `epoch` belong to one instance of the operator.
     """
 
     id: int
@@ -30,7 +30,7 @@ class OperatorRequest(NamedTuple):
     call: OperatorCall
     """The operator as it is called."""
     phase: Phase
-    """`run`: the whole of an operator without streams. `batch`: tuples that came on `port`. `eos`: the end of
+    """`run`: all work of an operator without streams. `batch`: tuples that came on `port`. `eos`: the end of
     that stream, after all its tuples have been answered.
     """
     arguments: Mapping[str, Any]
@@ -40,11 +40,11 @@ class OperatorRequest(NamedTuple):
     at: int = 0
     """The place of that port in its group."""
     batch: TupleBatch | None = None
-    """The tuples that came; of a `run` that is lifted the one at hand."""
+    """The tuples that came; for a lifted `run` the current one."""
 
 
 class RestartRequest(NamedTuple):
-    """A frame that failed for the time being is void, and asks to begin again after a while (T43)."""
+    """A frame with a temporary failure is void, and asks to begin again after a while (T43)."""
 
     frame: str
     depth: int
@@ -53,7 +53,7 @@ class RestartRequest(NamedTuple):
 
 
 class RequestsWithdrawn(NamedTuple):
-    """Requests, and instances of a frame in an epoch, that nobody waits for any more."""
+    """Requests, and instances of a frame in an epoch, that are no longer waited for."""
 
     requests: tuple[int, ...]
     frame: str
@@ -75,7 +75,7 @@ class OutputValue(NamedTuple):
 
 
 class OutputOver(NamedTuple):
-    """The end of an output; a `cancelled` one got nothing, or no more of what it should."""
+    """The end of an output; a `cancelled` one got nothing, or not all that it should."""
 
     output: str
     cancelled: bool
@@ -100,7 +100,7 @@ FlowEvent = (
 
 
 class DataArrived(NamedTuple):
-    """Something came to an input of an operator: tuples, a value, the end, or that nothing comes (T53)."""
+    """Something came to an input of an operator: tuples, a value, the end, or its cancellation (T53)."""
 
     plan: str
     frame: str
@@ -121,14 +121,14 @@ class OperatorMoved(NamedTuple):
 
 
 FlowListener = Callable[[DataArrived | OperatorMoved], None]
-"""Hears what happens at operators, at once: nothing goes on before it returns."""
+"""Hears what happens at operators, synchronously: nothing continues before it returns."""
 
 
 class FlowSettings(NamedTuple):
     """Bounds of a transaction (TA7, TA23, TA34, TA41).
 
-    `queue` are the batches that may wait for an operator outside; beyond that its producers are held back.
-    `concurrency` are the requests that an operator may have outside at once.
+    `queue` is the most batches that wait for an outside operator; beyond that its producers are held back.
+    `concurrency` is the most requests of an operator at once.
     """
 
     depth: int = 1_000

@@ -1,7 +1,7 @@
-"""Rows that operators keep: in memory, or where whoever drives the network puts them (TA41).
+"""Rows that operators keep, in memory or where the driver puts them (TA41).
 
-An operator asks for one thing alone, a sequence of rows that grows at its end and is read from its beginning.
-Sorted runs, and parts of a relation by the digest of a key, are several of them.
+An operator needs only one thing: a sequence of rows that grows at its end and is read from its beginning.
+Sorted runs, and parts of a relation by the digest of a key, are several such sequences.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 PARTS = 64
-"""The parts that a relation falls into when it is too large."""
+"""The number of parts of a relation that is too large."""
 
 _READ = 1024
 
 
 class Kept(Protocol):
-    """A sequence of rows that is kept."""
+    """A stored sequence of rows."""
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Put rows at its end."""
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        """All rows in order; it may grow no more while it is read."""
+        """All rows in order; it must not grow while it is read."""
 
     def drop(self) -> None:
-        """Forget the rows: nobody reads them again."""
+        """Drop the rows, which are not read again."""
 
     def __len__(self) -> int: ...
 
 
 class Spill(Protocol):
-    """Place for rows."""
+    """Storage for rows."""
 
     def room(self, rows: Sequence[tuple[Any, ...]]) -> int:
-        """The number of rows such as these that an operator may keep by itself."""
+        """The number of rows like these that an operator may keep itself."""
 
     def kept(self) -> Kept:
-        """A new sequence without rows."""
+        """A new empty sequence."""
 
 
 class RowsInMemory:
@@ -62,19 +62,19 @@ class RowsInMemory:
 
 
 class MemoryAlone:
-    """Place in memory: nothing is put elsewhere."""
+    """Storage in memory only."""
 
     def room(self, rows: Sequence[tuple[Any, ...]]) -> int:
-        """As many as there are."""
+        """No limit."""
         return 1 << 62
 
     def kept(self) -> RowsInMemory:
-        """A new sequence without rows."""
+        """A new empty sequence."""
         return RowsInMemory()
 
 
 class Parts:
-    """Rows in parts by a key, so that those with equal keys are in one part; a part may be read by itself."""
+    """Rows in parts by key: rows with equal keys are in one part, and each part can be read by itself."""
 
     def __init__(self, spill: Spill) -> None:
         self._kept = [spill.kept() for _ in range(PARTS)]

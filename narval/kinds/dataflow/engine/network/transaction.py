@@ -1,7 +1,8 @@
-"""The network of one transaction: it is given inputs and answers, and says what to do outside and what comes.
+"""The network of one transaction: it takes inputs and answers, and gives requests for outside work and
+outputs.
 
-It has no clock, no threads and nothing that waits: whoever drives it feeds it, lets it `run`, takes what it
-tells, and answers its requests whenever and in whatever order they are done.
+It has no clock, no threads and nothing that blocks. Its driver feeds it, lets it `run`, takes its events, and
+answers its requests at any time and in any order.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 
 
 class NetworkOutput:
-    """An output of the dataflow, as its frame sees it."""
+    """An output of the dataflow, as seen by its frame."""
 
     def __init__(self, name: str, machine: Machine) -> None:
         self._name, self._machine = name, machine
 
     def deliver(self, kind: Passing, item: Any) -> None:
-        """Tell what comes."""
+        """Tell the driver of an item."""
         tell = self._machine.tell
         if kind is Passing.TUPLES:
             tell(OutputTuples(self._name, item))
@@ -59,7 +60,7 @@ class Network:
     # --- inputs ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Fire what needs no input."""
+        """Fire the operators that need no input."""
         self._top.begin({})
 
     def feed(self, name: str, batch: TupleBatch) -> None:
@@ -68,7 +69,7 @@ class Network:
             self._top.deliver(name, Passing.TUPLES, batch)
 
     def give(self, name: str, value: Any) -> None:
-        """Give an input its value; one for a stream is its only one, a relation all of it."""
+        """Give an input its value; for a stream it is the only tuple, or, if a relation, all tuples."""
         self._top.deliver(name, Passing.GIVEN, value)
 
     def end(self, name: str) -> None:
@@ -76,15 +77,16 @@ class Network:
         self._top.deliver(name, Passing.EOS, None)
 
     def cancel(self, name: str) -> None:
-        """Say that nothing comes for an input, or nothing more."""
+        """Cancel an input: nothing comes for it, or nothing more."""
         self._top.deliver(name, Passing.CANCEL, None)
 
     # --- answers --------------------------------------------------------------------------------------------
 
     def answer(self, request: int, batch: TupleBatch, port: str = "", at: int = 0) -> None:
-        """Give an output of an operator outside some tuples; none choose it, if the operator is conditional.
+        """Give tuples to an output of an outside operator; an empty batch chooses it, if the operator is
+        conditional.
 
-        The port may be left out if there is only one. Answers to requests that nobody waits for are dropped.
+        The port may be left out if there is only one. Answers to withdrawn requests are dropped.
         """
         gate = self.frames.asked.get(request)
         if gate is None:
@@ -105,14 +107,14 @@ class Network:
             gate.fail(failure_of(error))
 
     def done(self, request: int) -> None:
-        """Take note that all of a request is answered."""
+        """Record that a request is fully answered."""
         gate = self._settled(request)
         if gate is not None and isinstance(gate.running, Outside):
             gate.running.answered(request)
             gate.settle()
 
     def fail(self, request: int, failure: Failure) -> None:
-        """Take note that a request failed: with that its operator has."""
+        """Handle the failure of a request, which is that of its operator."""
         gate = self._settled(request)
         if gate is not None:
             gate.fail(failure)
@@ -122,23 +124,23 @@ class Network:
         return self.frames.asked.pop(request, None)
 
     def restart(self, frame: str) -> None:
-        """Let a frame begin again that asked for it."""
+        """Let a frame that asked for it begin again."""
         if frame in self.frames.live:
             self.frames.live[frame].restart()
 
     # --- the drive ------------------------------------------------------------------------------------------
 
     def run(self, turns: int = 256) -> bool:
-        """Go on for so many turns at most; True if there is more to do at once."""
+        """Run for at most `turns` turns; True if there is more to do at once."""
         self.machine.run(turns)
         return self.machine.has_work
 
     def take(self) -> list[FlowEvent]:
-        """All that it has told since this was asked before."""
+        """The events since the last call."""
         return self.machine.take()
 
     def stop(self) -> None:
-        """Make it void: it was cancelled, or its time is over."""
+        """Make it void, as it was cancelled or its time is up."""
         for frame in list(self.frames.live.values()):
             if frame.parent is None:
                 frame.stop()
@@ -147,20 +149,20 @@ class Network:
 
     @property
     def is_crowded(self) -> bool:
-        """True if it should be given nothing for now, because an operator outside is behind (TA41)."""
+        """True if it should be given nothing for now, because an outside operator is behind (TA41)."""
         return self.machine.is_crowded
 
     def is_crowded_behind(self, request: int) -> bool:
-        """Test whether what a request gives would go on to an operator outside that is behind (TA41).
+        """Test whether the results of a request would reach an outside operator that is behind (TA41).
 
-        That operator goes on by itself, and so nobody waits for one that waits for it.
+        That operator continues by itself, so there are no circular waits.
         """
         gate = self.frames.asked.get(request)
         return gate is not None and self.is_crowded and gate.host.is_crowded_behind(gate)
 
     @property
     def progress(self) -> int:
-        """A number that grows with each step forward (TA26)."""
+        """A number that grows with each progress (TA26)."""
         return self.machine.progress
 
     def _finish(self, state: Any, failure: Failure | None) -> None:

@@ -1,7 +1,7 @@
 """The outputs of a frame through all its tries, and what came on its inputs (T35, T43).
 
-What a void try has given is not given again; what it should not have given is taken back with the try of the
-parent.
+What a void try has given is not given again. What it should not have given is taken back by making the
+parent's try void.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narval.kinds.dataflow.engine.network.wiring import GraphWiring
 
 
 class Log:
-    """A record of what came on a datum: tuples, then a value or the end; it can be had again."""
+    """A replayable record of what came on a datum: tuples, then a value or the end."""
 
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
@@ -34,7 +34,7 @@ class Log:
         self.closing: tuple[Passing, Any] | None = None
 
     def add(self, kind: Passing, item: Any) -> None:
-        """Keep one thing more."""
+        """Record an item."""
         if kind is not Passing.TUPLES:
             self.closing = (kind, item)
             return
@@ -44,7 +44,7 @@ class Log:
         self._kept.add(rows)
 
     def replay(self, receiver: Callable[[Passing, Any], None]) -> None:
-        """Tell all again."""
+        """Deliver everything again."""
         if self._kept is not None:
             for rows in self._kept.batches():
                 receiver(Passing.TUPLES, TupleBatch(self._schema, widened(rows, self._schema)))
@@ -52,7 +52,7 @@ class Log:
             receiver(*self.closing)
 
     def counted(self) -> Counter[Row]:
-        """The tuples, and how often they came."""
+        """The tuples, with their counts."""
         found: Counter[Row] = Counter()
         if self._kept is not None:
             for rows in self._kept.batches():
@@ -61,10 +61,10 @@ class Log:
 
 
 class FrameOutput:
-    """An output of a frame: where it goes, what went there already, and what is held back until the end.
+    """An output of a frame: its receiver, what was already given to it, and what is held back until the end.
 
-    `lacking` is told when a try ends it without what an earlier one has given; nobody is where that was shown
-    outside, where it stays.
+    `lacking` is called when a try ends it without what an earlier one has given. It is None for outputs of
+    the transaction, as what was shown outside stays.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class FrameOutput:
 
     @property
     def receiver(self) -> Consumer:
-        """The one that has what comes."""
+        """The consumer of the output."""
         return self._receiver
 
     @property
@@ -89,11 +89,11 @@ class FrameOutput:
         return self._held is None and not self._owed
 
     def redirect(self, receiver: Consumer, lacking: Callable[[], None] | None) -> None:
-        """Let somebody else have what comes."""
+        """Change the consumer of the output."""
         self._receiver, self._lacking = receiver, lacking
 
     def deliver(self, kind: Passing, item: Any) -> None:
-        """Pass on what comes; tuples that a void try has given already are left out."""
+        """Pass on an item, without tuples that a void try has already given."""
         if self._held is not None:
             self._held.add(kind, item)
         elif kind is Passing.TUPLES:
@@ -138,14 +138,14 @@ class FrameOutput:
         return new
 
     def begin_again(self) -> None:
-        """Take note of what need not be given again."""
+        """Prepare for a new try: record what need not be given again."""
         if self._held is not None:
             self._held = Log(self._spill)
         elif self._given is not None:
             self._owed = self._given.counted()
 
     def close(self, kind: Passing, *, with_held: bool = True) -> None:
-        """Pass on what was held back, if it counts, and end it if that has not."""
+        """Pass on what was held back, if it counts, and end the output if that did not."""
         held, self._held = self._held, None
         if held is not None and with_held:
             held.replay(self.deliver)

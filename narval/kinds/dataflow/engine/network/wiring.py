@@ -1,4 +1,4 @@
-"""The wiring of the graphs of a dataflow: worked out once, and shared by all its transactions and frames."""
+"""The wiring of the graphs of a dataflow: computed once, and shared by all its transactions and frames."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class GraphWiring:
     """The wiring of one graph.
 
     `streams` are the inputs of calls that take streams, `consumers` the inputs that a datum goes to, by the
-    place of their call, `producers` the number of those that a datum has. A frame of it `restarts` after an
-    error that may pass; one that may be voided by its own will `holds` what it gives until it is over.
+    place of their call, `producers` the number of producers of a datum. A frame of it `restarts` after a
+    temporary error. One that may void itself `holds` what it gives until it ends.
     """
 
     def __init__(self, graph: DataflowGraph, graphs: dict[str, DataflowGraph], restarts: bool) -> None:
@@ -48,7 +48,7 @@ class GraphWiring:
         self._behind: dict[int, frozenset[int]] = {}
 
     def behind(self, place: int) -> frozenset[int]:
-        """The places of the calls that a call's data go on to."""
+        """The places of the calls that a call's data reach."""
         if place not in self._behind:
             found, stack = set[int](), [place]
             while stack:
@@ -61,7 +61,7 @@ class GraphWiring:
 
 
 def is_outside(call: OperatorCall) -> bool:
-    """Test whether a call is done outside."""
+    """Test whether a call works outside."""
     name = call.operator.name
     if call.plan or name in CONTROL:
         return False
@@ -91,7 +91,7 @@ class FlowPlan:
         return self._wirings[name]
 
     def _restarts(self, name: str) -> bool:
-        """Test whether something in a graph may fail for the time being, or in one that it calls."""
+        """Test whether something in a graph, or in one that it calls, may fail temporarily."""
         seen, stack = {name}, [name]
         while stack:
             for call in self._graphs[stack.pop()].calls:

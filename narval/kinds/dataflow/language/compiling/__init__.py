@@ -1,1 +1,1 @@
-"""Compiling dataflows: what is written becomes a graph, checked."""
+"""Compiling dataflows: plans as written become checked graphs."""

@@ -85,7 +85,7 @@ def assembled(
 
 
 def _columns(match: Match, inferred: Inferred) -> tuple[str, ...]:
-    """The attributes of what an export stores, or of all inputs of a union, as far as the plan tells them."""
+    """The attributes of what an export stores, or of all inputs of a union, as far as the plan fixes them."""
     argument = match.arguments.get("in")
     if match.operator is None or match.operator.name not in ("exportrelation", "exportrelation2", "union"):
         return ()

@@ -1,6 +1,6 @@
-"""Attributes: the columns of streams, as far as a plan tells them, and those that its texts name (T7).
+"""Attributes: the columns of streams, as far as a plan fixes them, and those that its texts name (T7).
 
-Where a plan does not tell, the names in its texts are looked up when tuples come.
+If a plan does not fix them, the names in its texts are looked up when tuples come.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from narval.kinds.dataflow.language.rules import ExtractRules
 from narval.kinds.dataflow.language.syntax import Written
 
 Columns = tuple[str, ...] | None
-"""The attributes of a stream, in order; None where only a run can tell."""
+"""The attributes of a stream, in order; None if they are only known in a run."""
 
 VALUE = ("value",)
 """The attributes of a value."""
@@ -38,7 +38,7 @@ class CallColumns:
         self._columns = columns
 
     def constant(self, port: str) -> str | None:
-        """The text that an argument is; None of a datum."""
+        """The text of an argument; None for a datum."""
         argument = self.match.arguments.get(port)
         is_constant = isinstance(argument, Written) and argument.kind in ("text", "number")
         return argument.text if is_constant and isinstance(argument, Written) else None
@@ -84,13 +84,13 @@ def _of(port: str) -> Callable[[CallColumns], Columns]:
 
 
 def _all(given: CallColumns) -> Columns:
-    """The attributes that inputs of a union have, as far as they are known."""
+    """The attributes of all inputs of a union, as far as they are known."""
     sides = [columns for _, columns in given.each("in") if columns is not None]
     return tuple(dict.fromkeys(name for columns in sides for name in columns)) if sides else None
 
 
 def _same(given: CallColumns) -> Columns:
-    """The attributes of streams that are merged, if they are the same."""
+    """The attributes of merged streams, if they are the same."""
     found = {columns for _, columns in given.each("in")}
     return found.pop() if len(found) == 1 else None
 
@@ -159,11 +159,11 @@ _MADE: Mapping[str, Callable[[CallColumns], Columns]] = {
 }  # fmt: skip
 
 
-# --- names that are not there -----------------------------------------------------------------------------
+# --- unknown names ----------------------------------------------------------------------------------------
 
 
 def unknown_names(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
-    """The attributes that a call names, and its streams do not have: the text, the name, what is wrong."""
+    """The attributes that a call names but its streams lack: the text, the name, the fault."""
     yield from _lifted(given, lifted)
     for port, side, names, any_case in _asked(given):
         columns, argument = given.columns(side), given.match.arguments.get(port)
@@ -177,7 +177,7 @@ def unknown_names(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[W
 
 
 def _asked(given: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]:
-    """The attributes that a call names: in which argument, of which stream, and if in any case."""
+    """The attributes that a call names: the argument, the stream, the names, and whether case is ignored."""
     name = given.match.operator.name if given.match.operator is not None else ""
     parsed = given.parsed
     for port, value in parsed.items():
@@ -199,7 +199,7 @@ def _asked(given: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]
 
 
 def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
-    """The streams that lift an operator, and have several attributes of which none is the one (TA7)."""
+    """The streams that lift an operator but have several attributes, none with the parameter's name (TA7)."""
     named = given.match.operator is not None and given.match.operator.name == "formatrelation"
     for port in (*lifted, *(("in",) if named else ())):
         columns, argument = given.columns(port), given.match.arguments[port]

@@ -1,4 +1,4 @@
-"""Checking: all that is wrong with a plan whose parts are written as they should be (T2, T9–T13, TA5).
+"""Checking: all faults of a plan with correct syntax (T2, T9–T13, TA5).
 
 Each check gives the place and the message of every fault it finds.
 """
@@ -20,7 +20,7 @@ from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Port
 from narval.kinds.dataflow.language.syntax import Declared, PlanSource, Statement, Written
 
 Told = tuple[Written | Declared | Statement, str]
-"""A part of a plan, and what is wrong with it."""
+"""A part of a plan, and its fault."""
 
 
 def wrong_names(wiring: Wiring) -> Iterator[Told]:
@@ -73,7 +73,7 @@ def circle(wiring: Wiring) -> Iterator[Told]:
 
 
 def wrong_types(wiring: Wiring, types: Mapping[str, str], source: PlanSource) -> Iterator[Told]:
-    """Arguments and outputs that are not of the type that is wanted; and arguments in another order."""
+    """Arguments and outputs of the wrong type, and arguments in the wrong order."""
     for match in wiring.matches:
         if match.operator is None:
             continue
@@ -106,7 +106,7 @@ def _misfits(match: Match, types: Mapping[str, str]) -> Iterator[tuple[Written, 
 
 
 def _is_turned(match: Match, source: PlanSource) -> bool:
-    """True of RETRIEVE(query, "wrapper"), which only a file of example aliases has (TA8)."""
+    """True for RETRIEVE(query, "wrapper"), which only files of example aliases have (TA8)."""
     statement = match.statement
     kinds = [argument.kind for argument in statement.arguments]
     is_retrieve = match.operator is OPERATOR_TABLE["retrieve"] and statement.name.isupper()
@@ -114,7 +114,7 @@ def _is_turned(match: Match, source: PlanSource) -> bool:
 
 
 def right_order(match: Match, types: Mapping[str, str], source: PlanSource) -> str:
-    """The call as it is to be written, if its arguments fit in another order; else ""."""
+    """The call as it should be written, if its arguments fit in another order; else ""."""
     assert match.operator is not None
     turned = _is_turned(match, source)
     for other in other_orders(match, match.statement, match.operator):
@@ -161,7 +161,7 @@ def _conditions_of(producer: Producer, wiring: Wiring, conditions: Conditions) -
 
 
 def unknown_types(wiring: Wiring, known: frozenset[str]) -> Iterator[Told]:
-    """Types that no operator of a module has either (T6)."""
+    """Types that are unknown, even to operators of modules (T6)."""
     for declared in (*wiring.syntax.inputs, *wiring.syntax.outputs):
         type = type_named(declared.type)
         if type not in (*TYPES, UNKNOWN, *known):

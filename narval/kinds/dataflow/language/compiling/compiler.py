@@ -1,7 +1,7 @@
-"""Compiler: plans as they are written become graphs, and all that is wrong is said at once.
+"""Compiler: plans as written become graphs, and all faults are reported at once.
 
-Types and attributes are inferred over all plans that call one another, until nothing more is found out. Then
-each is checked: its names, types, texts, order, branches; and recursion needs a guard (TA34).
+Types and attributes are inferred over all plans that call one another, until nothing changes. Then each plan
+is checked: its names, types, texts, order and branches; and recursion needs a guard (TA34).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from narval.kinds.dataflow.language.rules import TextError
 from narval.kinds.dataflow.language.syntax import PlanSource, Statement, Written
 
 MOST_ROUNDS = 12
-"""Inference over plans that call one another ends after so many rounds at the latest."""
+"""The most rounds of inference over plans that call one another."""
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """The outcome of compiling plans: graphs by full name, of those that are whole, and all faults.
+    """The outcome of compiling plans: the graphs of whole plans by full name, and all faults.
 
     `calls` are the plans that each calls, `functions` the functions of modules that it names.
     """
@@ -51,7 +51,7 @@ class Compiled(msgspec.Struct, frozen=True):
     functions: Mapping[str, tuple[Written, ...]] = {}
 
     def reached(self, name: str) -> dict[str, DataflowGraph] | None:
-        """The graphs of a plan, first, and of all that it calls; None if one of them is not whole."""
+        """The graphs of a plan (first) and of all that it calls; None if one of them is not whole."""
         found: dict[str, DataflowGraph] = {}
         left = [name]
         while left:
@@ -116,7 +116,7 @@ class _PlanCompiler:
         self._conditions: Conditions | None = None
 
     def tell(self, at: _Placed, message: str) -> None:
-        """Note a fault at the place of something that is written."""
+        """Record a fault at the place of a written part."""
         self.faults.append(Fault(self._source.path, at.line, at.column, message))
 
     # --- calls --------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class _PlanCompiler:
             return Match(key, statement)
 
     def _parse(self, found: Match) -> dict[str, Any]:
-        """The constants of a call that are texts of a language, as values."""
+        """The constants of a call that are texts in a language, as values."""
         parsed: dict[str, Any] = {}
         if found.operator is None:
             return parsed
@@ -175,7 +175,7 @@ class _PlanCompiler:
     # --- inference and checks -----------------------------------------------------------------------------
 
     def infer(self) -> bool:
-        """Find out types and attributes by what is known of the plans it calls; True if more is known now."""
+        """Infer types and attributes from what is known of the called plans; True if more is known now."""
         signatures = self._vocabulary.signatures
         for at, name in self.called.items():
             found = self.matches[at]
@@ -188,7 +188,7 @@ class _PlanCompiler:
         return signatures[self.full_name] != before
 
     def check(self) -> None:
-        """Note all that is wrong with the plan alone."""
+        """Record all faults of the plan by itself."""
         wiring, types = self._wiring, self._inferred.types
         infer(wiring, self._parsed, self._vocabulary.wrappers, self.tell)
         ordered = [self.matches[at] for at in wiring.order]
@@ -213,7 +213,7 @@ class _PlanCompiler:
         return self._conditions is not None and self._conditions.is_guarded(self.matches[at].key)
 
     def functions(self) -> Iterator[Written]:
-        """The functions of modules that it names."""
+        """The functions of modules that the plan names."""
         for found in self.matches:
             by_name = found.operator is not None and found.operator.name == "constructfunction"
             for port, written in found.consumed:
@@ -223,7 +223,7 @@ class _PlanCompiler:
                     yield written
 
     def graph(self) -> DataflowGraph | None:
-        """The graph; None of a plan with faults, of syntax too, or with calls of what is not known."""
+        """The graph; None if the plan has faults, also of syntax, or unknown calls."""
         conditions, is_faulty = self._conditions, self.faults or self._source.syntax.partial
         if is_faulty or conditions is None or any(found.operator is None for found in self.matches):
             return None
@@ -234,7 +234,7 @@ class _PlanCompiler:
 
 
 def _unguarded(compilers: Iterable[_PlanCompiler]) -> Iterator[tuple[_PlanCompiler, int, str]]:
-    """The calls by which plans call themselves without any condition (TA34), and the plan."""
+    """The calls by which plans call themselves without any condition (TA34), with their plans."""
     calls = {
         compiler.full_name: (
             compiler,

@@ -1,7 +1,7 @@
-"""Types of data: those there are, which fits which, and what a call makes of what it is given (T6, T9, TA31).
+"""Types of data: the known ones, which fits which, and the output types of a call (T6, T9, TA31).
 
-A relation fits where a stream is asked for: it is one that ends. A stream that is given for a text or a
-number lifts the operator: it runs once for each tuple (TA7).
+A relation fits where a stream is wanted, as a stream that ends. A stream given for a text or a number lifts
+the operator: it runs once for each tuple (TA7).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPELLINGS: Mapping[str, str] = {
     "tuple": STREAM,
     "stream": STREAM,
 }
-"""The types by their names in small letters, other spellings too (TA32)."""
+"""The types by their names in lower case, including other spellings (TA32)."""
 
 VALUES = frozenset((TEXT, NUMBER, OBJECT))
 """The types of single values."""
@@ -39,14 +39,14 @@ _CURES = {
 
 
 def type_named(written: str) -> str:
-    """The type of a name in any case; a type of a module's own as it is written."""
+    """The type of a name in any case; a module's own type stays as written."""
     return SPELLINGS.get(written.lower(), written)
 
 
 def fit(port: Port, written: Written, types: Mapping[str, str]) -> str:
-    """The fit of an argument: "" if it is one, LIFTED, or what is wrong with it.
+    """The fit of an argument: "" if it fits, LIFTED, or its fault.
 
-    `types` are those of data. A name that is no datum is a function's.
+    `types` are those of data. A name that is not a datum is a function.
     """
     if written.kind in ("text", "number"):
         return _constant(port, written)
@@ -90,7 +90,7 @@ def _datum(port: Port, name: str, type: str) -> str:
 
 
 def demanded(wanted: Iterable[Port | None]) -> tuple[str, tuple[str, str] | None]:
-    """The type of an input for which none is written, from its consumers, and two that exclude each other."""
+    """The type of an undeclared input, from its consumers, and two of these that exclude each other."""
     types = {port.type for port in wanted if port is not None and not port.loose} - {UNKNOWN, OBJECT}
     streams = types & {STREAM, RELATION}
     rest = sorted(types - streams - (LIFTING if streams else frozenset()))

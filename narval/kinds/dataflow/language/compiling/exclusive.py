@@ -1,7 +1,7 @@
-"""Exclusive branches: what must have happened for a call to fire, and for a datum to come (TA3, TA5, TA34).
+"""Exclusive branches: what must have happened for a call to fire, or a datum to come (TA3, TA5, TA34).
 
 Each condition is a bit: an output of a conditional operator was chosen, an operator was done or failed, a
-stream that is waited for had a tuple. A call has the conditions of all that it cannot do without.
+stream of WAIT had a tuple. A call has the conditions of everything it needs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from narval.kinds.dataflow.language.compiling.matching import Match
 from narval.kinds.dataflow.language.operators import Operator, Port
 
 _NEEDS_ALL = ("join",)
-"""Operators that are cancelled with any of their streaming inputs."""
+"""Operators that any cancelled streaming input cancels."""
 
 _NEEDS = {"difference": "universe"}
-"""Operators that are cancelled with one of their streaming inputs alone."""
+"""Operators that only this streaming input cancels."""
 
 DONE, ERROR = "done", "error"
 
@@ -30,7 +30,7 @@ class BranchTaken(NamedTuple):
 
 
 class Conditions:
-    """The conditions of the calls and data of a plan with these inputs, whose calls are in order."""
+    """The conditions of the calls and data of a plan with these inputs and ordered calls."""
 
     def __init__(self, inputs: Iterable[str], matches: Sequence[Match], types: Mapping[str, str]) -> None:
         self._types = types
@@ -39,7 +39,7 @@ class Conditions:
         self._calls: dict[str, int] = {}
         self._lifted: set[str] = set()
         self._ways: list[int] = []
-        """The conditions that exclude one another, for each call that has such."""
+        """The conditions that exclude one another, for each call that has any."""
         for match in matches:
             self._add(match)
 
@@ -60,7 +60,7 @@ class Conditions:
         return bool(self._calls[key] & ~self._bits(DONE)) or key in self._lifted
 
     def chosen(self, conditions: int) -> list[BranchTaken]:
-        """The conditions as they are told to people."""
+        """The conditions, for people."""
         return [taken for taken, bit in self._taken.items() if conditions & bit]
 
     def of_output(self, match: Match, port: Port | None) -> int:
@@ -129,7 +129,7 @@ def _either(bits: Iterable[int]) -> int:
 
 
 def _of_streams(match: Match, streams: Mapping[str, list[int]]) -> int:
-    """The conditions that the streams of a call have: those of all it needs, else those that all share."""
+    """The conditions of a call's streams: those of all streams it needs, else those that all share."""
     name = match.operator.name if match.operator is not None else ""
     if name in _NEEDS:
         return _either(streams.get(_NEEDS[name], ()))

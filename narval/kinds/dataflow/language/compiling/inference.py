@@ -23,7 +23,7 @@ from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import Declared, Written
 
 Told = Callable[[Written | Declared, str], None]
-"""Takes a part of a plan and what is wrong with it."""
+"""Takes a part of a plan and its fault."""
 
 
 class Inferred(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Inferred(msgspec.Struct, frozen=True):
     columns: Mapping[str, Columns]
 
     def signature(self, before: Operator, wiring: Wiring) -> Operator:
-        """The signature of the plan with what is known now."""
+        """The signature of the plan, with what is known now."""
         inputs = tuple(
             msgspec.structs.replace(port, type=self.types.get(port.name, UNKNOWN)) for port in before.inputs
         )
@@ -54,7 +54,7 @@ def infer(
     wrappers: Mapping[str, Columns],
     tell: Told = lambda at, message: None,
 ) -> Inferred:
-    """Types and attributes of all data; `parsed` are the texts of calls, `tell` is told of conflicts."""
+    """Infer types and attributes of all data; `parsed` are the texts of calls, `tell` takes conflicts."""
     types: dict[str, str] = {}
     columns: dict[str, Columns] = {}
     for name, declared in wiring.inputs.items():
@@ -73,7 +73,7 @@ def infer(
 
 
 def _demanded(wiring: Wiring, declared: Declared, tell: Told) -> str:
-    """The type of an input for which none is written, from what its consumers take (TA31)."""
+    """The type of an undeclared input, from what its consumers take (TA31)."""
     ports = [port for _, port, _ in wiring.consumers.get(declared.name, ())]
     if any(port is None for port in ports):
         return UNKNOWN

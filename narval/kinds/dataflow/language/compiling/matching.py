@@ -1,4 +1,4 @@
-"""Matching: the arguments and outputs of a call, given to the ports of its operator (T10–T12, TA8).
+"""Matching: the arguments and outputs of a call, assigned to the ports of its operator (T10–T12, TA8).
 
 Arguments are in the order of the table of operators. In a file of example aliases, names in capitals have the
 order of the examples, and groups need no parentheses.
@@ -17,13 +17,13 @@ from narval.kinds.dataflow.language.syntax import Statement, Written
 Slots = Mapping[str, Written | tuple[Written, ...]]
 
 MOST_PERMUTED = 4
-"""With more arguments than these, no other order is tried for the sake of a better message."""
+"""The most arguments of a call for which other orders are tried, to improve a message."""
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A call whose arguments have ports. `operator` is None where it is unknown, or they do not fit it.
+    """A call whose arguments have ports. `operator` is None if it is unknown, or they do not fit it.
 
-    `key` is the call's own in its plan.
+    `key` identifies the call in its plan.
     """
 
     key: str
@@ -34,7 +34,7 @@ class Match(msgspec.Struct, frozen=True):
 
     @property
     def consumed(self) -> Iterator[tuple[Port | None, Written]]:
-        """Its arguments, groups one by one, and their ports."""
+        """Its arguments, with groups flattened, and their ports."""
         if self.operator is None:
             yield from ((None, written) for written in flat(self.statement.arguments))
             return
@@ -44,7 +44,7 @@ class Match(msgspec.Struct, frozen=True):
 
     @property
     def produced(self) -> Iterator[tuple[Port | None, Written]]:
-        """Its outputs that have names, and their ports."""
+        """Its named outputs, and their ports."""
         if self.operator is None:
             found: Iterator[tuple[Port | None, Written]] = (
                 (None, written) for written in flat(self.statement.outputs)
@@ -63,7 +63,7 @@ class MismatchError(Exception):
 
 
 def flat(written: Sequence[Written]) -> Iterator[Written]:
-    """Arguments, with those of groups one by one."""
+    """Arguments, with groups flattened."""
     for one in written:
         yield from one.group if one.kind == "group" else (one,)
 
@@ -83,7 +83,7 @@ def match(key: str, statement: Statement, operator: Operator, aliases: bool) -> 
 
 
 def other_orders(found: Match, statement: Statement, operator: Operator) -> Iterator[Match]:
-    """The matches of a call whose arguments stood in another order: that of the examples first."""
+    """The matches of a call with its arguments in other orders, that of the examples first."""
     outputs = found.outputs
     arguments = tuple(flat(statement.arguments))
     for order in operator.alias:
@@ -98,7 +98,7 @@ def other_orders(found: Match, statement: Statement, operator: Operator) -> Iter
 
 
 def loose(key: str, statement: Statement, operator: Operator) -> Match:
-    """A match without arguments, of a call whose arguments do not fit, to try other orders with.
+    """A match without arguments, for trying other orders of a call whose arguments do not fit.
 
     It has no operator if the outputs do not fit either.
     """
@@ -109,7 +109,7 @@ def loose(key: str, statement: Statement, operator: Operator) -> Match:
 
 
 def right_call(found: Match, aliases: bool) -> str:
-    """A call as it is to be written."""
+    """A call as it should be written."""
     operator, name = found.operator, found.statement.name
     assert operator is not None
     order = [port.name for port in operator.inputs]
@@ -135,13 +135,13 @@ def _tried(arguments: Sequence[Written], ports: Sequence[Port]) -> Slots | None:
 
 
 def _alias_arguments(arguments: Sequence[Written], operator: Operator) -> Slots:
-    """The arguments of a call in the order of the examples, which have two for some operators."""
+    """The arguments of a call in the order of the examples, which have two orders for some operators."""
     if "address" in operator.alias[0]:
         slots = _notified(tuple(arguments))
         return _aligned(arguments, operator.inputs, grouped=False) if slots is None else slots
     orders = list(operator.alias)
     if len(orders) > 1 and [one.kind for one in arguments] == ["name", "text"]:
-        orders.reverse()  # the wrapper is the one that is written as a text
+        orders.reverse()  # the wrapper is the one written as a text
     ports = tuple(port for name in orders[0] if (port := operator.input(name)) is not None)
     return _aligned(arguments, ports, grouped=False)
 
@@ -163,7 +163,7 @@ def _notified(arguments: tuple[Written, ...]) -> Slots | None:
 def _aligned(arguments: Sequence[Written], ports: Sequence[Port], *, grouped: bool) -> Slots:
     """Arguments by port. Raises MismatchError.
 
-    Unless they must be `grouped`, the last port, if it takes many, takes all that are left.
+    Unless they must be `grouped`, a last port that takes many takes all the rest.
     """
     slots: dict[str, Written | tuple[Written, ...]] = {}
     left = list(arguments)

@@ -1,9 +1,10 @@
 """Optimiser: the same results with less work (T54).
 
-A selection goes before a projection, to the sides of a union or a join, and to the universe of a difference.
-Nothing fails that did not: through joins and differences only tests by = and <> go, as others may fail for
-tuples that do not come so far. What would have failed for tuples that nobody selects may not.
-What is read twice with the same data is read once: such calls wait for the same, so no effect lies between.
+A selection moves before a projection, to the sides of a union or a join, and to the universe of a difference.
+This causes no new failures: only tests with = and <> move through joins and differences, as others may fail
+for tuples that would not have come so far. Failures for tuples that are not selected may disappear. What is
+read twice with the same data is read once: such calls wait for the same things, so no effect lies between
+them.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ SHARED = frozenset(("fetch", "retrieve", "query", "importrelation", "formatrelat
 """The operators whose results may serve several calls."""
 
 MOST_MOVED = 200
-"""The number of moves after which a graph is good enough."""
+"""The most moves in one graph."""
 
 
 def optimised(graph: DataflowGraph) -> DataflowGraph:
-    """The graph as it is carried out."""
+    """The graph as it is executed."""
     draft = _GraphDraft(graph)
     draft.share()
     for _ in range(MOST_MOVED):
@@ -44,7 +45,7 @@ def optimised(graph: DataflowGraph) -> DataflowGraph:
 
 
 class _Side(msgspec.Struct, frozen=True):
-    """A port to which a selection goes, its place among many, and the names of attributes there."""
+    """A port to which a selection moves, its place among many, and the names of attributes there."""
 
     port: str
     at: int
@@ -52,7 +53,7 @@ class _Side(msgspec.Struct, frozen=True):
 
 
 class _GraphDraft:
-    """A graph that is being altered."""
+    """A graph under alteration."""
 
     def __init__(self, graph: DataflowGraph) -> None:
         self._graph = graph
@@ -75,7 +76,7 @@ class _GraphDraft:
     # --- reading once -------------------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Let one call do what several would do."""
+        """Replace calls that do the same by one."""
         first: dict[Any, OperatorCall] = {}
         for key in [call.key for call in self._calls if _is_shareable(call)]:
             call = next(call for call in self._calls if call.key == key)
@@ -84,7 +85,7 @@ class _GraphDraft:
                 self._merge(kept, call)
 
     def _merge(self, kept: OperatorCall, other: OperatorCall) -> None:
-        """Let all that takes from a call take from another instead."""
+        """Let the consumers of a call take from another instead."""
         own, gone = _out(kept), _out(other)
         if own is None or gone is None or gone in self._outputs:
             return
@@ -94,7 +95,7 @@ class _GraphDraft:
     # --- selections ---------------------------------------------------------------------------------------
 
     def push_one(self) -> bool:
-        """Move one selection before what it selects from; False if there is none left to move."""
+        """Move one selection before the call it selects from; False if none can move."""
         uses, producers = self._uses()
         for call in self._calls:
             if call.operator.name != "select" or not _is_plain(call):
@@ -112,7 +113,7 @@ class _GraphDraft:
         return False
 
     def _uses(self) -> tuple[Counter[str], dict[str, list[OperatorCall]]]:
-        """The number of uses of each datum, outputs of the graph among them, and what produces it."""
+        """The number of uses of each datum, including as output of the graph, and its producers."""
         uses = Counter(self._outputs)
         producers: dict[str, list[OperatorCall]] = {}
         for call in self._calls:
@@ -123,7 +124,7 @@ class _GraphDraft:
         return uses, producers
 
     def _sides(self, call: OperatorCall, tests: Sequence[AttributeTest]) -> list[_Side] | None:
-        """The places before a call to which a selection can go; None if it cannot."""
+        """The places before a call to which a selection can move; None if it cannot."""
         find = _SIDES.get(call.operator.name)
         return None if find is None or call.lifted else find(call, tuple(tests), self._columns)
 
@@ -160,13 +161,13 @@ class _GraphDraft:
 
 
 def _out(call: OperatorCall) -> str | None:
-    """The only output of a call."""
+    """The only output of a call, or None."""
     names = [name for _, _, name in call.produced]
     return names[0] if len(names) == 1 else None
 
 
 def _is_plain(call: OperatorCall) -> bool:
-    """True of a call of which nothing but its only output is seen."""
+    """True for a call with no visible effect but its only output."""
     return not (call.wait or call.enabled) and _out(call) is not None
 
 
@@ -179,7 +180,7 @@ def _is_shareable(call: OperatorCall) -> bool:
 
 
 def _sameness(call: OperatorCall) -> Any:
-    """Equal for calls that do the same with the same data."""
+    """A key that is equal for calls that do the same with the same data."""
     arguments = tuple(sorted((name, _bare(argument)) for name, argument in call.arguments.items()))
     return call.operator.name, arguments, tuple(sorted(datum.name for datum in call.wait))
 
@@ -256,7 +257,7 @@ def _before_union(call: OperatorCall, tests: Tests, columns: Columns) -> list[_S
     inputs = call.arguments["in"]
     assert isinstance(inputs, tuple)
     if any(not _names(tests) <= set(names) for one in inputs if (names := columns(one)) is not None):
-        return None  # what an input lacks is no value behind the union alone
+        return None  # what an input lacks becomes no value only after the union
     return [_Side("in", at, tests) for at in range(len(inputs))]
 
 
@@ -265,7 +266,7 @@ def _before_difference(call: OperatorCall, tests: Tests, columns: Columns) -> li
 
 
 def _before_join(call: OperatorCall, tests: Tests, columns: Columns) -> list[_Side] | None:
-    """The sides of a join: all tests must be of one of them, by attributes that are known."""
+    """The sides of a join; all tests must be of one side, with known attributes."""
     left, right = columns(call.arguments["left"]), columns(call.arguments["right"])
     if left is None or right is None or call.parsed.get("cond") is None or not _are_safe(tests):
         return None

@@ -1,6 +1,6 @@
-"""Spilling: the calls that hold back a stream for what comes from the same source as it (TA41).
+"""Spilling: the calls that hold back a stream while they wait for data from the same source (TA41).
 
-Bounded queues could fill up there before what is waited for is whole; so their streams may go to the disk.
+Bounded queues could fill up there before that data is complete, so their streams may go to disk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from narval.kinds.dataflow.language.definition import STREAMED, DataflowGraph, O
 
 
 def with_spilling(graph: DataflowGraph) -> DataflowGraph:
-    """The same graph, in which the calls are marked that hold back a stream so."""
+    """The same graph, with the calls that hold back a stream marked."""
     sources = {datum.name: (datum.type == STREAMED) << at for at, datum in enumerate(graph.inputs)}
     calls: list[OperatorCall] = []
     for at, call in enumerate(graph.calls, len(graph.inputs)):
@@ -32,7 +32,7 @@ def with_spilling(graph: DataflowGraph) -> DataflowGraph:
 
 
 def _holds_back(call: OperatorCall, name: str) -> bool:
-    """True of a parameter that must be whole, or be there, before streams are taken."""
+    """True for a parameter that must be there, or be complete, before streams are taken."""
     port = call.operator.input(name)
     streams = port is not None and port.type in (STREAMED, "Relation")
     return not streams or name in call.operator.waits_for

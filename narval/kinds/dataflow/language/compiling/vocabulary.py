@@ -28,16 +28,16 @@ KIND = "dataflow"
 
 
 class Found(NamedTuple):
-    """The operator that a call names, or the reason why there is none; neither where it is not known yet."""
+    """The operator that a call names, or the reason why there is none; neither if it is not known yet."""
 
     operator: Operator | None = None
     problem: str = ""
 
 
 class PlanVocabulary:
-    """The names that plans can call: of operators, of modules' operators, of plans.
+    """The names that plans can call: operators, modules' operators, plans.
 
-    One that is not `complete` is that of a file alone: what it does not know may be elsewhere.
+    One that is not `complete` is of a single file: unknown names may be defined elsewhere.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PlanVocabulary:
         return Found()
 
     def unknown(self, reference: str, at: FilePlace) -> str:
-        """The message that there is no operator or plan of a name, and which one may be meant."""
+        """The message that there is no operator or plan of a name, with the most likely one."""
         plans = self._names.known(at)
         if "/" in reference:
             every = ["/" + "/".join(path) for path in self._names.paths()]
@@ -90,7 +90,7 @@ class PlanVocabulary:
 
     @property
     def types(self) -> frozenset[str]:
-        """The types that operators of modules have of their own (T6)."""
+        """The types that operators of modules define (T6)."""
         ports = (port for found in self._operators.values() for port in (*found.inputs, *found.outputs))
         return frozenset(port.type for port in ports)
 
@@ -116,7 +116,7 @@ class PlanVocabulary:
 
 
 def signature_of(plan: PlanSource) -> Operator:
-    """A plan as an operator, as far as its types are written."""
+    """A plan as an operator, as far as its types are declared."""
     inputs, outputs = (
         tuple(Port(port.name, type_named(port.type)) for port in ports)
         for ports in (plan.syntax.inputs, plan.syntax.outputs)
@@ -125,7 +125,7 @@ def signature_of(plan: PlanSource) -> Operator:
 
 
 def operator_of(declared: OperatorSyntax) -> Operator:
-    """The operator that a declaration in a file tells of."""
+    """The operator of a declaration in a file."""
     properties: dict[str, Any] = {}
     for name, value in declared.properties:
         if name == "granularity":
@@ -144,7 +144,7 @@ def _ports(declared: Iterable[Declared]) -> tuple[Port, ...]:
 
 
 def vocabulary_of(library: Library) -> PlanVocabulary:
-    """The vocabulary that the definitions of a library make."""
+    """The vocabulary of the definitions of a library."""
     plans: Mapping[str, Any] = library.of(KIND)
     code: list[Any] = [*library.of("operator").values(), *library.of("wrapper").values()]
     return PlanVocabulary((found.source for found in plans.values()), code, complete=True)
@@ -152,5 +152,5 @@ def vocabulary_of(library: Library) -> PlanVocabulary:
 
 @lru_cache(maxsize=1)
 def names_in(library: Library) -> PlanVocabulary:
-    """The vocabulary of a library, to look up names in: it is made once for all the references of a turn."""
+    """The vocabulary of a library, for looking up names; made once for all the references of a turn."""
     return vocabulary_of(library)

@@ -1,4 +1,4 @@
-"""Wiring: who produces and who consumes each datum of a plan, and the order of its calls (T1, T13)."""
+"""Wiring: the producers and consumers of each datum of a plan, and the order of its calls (T1, T13)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLAUSES = ("enable", "started", "on_error")
 
 
 class Producer:
-    """A call that produces a datum: by an output (`port` is None where it is unknown), or a `clause`."""
+    """A call that produces a datum: by an output (`port` is None if unknown), or a `clause`."""
 
     __slots__ = ("at", "clause", "port", "written")
 
@@ -42,7 +42,7 @@ class Wiring:
         self.order, self.circle = _ordered(len(matches), self._edges())
 
     def is_datum(self, name: str) -> bool:
-        """True of the name of an input, or of something that a call produces."""
+        """True for the name of an input, or of a datum that a call produces."""
         return name in self.inputs or name in self.producers
 
     def _edges(self) -> Iterator[tuple[int, int]]:
@@ -51,9 +51,9 @@ class Wiring:
                 yield from ((producer.at, at) for at, _, _ in consumers)
 
     def tail_calls(self, called: Mapping[int, str], own: str) -> set[int]:
-        """The calls of the plan itself whose outputs are nothing but its own outputs (T36).
+        """The calls of the plan to itself whose outputs are exactly its own outputs (T36).
 
-        They may pass a union or a merge on the way, which takes the same from any depth.
+        They may pass a union or a merge on the way, which takes the same data from any depth.
         """
         outputs = list(self.outputs)
         return {
@@ -68,7 +68,7 @@ class Wiring:
         }
 
     def _ends_as(self, name: str, output: str) -> bool:
-        """True if a datum goes nowhere but to an output, by unions and merges alone."""
+        """True if a datum goes only to an output, through nothing but unions and merges."""
         for _ in range(len(self.matches) + 1):
             consumers = self.consumers.get(name, [])
             if name == output:
@@ -109,7 +109,7 @@ def _produced(at: int, match: Match) -> Iterator[Producer]:
 
 
 def _ordered(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Calls, producers first and else as in the file; and a circle of them, if there is one."""
+    """Calls, producers first and otherwise as in the file; and a circle of them, if there is one."""
     after: dict[int, set[int]] = {at: set() for at in range(count)}
     before = [0] * count
     for first, second in edges:

@@ -1,1 +1,1 @@
-"""The tokens of a process: where they stand, how they move, join, split and go back."""
+"""The tokens of a process: where they are, how they move, join, split and go back."""

@@ -1,14 +1,14 @@
-"""Going back to where a token was active, over everything that came of it (section 11).
+"""Backtracking to where a token was active, over everything that descends from it (section 11).
 
-What came of the token is looked through first, and nothing is altered if some of it must not be undone. Then
-it is undone, the newest first: an active token ends; of one that is complete a *reverse* comes to be, a token
-on the same node, into which the tokens that left it come back; behind it new tokens go back along the arcs it
-came by. Where such an arc comes from somewhere that is not gone back to, the token on it makes a *u-turn*: it
-travels forward again, and waits at the join it came from.
+The token's descendants are surveyed first, and nothing is altered if one of them must not be undone. Then
+they are undone, newest first. An active token ends. A complete one gets a *reverse*: a token on the same
+node, into which the tokens that left it come back; behind it new tokens go back along the arcs it came by.
+Where such an arc comes from a node that is not backtracked, the token on it makes a *u-turn*: it travels
+forward again, and waits at the join it came from.
 
-An arc token that goes back says which one it `reverses`. The forward token at the end of that chain is its
-*root*: what is to come back to the node token that the root left. (The source finds it by pairing arcs, which
-goes wrong where several tokens took one arc; section 17.)
+An arc token that goes back names the one that it `reverses`. The forward token at the end of that chain is
+its *root*, and it comes back to the node token that the root left. (The source finds it by pairing arcs,
+which goes wrong where several tokens took one arc; section 17.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
 def backtrack(decision: ProcessDecision, destination: NodeToken, by: WayBackTaken | None = None) -> NodeToken:
-    """Go back to a token; the token that is on its node now, and has run.
+    """Go back to a token; return the token that is then on its node, and has run.
 
     `by` is recorded before anything is undone. Raises OperationRefused and NodeFault.
     """
@@ -68,9 +68,9 @@ def backtrack(decision: ProcessDecision, destination: NodeToken, by: WayBackTake
 
 
 def take_ways_back(decision: ProcessDecision) -> None:
-    """Have tokens go back that are to leave by an arc that does: to what they came of on its node.
+    """Send back the tokens that leave by an arc that goes back, to their nearest ancestor on its node.
 
-    Raises OperationRefused where one cannot, which stays where it is, and NodeFault.
+    Raises OperationRefused where one cannot go back, which then stays where it is, and NodeFault.
     """
     while decision.ways_back:
         token, arc = decision.ways_back.pop(0)
@@ -86,7 +86,7 @@ def take_ways_back(decision: ProcessDecision) -> None:
 
 
 def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
-    """The nearest token on the node at the end of an arc among those that a token came of."""
+    """The nearest ancestor of a token on the node at the end of an arc."""
     for visited in traverse(decision.state, token.id, "breadth", "back"):
         if not isinstance(visited, NodeToken) or visited is token or visited.backtracked:
             continue
@@ -96,9 +96,9 @@ def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken 
 
 
 def undo(decision: ProcessDecision) -> None:
-    """Tell the next node that it was gone back from; once all have been told, the token gone back to runs.
+    """Tell the next node that it was backtracked; once all have been told, run the token on the destination.
 
-    What a node does again does not begin before it has undone what it did. Raises NodeFault.
+    A node does not run again before it has undone what it did. Raises NodeFault.
     """
     state = decision.state
     while state.undoing and not state.code:
@@ -112,7 +112,7 @@ def undo(decision: ProcessDecision) -> None:
 
 
 def _notify_listeners(decision: ProcessDecision, token: NodeToken) -> None:
-    """Call the code by which a node undoes what it did; where it cannot be called, tell that."""
+    """Call the code that undoes what a node did; add an error element where it cannot be called."""
     node = decision.node(token)
     try:
         calls.call_code(decision, node, token, "backtrack")
@@ -138,21 +138,21 @@ def _check(state: ProcessState, token: NodeToken) -> None:
 
 
 def root(state: ProcessState, token: ArcToken) -> ArcToken:
-    """The forward token that a token going back reverses, in the end; of a forward one, itself."""
+    """The forward token at the end of a token's chain of reversals; itself if it is forward."""
     while token.reverses is not None:
         token = state.arcs[token.reverses]
     return token
 
 
 def origin(state: ProcessState, token: NodeToken) -> NodeToken:
-    """The token that came to its node by going forward, of which this one is the reverse, in the end."""
+    """The forward token at the end of a node token's chain of reversals."""
     while token.reverses is not None:
         token = state.nodes[token.reverses]
     return token
 
 
 def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
-    """Go back to a token that none left: those it came of turn round, and come to it again."""
+    """Go back to a token that none left: its arc tokens turn round, and reach its node again."""
     state = decision.state
     decision.happens(NodeTokenBacktracked(token.id))
     turning = []
@@ -179,18 +179,18 @@ def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
 
 
 class _Survey:
-    """All that came of a token, looked through before anything is undone."""
+    """The descendants of a token, surveyed before anything is undone."""
 
     def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
         self._decision, self._state = decision, decision.state
         self.visited: set[int] = set()
-        """The node tokens that came of it, and itself."""
+        """The node tokens that descend from it, and itself."""
         self.ends: list[int] = []
-        """The nodes among them that no token left, and those that a token comes back to already."""
+        """The node tokens among them that no token left, and those that a token already comes back to."""
         self.leaves: list[ArcToken] = []
-        """Arc tokens that have not come to their node."""
+        """Arc tokens that have not reached their node."""
         self.turned: dict[int, int] = {}
-        """Roots of arc tokens that have turned round, and those."""
+        """The roots of arc tokens that have turned round, and these tokens."""
         for token in traverse(self._state, destination.id, follow=self._follows):
             if isinstance(token, NodeToken):
                 self._visit(token)
@@ -198,7 +198,7 @@ class _Survey:
                 self._visit_arc(token)
 
     def _follows(self, token: ArcToken) -> bool:
-        """Test whether to follow a token: one that went back, if to something that came of the token."""
+        """Test whether to follow an arc token; one that went back, only if it leads to a descendant."""
         if token.execution_type in _ORDINARY:
             return True
         return root(self._state, token).parent in self.visited
@@ -230,15 +230,15 @@ class _Survey:
 
 
 class _WayBack:
-    """One way back: undoes what a survey found, and notes which arc token comes back for which."""
+    """One backtrack: undoes what a survey found, and records which arc token comes back for which."""
 
     def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
         self.decision, self.state, self.destination = decision, decision.state, destination
         self.survey = _Survey(decision, destination)
         self.sets: set[int] = set()
-        """Sets with members that are active no more."""
+        """Sets with members that are no longer active."""
         self.told: list[int] = []
-        """Tokens whose nodes are to be told that they were gone back from."""
+        """Tokens whose nodes are to be told that they were backtracked."""
         self._back = self.survey.turned
         """Roots, and the arc tokens that come back for them."""
         self._pending: list[int] = []
@@ -246,7 +246,7 @@ class _WayBack:
         self._marked: set[int] = set()
 
     def back(self) -> NodeToken:
-        """Undo all that came of the token; the token on its node now."""
+        """Undo all descendants of the token; return the token that is then on its node."""
         for end in self.survey.ends:
             heappush(self._pending, -end)
         for leaf in self.survey.leaves:
@@ -277,7 +277,7 @@ class _WayBack:
             self.decision.happens(NodeTokenCompleted(behind.id, self.decision.event.at))
 
     def _ended(self, token: NodeToken) -> NodeToken:
-        """End an active token, or reverse one that was left; the token behind which others go back."""
+        """End an active token, or reverse a completed one; return the token behind which others go back."""
         decision = self.decision
         if token.completed is None:
             decision.stop_waiting(token)
@@ -293,7 +293,7 @@ class _WayBack:
         return token
 
     def _go_back(self, token: ArcToken, behind: NodeToken) -> None:
-        """Send another token back along the arc of one, or let it turn round there."""
+        """Send a new token back along the arc of a token, or let it turn round there."""
         decision = self.decision
         self._mark(token)
         turned = root(self.state, token)
@@ -309,7 +309,7 @@ class _WayBack:
             decision.happens(ArcTokenProcessed(made))
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
-        """Make a token on the same node, into which those come back that left it."""
+        """Make a token on the same node, into which those that left it come back."""
         decision, state = self.decision, self.state
         decision.happens(NodeTokenBacktracked(token.id))
         missing = [child for child in token.children if child not in self._back]
@@ -328,7 +328,7 @@ class _WayBack:
         return state.nodes[made]
 
     def _mark(self, token: ArcToken) -> None:
-        """Record once that a token was gone back over, or goes back."""
+        """Record, once, that an arc token was backtracked."""
         if token.id not in self._marked:
             self._marked.add(token.id)
             self.decision.happens(ArcTokenBacktracked(token.id))

@@ -37,11 +37,11 @@ from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Arc, Node
 
 MOVED_AT_ONCE = 1_000
-"""So many arc tokens are moved in one advance; then others have their turn, and it goes on."""
+"""The most arc tokens moved in one advance; then other runs have their turn before it continues."""
 LAPS = 100
-"""A process that went on so often and never waited is in a loop that does not end."""
+"""A process that continued its queue more than `LAPS` times without a wait is in an endless loop."""
 PAUSE = 1.0
-"""Seconds at least until a guard is asked again that has said a moment in the past before."""
+"""The least seconds until a guard is asked again that has given a past moment before."""
 DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
 ENDLESS = "endless"
 """The fault that ends the run."""
@@ -50,13 +50,13 @@ ENDLESS = "endless"
 
 
 def run_queue(decision: ProcessDecision) -> None:
-    """Move tokens until none is left that can, or as many as may be moved at once. Raises NodeFault."""
+    """Move tokens until none can move, or as many as one advance may. Raises NodeFault."""
     state = decision.state
     while state.status == "executing":
         first = state.queue.first
         if first is None:
             break
-        if decision.ways_back:  # what is in the queue may be undone first
+        if decision.ways_back:  # these may undo what is in the queue
             return
         if decision.moved >= MOVED_AT_ONCE:
             _pause(decision)
@@ -67,7 +67,7 @@ def run_queue(decision: ProcessDecision) -> None:
 
 
 def _pause(decision: ProcessDecision) -> None:
-    """Go on in another advance, at this same moment."""
+    """Continue in another advance, at the same moment."""
     if decision.state.paused:
         return
     laps = decision.state.laps + 1 if decision.goes_on else 1
@@ -86,7 +86,7 @@ def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
 
 
 def retry(decision: ProcessDecision, token: ArcToken) -> bool:
-    """Try the join that a token has come to; whether it was completed. Raises NodeFault."""
+    """Try the join that a token has reached; return whether it was completed. Raises NodeFault."""
     node = decision.definition.nodes[token.to]
     if node.join == "or":  # as most are: nothing to look for
         alone = (token.id,)
@@ -117,7 +117,7 @@ def _into(decision: ProcessDecision, token: int, child: int) -> None:
 
 
 def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
-    """The places in sets of all that joined, of each set the first met, ended sets left out."""
+    """The places in sets of the joined tokens: the first found for each set, without ended sets."""
     arcs = decision.state.arcs
     indexes: dict[int, int] = {}
     for token in joined.tokens:
@@ -130,7 +130,7 @@ def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
 def create(
     decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()
 ) -> NodeToken:
-    """Make a token on a node."""
+    """Make a token on a node, and return it."""
     token = decision.state.next_token
     decision.happens(NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
     return decision.state.nodes[token]
@@ -140,7 +140,7 @@ def create(
 
 
 def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
-    """Ask the guard, and do as it says. Raises NodeFault."""
+    """Ask the guard, and do what it says. Raises NodeFault."""
     try:
         response = respond(decision, node, token)
     except NodeFault as fault:
@@ -180,7 +180,7 @@ _ANSWERS = {"AcceptToken": _accept, "DiscardToken": _discard, "SkipNode": _skip,
 
 
 def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
-    """The node does what its type says. Raises NodeFault."""
+    """Do what the type of the node says. Raises NodeFault."""
     if node.type == NODE:
         complete(decision, token)
     elif node.type == WAIT:
@@ -191,7 +191,7 @@ def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     else:
         try:
             if calls.call(decision, node, token):
-                return  # it is executed when the call is back, or when it has been made
+                return  # it is executed when the call returns, or when it has been made
         except NodeFault as fault:
             fault.token = token.id
             raise
@@ -199,7 +199,7 @@ def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
 
 
 def run_code(decision: ProcessDecision, token: NodeToken) -> None:
-    """Run the code of a token whose turn it is, or start the process nested in its node. Raises NodeFault."""
+    """Run the code of the next token in line, or start the process nested in its node. Raises NodeFault."""
     try:
         if not calls.make(decision, decision.node(token), token):
             decision.happens(NodeTokenExecuted(token.id))
@@ -218,7 +218,7 @@ def reevaluate(decision: ProcessDecision, token: NodeToken) -> None:
 
 
 def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
-    """The token leaves on the arcs of these names; False where it cannot any more. Does not run the queue."""
+    """Let the token leave on the arcs of these names; False if it no longer can. Does not run the queue."""
     if decision.state.status != "executing" or token.completed is not None:
         return False
     node = decision.definition.nodes[token.node]
@@ -240,7 +240,7 @@ def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] =
 
 
 def _goes_back(decision: ProcessDecision, token: NodeToken, arcs: Sequence[Arc]) -> bool:
-    """Note that a token is to go back, if one of the arcs by which it leaves does; it stays until then."""
+    """Record that a token is to go back, if one of the arcs it leaves by does; it stays until then."""
     back = next((arc for arc in arcs if arc.back), None)
     if back is not None:
         decision.ways_back.append((token, back))
@@ -248,14 +248,14 @@ def _goes_back(decision: ProcessDecision, token: NodeToken, arcs: Sequence[Arc])
 
 
 def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
-    """The arcs of these names in graph order, one for each time that its name is there."""
+    """The arcs of these names in graph order; an arc is repeated as often as its name."""
     if len(names) == 1:
         return node.outs_by_name.get(names[0], ())
     return [arc for arc in node.outs for _ in range(names.count(arc.name))]
 
 
 def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
-    """An arc token comes to be behind a node token, and is put into the queue."""
+    """Make an arc token behind a node token, and put it into the queue."""
     decision.happens(ArcTokenCreated(decision.state.next_token, arc.index, token.id, arc.end.id, sets))
 
 
@@ -268,9 +268,9 @@ def complete_with_set(
     environment: Mapping[str, str],
     members: Mapping[int, dict[str, str]],
 ) -> int | None:
-    """The token leaves on each arc `count` times, as the members of a new set; the set, if there is one.
+    """Let the token leave on each arc `count` times, as the members of a new set; return the set, if any.
 
-    On an arc that goes back it goes back, once.
+    An arc that goes back takes it back, once.
     """
     if decision.state.status != "executing" or token.completed is not None:
         return None
@@ -296,13 +296,13 @@ def complete_with_set(
 
 
 def dead_end(decision: ProcessDecision, token: NodeToken) -> None:
-    """A token of a set went nowhere: what waits for the rest of the set may go on (section 7)."""
+    """Retry what waits for the rest of a set, after a token of it went nowhere (section 7)."""
     for number in token.sets:
         retry_set(decision, number)
 
 
 def retry_set(decision: ProcessDecision, token_set: int) -> None:
-    """Try what waits for a set anew, where that can be of use: all that is active of it is in one place."""
+    """Try again what waits for a set, if all its active tokens are in one place."""
     found, state = decision.state.sets[token_set], decision.state
     if found.nodes or len(found.heading) != 1:
         return
@@ -316,9 +316,9 @@ def retry_set(decision: ProcessDecision, token_set: int) -> None:
 
 
 def cancel(decision: ProcessDecision, by: NodeToken, node: Node) -> frozenset[int]:
-    """End what stands on the nodes that a node cancels, and on arcs that lead there; the sets it was in.
+    """End the tokens on the nodes that a node cancels, and on arcs that lead there; return their sets.
 
-    The token `by`, which has left its node, is not among it, nor is what comes of it.
+    The token `by`, which has left its node, is not among them, nor are its descendants.
     """
     state, sets = decision.state, set[int]()
     whole, region = node.cancels_all, node.cancels

@@ -17,7 +17,7 @@ from narval.kinds.process.language.statements import Accept, DelayUntil, Discard
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The answer of a guard: to skip, on which arcs; to be asked again, when."""
+    """The answer of a guard, with the arcs of a skip, or the moment to ask again."""
 
     action: str
     arcs: tuple[str, ...] = ("",)
@@ -64,7 +64,7 @@ def _of_result(decision: ProcessDecision, node: Node, token: NodeToken, result: 
 
 
 def _of_hook(node: Node, answer: Plain) -> Response:
-    """The answer of the guard of a node type's own class."""
+    """The answer of the guard method of a node type's class."""
     wish: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
     action = wish.get("action")
     if action not in _ACTIONS:

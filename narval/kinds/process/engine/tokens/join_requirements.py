@@ -1,4 +1,4 @@
-"""The requirements of JoinLang on the tokens that wait at a node (section 6)."""
+"""The requirements of JoinLang, applied to the tokens that wait at a node (section 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narval.kinds.process.language.statements import ArcsRequired, NodeRequired,
 
 
 class Gathered(msgspec.Struct, frozen=True):
-    """The tokens one requirement gathers, and whether they are enough; it may not apply."""
+    """The tokens that one requirement gathers, whether they are enough, and whether it applies."""
 
     tokens: tuple[int, ...]
     satisfied: bool
@@ -24,7 +24,7 @@ class Gathered(msgspec.Struct, frozen=True):
 def by_requirements(
     decision: ProcessDecision, node: Node, token: ArcToken, first: bool
 ) -> tuple[tuple[int, ...], bool] | None:
-    """The tokens that join, and whether they are merged into the node token that is there; None: none do.
+    """The tokens that join, and whether they are merged into the node token that is there; None if none join.
 
     `first`: there is no token to merge into.
     """
@@ -70,7 +70,7 @@ def _gather(
 def _from_node(
     decision: ProcessDecision, node: Node, token: ArcToken, name: str
 ) -> tuple[tuple[int, ...], bool]:
-    """The token itself if it comes from there, else the first that does."""
+    """The token itself if it comes from that node, else the first that does; and whether there is one."""
     if _starts_at(decision.definition.arcs[token.arc], name):
         return (token.id,), True
     firsts = (decision.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
@@ -83,7 +83,7 @@ def _starts_at(arc: Arc, name: str) -> bool:
 
 
 def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
-    """All that is active of the first set of that name among the tokens at the node."""
+    """The active tokens of the first set of that name at the node; and whether all of them are there."""
     state = decision.state
     lines = (state.standing_in(place(arc.index)) for arc in node.ins)
     sets = (number for one in merge(*lines) for number in state.arcs[one].sets)

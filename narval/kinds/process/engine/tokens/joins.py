@@ -16,7 +16,7 @@ from narval.kinds.process.engine.tokens.token_view import arc_token_told
 from narval.kinds.process.language.definition import Arc, Node
 
 WITHOUT_LINES = frozenset({"or", "first"})
-"""Joins where nothing ever waits."""
+"""Joins at which no token ever waits."""
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -31,12 +31,12 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 def join(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    """The tokens that complete the join of a node now that a token is there, or None. Raises NodeFault."""
+    """The tokens that complete the join of a node when a token arrives, or None. Raises NodeFault."""
     return _JOINS[node.join](decision, node, token)
 
 
 def merge_target(state: ProcessState, node: Node) -> int | None:
-    """The newest node token of a node, unless it was gone back from or cancelled."""
+    """The newest node token of a node, unless it was backtracked or cancelled."""
     newest = state.newest.get(node.id)
     if newest is None or state.nodes[newest].backtracked or state.nodes[newest].cancelled:
         return None
@@ -79,7 +79,7 @@ def _token_set(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined
 
 
 def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
-    """The set of that name that the token is in, and its deeper ones; else its deepest."""
+    """The set of that name that the token is in, and its deeper sets; else its deepest set."""
     named = [number for number in token.sets if name and state.sets[number].name == name]
     if not named:
         deepest = state.deepest(token.sets)
@@ -89,7 +89,7 @@ def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
 
 
 def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | None:
-    """All that is active of the sets, if it is all here; the sets end."""
+    """The active tokens of the sets, if all are here; the sets then end."""
     if not all(state.sets[number].all_at(node.id) for number in chosen):
         return None
     tokens = dict.fromkeys(token for number in chosen for token in state.sets[number].arcs)
@@ -109,7 +109,7 @@ def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> 
 
 
 def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    """Ask a join of the user's own; it is told of all that waits at the node."""
+    """Ask a join of the user's; it is given all tokens that wait at the node."""
     state, target = decision.state, merge_target(decision.state, node)
     waiting = sorted(number for arc in node.ins for number in state.standing_in(place(arc.index)))
     payload: dict[str, Plain] = {

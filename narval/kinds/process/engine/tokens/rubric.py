@@ -1,6 +1,6 @@
 """Rubric evaluated: what a guard, a join or a property says of a token (sections 4 and 18).
 
-The user's code is asked for what names mean; its answers are recorded, so no one is asked again.
+The user's code is asked what names mean; its answers are recorded, so it is not asked again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DAYS = {"day": 1, "week": 7}
 
 
 def result_of(decision: ProcessDecision, node: Node, token: NodeToken, statement: Statement) -> Result:
-    """The result that a statement comes to. Raises NodeFault."""
+    """The result of a statement. Raises NodeFault."""
     while isinstance(statement, If):
         holds = true_of(decision, node, token, statement.condition)
         statement = statement.then if holds else statement.otherwise
@@ -42,7 +42,7 @@ def result_of(decision: ProcessDecision, node: Node, token: NodeToken, statement
 def true_of(
     decision: ProcessDecision, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
 ) -> bool:
-    """True if an expression holds of a token; `first` is what the predicate of that name says of a join."""
+    """True if an expression holds of a token; `first` is the value of the predicate `first` in a join."""
     match expression:
         case Predicate(name="first") if first is not None:
             return first

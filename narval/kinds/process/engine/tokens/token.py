@@ -19,7 +19,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     id: int
     """Its number."""
     node: str
-    """The node on which it stands."""
+    """The node that it is on."""
     created: float
     """The moment it was made."""
     parents: list[int] = []
@@ -27,7 +27,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     children: list[int] = []
     """The arc tokens that were made of it."""
     execution_type: ExecutionType = "Forward"
-    """The direction that it goes in, and if it was gone back from."""
+    """Its direction, and whether it was backtracked."""
     guard: str = ""
     """The last answer of the guard."""
     completed: float | None = None
@@ -37,21 +37,21 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     sets: dict[int, int] = {}
     """Its place in each token set."""
     reverses: int | None = None
-    """The token from which was gone back to this one."""
+    """The node token that this one reverses."""
     delays: int = 0
     """The number of times that the guard has delayed it."""
     until: float | None = None
     """The moment that it waits for."""
     wake: str = ""
-    """The timer of that."""
+    """The timer of `until`."""
     call: str = ""
     """The call that executes its node."""
     queued: bool = False
     """True while it waits for other code of the process to end."""
     tries: int = 0
-    """The number of its calls that have failed and are made again."""
+    """The number of its calls that failed and were made again."""
     watch: str = ""
-    """The watch by which it waits for elements."""
+    """The watch through which it waits for elements."""
     produced: tuple[int, ...] = ()
     """The elements that its call gave."""
     cancelled: int = 0
@@ -59,7 +59,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def backtracked(self) -> bool:
-        """True if it was gone back from, or is itself part of going back."""
+        """True if it was backtracked, or is itself part of a backtrack."""
         return self.execution_type not in FORWARD
 
 
@@ -81,11 +81,11 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
     complete: bool = False
     """True once it is part of a node token, or cancelled."""
     execution_type: ExecutionType = "Forward"
-    """The direction that it goes in, and if its way was gone back."""
+    """Its direction, and whether its way was backtracked."""
     sets: dict[int, int] = {}
     """Its place in each token set."""
     reverses: int | None = None
-    """The arc token from which it goes back."""
+    """The arc token that it reverses."""
     waits: bool = False
     """True while it stands in the lines of its node."""
     cancelled: int = 0
@@ -93,7 +93,7 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def backtracked(self) -> bool:
-        """True if its way was gone back, or is itself a way back."""
+        """True if its way was backtracked, or is itself a way back."""
         return self.execution_type not in FORWARD
 
     @property
@@ -108,7 +108,7 @@ def place(arc: int) -> str:
 
 
 def place_of(arc: int, member: tuple[int, int] | None) -> str:
-    """The place in which those wait that are this member of a set, or that are in no set."""
+    """The place in which tokens wait that are this member of a set, or, for None, in no set."""
     return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"
 
 
@@ -138,15 +138,15 @@ class TokenSet(msgspec.Struct, omit_defaults=True, gc=False):
     """The number of these by the node they head for."""
 
     def all_at(self, node: str) -> bool:
-        """True if no node token of it is active, and all its active arc tokens head for a node."""
+        """True if it has no active node token, and all its active arc tokens head for this node."""
         return not self.nodes and self.heading.get(node, 0) == len(self.arcs)
 
 
 class Line(msgspec.Struct, gc=False):
-    """Tokens in the order they came. Those that left are dropped when they come to the head, or are many.
+    """Tokens in the order they came. Those that left are dropped when they reach the head, or are many.
 
-    So it costs the same however many stand in it: a dictionary would look past all that had left before it
-    finds its first.
+    So it costs the same however many it holds. A dictionary would look past all that had left to find its
+    first.
     """
 
     tokens: list[int] = []
@@ -154,11 +154,11 @@ class Line(msgspec.Struct, gc=False):
     gone: int = 0
 
     def join(self, token: int) -> None:
-        """The token is the last."""
+        """Append a token."""
         self.tokens.append(token)
 
     def leave(self, token: int, stands: Callable[[int], bool]) -> None:
-        """A token left, from wherever it stood; `stands` tells of a token whether it has not."""
+        """Remove a token, wherever it stood; `stands` says whether a token is still in line."""
         tokens, head = self.tokens, self.head
         if not self.gone and tokens[head] == token and head < _COMPACT_AFTER:
             self.head = head + 1
@@ -177,9 +177,9 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def first(self) -> int | None:
-        """The one that came first."""
+        """The token that came first."""
         return self.tokens[self.head] if self.head < len(self.tokens) else None
 
     def all(self, stands: Callable[[int], bool]) -> Iterator[int]:
-        """All that stand in it."""
+        """All tokens still in line."""
         return (token for token in self.tokens[self.head :] if stands(token))

@@ -1,4 +1,4 @@
-"""Tokens as plain data: what code of the user's own is told of them."""
+"""Tokens as plain data, for the user's code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval.kinds.process.language.definition import Node, Process
 
 
 def token_view(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:
-    """All that may be known of a node token, and of its process; of no token, its process alone."""
+    """All that code may know of a node token and its process; without a token, of the process alone."""
     node_token = state.nodes.get(token) if token is not None else None
     about = {
         "run": state.eid,
@@ -30,7 +30,7 @@ def token_view(process: Process, state: ProcessState, token: int | None) -> dict
 
 
 def brief_view(process: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
-    """A node token itself: without what its node says, its sets, and its process."""
+    """A node token itself, without its node's texts, its sets and its process."""
     return {
         "id": token.id,
         "complete": token.completed is not None,
@@ -76,6 +76,6 @@ def _sets(state: ProcessState, token: NodeToken) -> list[dict[str, Any]]:
 
 
 def arc_token_told(process: Process, token: ArcToken) -> dict[str, Any]:
-    """An arc token as a join of the user's own is told of it."""
+    """An arc token as a join of the user's sees it."""
     arc = process.arcs[token.arc]
     return {"id": token.id, "arc": arc.name, "from": arc.start.name, "parent": token.parent}

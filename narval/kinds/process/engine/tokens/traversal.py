@@ -1,4 +1,4 @@
-"""Walks over what came of a token, and over what it came of (section 12). Nothing is altered."""
+"""Walks over the descendants and the ancestors of a token (section 12). Nothing is altered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANKS: Mapping[str, Callable[[int, int], int]] = {
     "breadth": lambda number, place: place,
     "depth": lambda number, place: -place,
 }
-"""The rank by which tokens are taken, of the number of one and its place among all that were found."""
+"""The rank by which tokens are taken, from a token's number and its place among all found."""
 
 
 def traverse(
@@ -28,7 +28,7 @@ def traverse(
     direction: Direction = "forward",
     follow: Callable[[ArcToken], bool] = lambda token: True,
 ) -> Iterator[NodeToken | ArcToken]:
-    """Tokens of both kinds from a token on, itself first: forward, or back over those that it came of.
+    """Tokens of both kinds from a token on, itself first: forward, or back over its ancestors.
 
     They come in the order in which they were made (going back, the newest first), level by level, or one
     branch after another; each is met once. Whether to follow an arc token behind a node token is asked when
@@ -55,8 +55,8 @@ def traverse(
 
 
 def nearest(process: Process, state: ProcessState, start: int, node: str) -> NodeToken | None:
-    """The nearest token on a node of that name, or id, that was not gone back from: the token itself, or one
-    that it came of; None where there is none.
+    """The nearest token on a node of that name, or id, that was not backtracked: the token itself, or an
+    ancestor; None if there is none.
     """
     named = {other.id for other in process.named(node)}
     for token in traverse(state, start, "breadth", "back"):

@@ -1,1 +1,1 @@
-"""Steps: what they are given, the calls they make, and what comes back."""
+"""Steps: their inputs, the calls they make, and the returns."""

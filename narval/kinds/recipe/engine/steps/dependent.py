@@ -1,7 +1,7 @@
 """Inputs that depend on others, by `$INPUT`, or on the element of a call of a `foreach`, by `$each` (N47).
 
-They are assigned in turn: first the inputs that use no other, then those that use what these got, out of what
-is left. Of a `foreach`, those that depend on the element of a call are assigned when that call is made.
+They are assigned in turn: first the inputs that use no other, then, from what is left, those that use what
+these got. In a `foreach`, inputs that depend on the element of a call are assigned when that call is made.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def depends(decision: RecipeDecision, step: Step, prototype: Prototype) -> bool:
 
 
 def _dependencies(decision: RecipeDecision, step: Step, prototype: Prototype) -> Dependencies:
-    """The inputs that depend on others, or take an argument that is made for each call; the ids of steps and
-    names of conditions come first.
+    """The inputs that depend on others, or take an argument that is made for each call; ids of steps and
+    names of conditions have precedence.
     """
     if not depends(decision, step, prototype):
         return {}
@@ -59,7 +59,7 @@ def _dependencies(decision: RecipeDecision, step: Step, prototype: Prototype) ->
 
 
 class DependentSearch(InputSearch):
-    """The search for inputs of which some depend on others."""
+    """The search for inputs if some depend on others."""
 
     __slots__ = ("_depends", "_given")
 
@@ -82,16 +82,20 @@ class DependentSearch(InputSearch):
         return tuple(slot for slot in self.inputs if slot.id not in self._depends)
 
     def assign(self, without: Input | None = None) -> Assignment:
-        """The elements of each input, without the one that takes an element a call and what depends on it."""
+        """The elements of each input, except `without`, which takes one element for each call, and inputs
+        that depend on it.
+        """
         later = self._later(without)
         return self._in_turn([slot for slot in self.inputs if slot.id not in later], {})
 
     def give(self, arguments: tuple[Element, ...]) -> None:
-        """Let the next call have these arguments."""
+        """Set the arguments of the next call."""
         self._arguments = arguments
 
     def assign_for(self, slot: Input | None, eid: int, shared: Inputs) -> Assignment:
-        """The elements of the inputs that depend on the element of a call; `slot` takes it, if any does."""
+        """The elements of the inputs that depend on the element of a call; `slot` is the input that takes it,
+        if any.
+        """
         self._given[EACH] = self._elements((eid,))
         later = self._later(slot)
         inputs = dict(shared) if slot is None else dict(shared) | {slot.id: (eid,)}
@@ -100,14 +104,16 @@ class DependentSearch(InputSearch):
         return Assignment({id: eids for id, eids in rest.given.items() if id not in inputs}, rest.missing)
 
     def _later(self, slot: Input | None) -> frozenset[str]:
-        """The inputs that are assigned for each call: that of its element, and those that depend on it."""
+        """The inputs that are assigned for each call: the one for its element, and those that
+        depend on it.
+        """
         found = {EACH} if slot is None else {EACH, slot.id}
         while more := {id for id, names in self._depends.items() if id not in found and names & found}:
             found |= more
         return frozenset(found)
 
     def _in_turn(self, slots: list[Input], before: dict[str, tuple[int, ...]]) -> Assignment:
-        """The elements of some inputs, given what others have got already."""
+        """The elements of some inputs, given those of others."""
         inputs = dict(before)
         self._given |= {id: self._elements(eids) for id, eids in inputs.items()}
         left = list(slots)
@@ -125,8 +131,8 @@ class DependentSearch(InputSearch):
         return Assignment(inputs)
 
     def _check_arguments(self, now: list[Input], inputs: dict[str, tuple[int, ...]]) -> None:
-        """Raise ElementError for an argument that none takes of the inputs that ask for its name, once the
-        last of these is assigned `now`.
+        """Raise ElementError for an argument that no input asking for its name takes, once the last of these
+        inputs is assigned `now`.
         """
         for argument in self._arguments:
             asking = asking_for(self.inputs, argument)

@@ -1,4 +1,4 @@
-"""The inputs of a step: which elements they take, and what that does to memory (N15–N18)."""
+"""The inputs of a step: which elements they take, and the effect on memory (N15–N18)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
 
 
 def names_each(decision: RecipeDecision, step: Step) -> frozenset[int]:
-    """The positions of the arguments that are made for each call of a step, with the element of it."""
+    """The positions of the arguments that are made for each call of a step from its element."""
     recipe = decision.definition
     if step.foreach is None or EACH in recipe.steps or EACH in recipe.names:
         return frozenset()
@@ -55,10 +55,10 @@ def arguments_of(
     prototype: Prototype | Failure | None = None,
     each: int | None = None,
 ) -> tuple[Element, ...]:
-    """The arguments of a step, not in memory yet, their values filled in; their eids are negative. Those that
-    are of the element of a call are among them if it is given, as `each`.
+    """The arguments of a step, not in memory yet, their values filled in; their eids are negative. Those made
+    from the element of a call are included if it is given as `each`.
 
-    Raises ElementError where that makes no element, or with a prototype one that does not fit it.
+    Raises ElementError if the result is no element, or, with a prototype, does not fit it.
     """
     arguments: list[Element] = []
     zone, labels = decision.view.zone, decision.view.labels
@@ -86,20 +86,20 @@ def arguments_of(
 
 
 class Argument(Element):
-    """An argument in a memory that has labels: its `parts` are by path the parts of elements that its values
-    come from. What its author wrote comes from nowhere.
+    """An argument in a memory with labels: `parts` has, by path, the parts of elements from which its values
+    come. Text of the author has no source.
     """
 
     parts: Mapping[str, frozenset[Source]] = {}
 
 
 def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings, eid: int) -> Element:
-    """An argument filled in, with what its parts come from. Raises ElementError."""
+    """An argument filled in, with the sources of its parts. Raises ElementError."""
     zone, run, labels = decision.view.zone, decision.state.eid, decision.view.labels
     filled = fill(xml, bindings, zone)
     made_of = dict.fromkeys(each.eid for elements in bindings.values() for each in elements if each.eid)
     elements = [each for elements in bindings.values() for each in elements]
-    # what was made just now has its labels only at the end of this turn, by what it was made of
+    # an element made just now gets its labels only at the end of this turn, by its sources
     before = [*made_of, *(eid for each in elements if each.origin for eid in each.origin.inputs)]
     if not labels.coming and not labels.of(before):
         return Element(eid, filled, origin=Origin(run, step.id, inputs=tuple(made_of)))
@@ -128,8 +128,8 @@ def _value_bindings(decision: RecipeDecision, variables: frozenset[str], each: i
 
 
 def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
-    """Raise ElementError for an argument that its schema refuses, or that is not what the input of its name
-    takes, as far as that depends on no other input. One of a name that no input asks for is passed over.
+    """Raise ElementError for an argument that its schema refuses, or that does not fit the input of its name,
+    as far as that depends on no other input. An argument whose name no input asks for is ignored.
     """
     if (fault := decision.view.schema_fault(argument.xml)) is not None:
         raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
@@ -141,13 +141,13 @@ def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element
 
 
 def asking_for(inputs: Iterable[Input], argument: Element) -> list[Input]:
-    """The inputs that take elements of the name of an argument, and not of any."""
+    """The inputs that take elements of the name of an argument, but not elements of any name."""
     name = argument.name
     return [slot for slot in inputs if slot.condition.names is not None and name in slot.condition.names]
 
 
 def check_taken(argument: Element, asking: Iterable[tuple[Input, Bound]]) -> None:
-    """Raise ElementError for an argument that none of the inputs takes that ask for its name."""
+    """Raise ElementError for an argument that none of the inputs asking for its name takes."""
     tree, why = Tree(argument), ""
     for slot, bound in asking:
         if bound.test(tree):
@@ -160,7 +160,7 @@ def check_taken(argument: Element, asking: Iterable[tuple[Input, Bound]]) -> Non
 
 
 def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
-    """The condition of an input by what the plan knows; None where it depends on other inputs."""
+    """The condition of an input by the plan's variables; None if it depends on other inputs."""
     variables, recipe = slot.condition.variables, decision.definition
     if not variables <= {*recipe.steps, *recipe.names, PLAN}:
         return None
@@ -168,7 +168,7 @@ def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
 
 
 def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int:
-    """Let an argument enter memory; its eid."""
+    """Add an argument to memory, and return its eid."""
     inputs = argument.origin.inputs if argument.origin is not None else ()
     eid = decision.add(Element(0, argument.xml), step.id, inputs=inputs)
     if type(argument) is Argument:
@@ -177,7 +177,7 @@ def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int
 
 
 class InputSearch:
-    """The search for the inputs of one step, out of its arguments first."""
+    """The search for the inputs of one step, first among its arguments."""
 
     __slots__ = ("_arguments", "_outdating", "_selected", "decision", "inputs", "step")
 
@@ -192,7 +192,7 @@ class InputSearch:
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
         self._arguments = arguments
         self._selected: tuple[str, Bound] | None = None
-        """The input that takes what `foreach` selects, and what that must be."""
+        """The input that takes what `foreach` selects, and the condition of the latter."""
 
     def assign(self, without: Input | None = None) -> Assignment:
         """The element or elements of each input (N16)."""
@@ -205,8 +205,8 @@ class InputSearch:
     def from_predecessors(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
         """The nearest element of each input, if the transition took it or its in-steps produced it.
 
-        None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
-        wants. Most steps take what the one before them made.
+        None if a full search is needed: an input finds nothing there, takes a list, or competes with another.
+        Most steps take what the step before them made.
         """
         near, among = _near(self.decision, self.step), self.decision.view.among
         inputs: dict[str, tuple[int, ...]] = {}
@@ -227,7 +227,7 @@ class InputSearch:
         return inputs
 
     def by_rank(self, without: Input | None) -> Assignment:
-        """The elements of each input out of all there are, by rank."""
+        """The elements of each input out of all elements, by rank."""
         ranks, slots = around(self.decision, self.step, self._arguments).ranks, []
         for slot in self.inputs:
             if slot is not without:
@@ -262,7 +262,7 @@ class InputSearch:
         return (eid for slot, eids in settled if slot in ends for eid in eids)
 
     def fitting(self, element: Element) -> list[Input]:
-        """The inputs that an element fits, used or not; not those that depend on others."""
+        """The inputs that an element fits, used or not, without those that depend on others."""
         return [slot for slot in self.independent if self.decision.view.fits(element, self._bound(slot))]
 
     @property
@@ -289,12 +289,12 @@ class InputSearch:
     # --- what is missing ------------------------------------------------------------------------------
 
     def only_reserved(self, slots: tuple[Input, ...]) -> bool:
-        """True if each of these inputs would have an element, had no call under way reserved it."""
+        """True if each of these inputs would have an element if no call under way had reserved it."""
         return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
 
     def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
-        """The watch of a blocked step: any mandatory input may be the one that lets it go on, and so may what
-        it is called `until`.
+        """The watch of a blocked step: it may continue because of any mandatory input, or of the pattern
+        `until`.
         """
         mandatory = [slot for slot in self.inputs if not slot.optional]
         bounds = (*until, *(self._bound(slot) for slot in mandatory))
@@ -302,7 +302,7 @@ class InputSearch:
         return commands.Watch(watch, bounds, scopes, or_outdated=True, unless_reserved=True)
 
     def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
-        """The watch of sources: what they could be given besides, and what is replaced."""
+        """The watch of sources: further elements that they could be given, and replaced ones."""
         bounds, scopes = tuple(map(self._bound, slots)), tuple(map(self.scope, slots))
         return commands.Watch(watch, bounds, scopes, or_outdated=True, standing=True)
 
@@ -316,7 +316,9 @@ class InputSearch:
         return f"nothing in memory fits input {slot.id} ({bound.text})"
 
     def _again(self, slot: Input) -> tuple[int, ...]:
-        """The elements that the input may take though marked: an earlier run, begun again here, used them."""
+        """The marked elements that the input may take: they were used by an earlier run that is begun again
+        here.
+        """
         return self.decision.state.taken_before(self.step.id, slot.id)
 
     def _bound(self, slot: Input) -> Bound:

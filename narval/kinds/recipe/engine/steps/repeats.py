@@ -1,9 +1,9 @@
 """Steps that are called again until memory has what they wait for (`until` and `every`, N40).
 
-Before each call, the first included, memory is asked: what fits `until` ends the step as done. Between two
-calls the step is running and has none; a watch tells of what fits, and one timer of the moment of the next
-call. It is counted from the call before, and recorded: of moments that went by without a daemon one call is
-made. Each call looks for its inputs anew.
+Before each call, including the first, memory is queried: an element that fits `until` ends the step as done.
+Between two calls the step is running without a call; a watch reports elements that fit, and one timer the
+moment of the next call. That moment is counted from the call before, and recorded: for moments that passed
+without a daemon one call is made. Each call searches for its inputs again.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.language.definition import Step
 
 LAST_MOMENT = 253_402_214_400.0
-"""31 December 9999: what would be later does not come."""
+"""31 December 9999: later moments never come."""
 
 
 def is_satisfied(decision: RecipeDecision, step: Step) -> bool:
-    """True if an element fits what a step is called again for, in the plan's context or in memory."""
+    """True if an element in the plan's context or in memory fits the step's `until`."""
     bound = bound_of(decision, step)
     ranks = decision.surroundings(None, ()).ranks(bound, None)
     return decision.view.judge((eid for rank in ranks() for eid in rank), bound).holds
 
 
 def bound_of(decision: RecipeDecision, step: Step) -> Bound:
-    """The pattern of `until`, its variables resolved: `$STEP` of the step itself has all it has produced."""
+    """The pattern of `until`, its variables resolved: `$STEP` of the step itself is all that it
+    has produced.
+    """
     assert step.until is not None, step
     return step.until.bind(decision.bindings(step.until.variables))
 
 
 def call_again(decision: RecipeDecision, step: Step) -> None:
-    """Go on with a step whose call is back: it is done, rests until its next call, or is called at once.
+    """Continue with a step whose call has returned: it is done, rests until its next call, or is called at
+    once.
 
-    When the plan winds up it is given up, as a transition that waits is.
+    When the plan winds up the step is given up, like a waiting transition.
     """
     if is_satisfied(decision, step):
         decision.to_run.append(step)
@@ -47,7 +50,7 @@ def call_again(decision: RecipeDecision, step: Step) -> None:
 
 
 def matched(decision: RecipeDecision, watch: str) -> bool:
-    """End the rest of a step if what came fits; False if the watch is that of no such step."""
+    """End the rest of a step if the new element fits; False if the watch is not of such a step."""
     for identifier in decision.state.resting:
         if decision.state.step(identifier).watch == watch:
             step = decision.definition.steps[identifier]
@@ -58,9 +61,9 @@ def matched(decision: RecipeDecision, watch: str) -> bool:
 
 
 def timer_fired(decision: RecipeDecision, wake: str) -> bool:
-    """Call a step again whose moment has come; False if the timer is that of no such step.
+    """Call a step whose moment has come again; False if the timer is not of such a step.
 
-    A timer that is told early, the clock having been set back or the zone being another, is set anew.
+    A timer that fires early, because the clock was set back or the zone changed, is set again.
     """
     for identifier in decision.state.resting:
         run = decision.state.step(identifier)
@@ -77,7 +80,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> bool:
 
 
 def bind_anew(decision: RecipeDecision, *names: str) -> None:
-    """Look again for what ends a rest, or set its watch anew: these variables have elements now."""
+    """Check again for the end of a rest, or reset its watch, because these variables have elements now."""
     for identifier in tuple(decision.state.resting):
         step, run = decision.definition.steps[identifier], decision.state.step(identifier)
         if step.until is None or step.until.variables.isdisjoint(names):
@@ -91,7 +94,7 @@ def bind_anew(decision: RecipeDecision, *names: str) -> None:
 
 
 def _next_call(decision: RecipeDecision, step: Step) -> float:
-    """The moment of the next call: so long after the last was made, by the calendar."""
+    """The moment of the next call, counted from the last one by the calendar."""
     assert step.every is not None, step
     moment = step.every.moment(decision.state.step(step.id).called, decision.view.zone)
     return LAST_MOMENT if moment is None else moment
@@ -115,7 +118,7 @@ def _done_waiting(decision: RecipeDecision, step: Step) -> None:
 
 
 def _end_rest(decision: RecipeDecision, step: Step) -> None:
-    """Go on with a step: it is done, or called, by what is in memory."""
+    """Continue with a step: it is done, or called, depending on memory."""
     decision.command(commands.Unwatch(decision.state.step(step.id).watch))
     decision.change(RestEnded(step.id))
     decision.to_run.append(step)

@@ -1,9 +1,9 @@
-"""Trying again: how often a call is made, how long it waits in between, and how long a run may take (N29).
+"""Retries: how often a call is made, the waits in between, and the time limit of a run (N29).
 
-A call that came back with a problem is made again as long as its step has retries left. Between two tries it
-is neither under way nor back: it keeps its id, its elements and what it has reserved. Both the moment of the
-next try and the time limit of a run that answers are wake-ups under the id of the call, for a call never
-waits for both at once; so they are recorded, and hold across restarts.
+A call that returned with a problem is made again while its step has retries left. Between two tries it is
+neither under way nor returned: it keeps its id, its elements and its reservations. The moment of the next try
+and the time limit of a run that answers are both timers under the id of the call, which never waits for both
+at once. So they are recorded, and hold across restarts.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from narval.kinds.recipe.language.definition import Step
 
 
 def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Record another try of a call that failed, if it has any left; False if not."""
+    """Record another try of a call that failed; False if it has none left."""
     run = decision.state.step(step.id)
     call = run.calls[identifier]
     spoilt = run.fault is not None and step.id not in decision.state.following
     if call.tries > step.retries or problem.final or spoilt:
         return False
     if call.source and decision.state.status != "running":
-        return False  # it would go on for ever, and the plan is about to end
+        return False  # it would run for ever, and the plan is about to end
     target = decision.view.definition(step.kind, step.target)
     if not getattr(target, "is_tried_again", True):
         return False
@@ -43,12 +43,12 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
 
 
 def rest(decision: RecipeDecision, call: CallRun, identifier: str, problem: Failure, seconds: float) -> bool:
-    """Have a call made again after a number of seconds; False if it is not known any more."""
+    """Schedule another try of a call after a number of seconds; False if the call is no longer known."""
     asked = decision.view.pending_call(identifier)
     if asked is None:
         return False
     until = decision.event.at + seconds
-    # lines for people stand in the journal with the event; a state may hold thousands of such calls
+    # lines for people are in the journal with the event; a state may have thousands of such calls
     decision.change(TryFailed(identifier, until, replace(problem, detail=""), asked))
     decision.command(commands.SetTimer(identifier, until, keeps=call.inputs))
     return True
@@ -66,7 +66,7 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
         decision.to_run.append(step)
     elif call.next_try is not None:
         asked = replace(call.next_try, attempt=call.tries + 1, always="", begun=False)
-        # A number that grew for ever would make each state of the plan another, and exploration never end.
+        # A number that grew for ever would make each state of the plan different, and exploration endless.
         decision.change(NextTryMade(identifier, counted=call.tries <= step.retries + 1))
         ask(decision, step, asked)
     else:
@@ -76,25 +76,25 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
 
 
 def expired(step: Step) -> Failure:
-    """The reason why a run that outlived its time limit was given up, in the words of the executors."""
+    """The failure of a run that exceeded its time limit, in the words of the executors."""
     late = f"did not come back within {limit_of(step):g} s"
     return Failure("timeout", f"{step.called if step.agent else step.target} {late}")
 
 
 def reset_tries(decision: RecipeDecision, step: Step, identifier: str) -> None:
-    """Count a source's tries anew: it has produced something."""
+    """Count a source's tries from zero again, because it has produced something."""
     if decision.state.step(step.id).calls[identifier].tries > 1:
         decision.change(TriesReset(identifier))
 
 
 def back(decision: RecipeDecision, step: Step, identifier: str, call: CallRun) -> None:
-    """Drop the time limit of a call that is back, if the engine keeps it."""
+    """Drop the time limit of a call that has returned, if the engine enforces it."""
     if limit_of(step) is not None and not call.expired:
         decision.command(commands.CancelTimer(identifier))
 
 
 def cancel_calls(decision: RecipeDecision) -> None:
-    """Give up the calls under way, and the tries still to be made."""
+    """Give up the calls under way, and pending tries."""
     for identifier, place in decision.state.calls.items():
         step = decision.definition.steps[place]
         call = decision.state.step(place).calls[identifier]

@@ -1,4 +1,4 @@
-"""The returns of calls: outputs are checked and kept, errors too (N20, N26, N36)."""
+"""The returns of calls: outputs and errors are checked and kept (N20, N26, N36)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narval.kinds.recipe.language.definition import Step
 
 
 def produced(decision: RecipeDecision, event: Produced) -> None:
-    """Add the elements of a source to memory; its step goes on.
+    """Add the elements of a source to memory; its step continues.
 
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
@@ -43,7 +43,7 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
 
 
 def returned(decision: RecipeDecision, event: Returned) -> None:
-    """Check a call's outputs, and end its step with the last of its calls; or have it tried again."""
+    """Check a call's outputs, and end its step with the last call; or have the call tried again."""
     place = decision.state.calls.get(event.call)
     if place is None:
         return
@@ -79,10 +79,10 @@ def _end_call(
     *,
     is_last: bool = True,
 ) -> None:
-    """Replace or free what the call reserved, and go on with the step, or end it.
+    """Replace or free what the call reserved, and continue with the step, or end it.
 
-    A step does not end with the call of a source whose element was replaced: `is_last` is False. One with
-    `until` may be called again.
+    A step does not end with the call of a source whose element was replaced: then `is_last` is False. A step
+    with `until` may be called again.
     """
     well = back.fault is None and not back.errors
     if call.reserved:
@@ -128,7 +128,7 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
 def _in_error(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
 ) -> CallReturned:
-    """The errors of a call: those that a run left in memory, or an element made of the failure."""
+    """The errors of a call: those that a run left in memory, or an element made from the failure."""
     if event.eids and not event.abandoned:
         decision.add_to_context(event.eids)
         return CallReturned(event.call, errors=event.eids)
@@ -142,8 +142,8 @@ def _in_error(
 def _with_outputs(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned
 ) -> CallReturned | None:
-    """The outputs kept, or their fault; None if an action that gave errors is tried again."""
-    # What a source gave has entered memory as it came: when it ends, no output is missing.
+    """The outputs that are kept, or their fault; None if an action that returned errors is tried again."""
+    # The elements of a source entered memory as they came: when it ends, no output is missing.
     verdict = _judged(decision, step, event.elements, complete=not call.source)
     if verdict is NOTHING:
         return CallReturned(event.call)
@@ -163,14 +163,16 @@ def _with_outputs(
 
 
 def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int, ...]:
-    """The inputs of a call whose place its outputs take: what it has reserved, or its `foreach` for all."""
+    """The inputs of a call that its outputs replace: its reservations, or those of its `foreach` for all
+    calls.
+    """
     run = decision.state.step(step.id)
     shared = run.foreach.reserved if run.foreach is not None else ()
     return (*call.reserved, *(eid for eid in call.inputs if eid in shared)) if shared else call.reserved
 
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
-    """The check of what a run gave against the outputs as the step tightens them (N14)."""
+    """The check of what a run returned against the outputs, as the step narrows them (N14)."""
     prototype, view = prototype_of(step, decision.view.definition(step.kind, step.target)), decision.view
     if not isinstance(prototype, Prototype):
         return NOTHING
@@ -184,12 +186,12 @@ def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verd
 
 
 def _misfit(verdict: Verdict) -> Failure:
-    """The failure of a call whose outputs do not fit: trying again is no use."""
+    """The failure of a call whose outputs do not fit, for which another try is useless."""
     return Failure("bad-output", verdict.fault, final=True)
 
 
 def _failure_in(error: Element) -> Failure:
-    """The failure that an error element describes, as an action gave it back."""
+    """The failure that an error element returned by an action describes."""
     kind, message, _ = read_error(error)
     return Failure(kind, message)
 

@@ -46,7 +46,7 @@ ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.en
 
 
 def make_ready(decision: RecipeDecision, step: Step) -> None:
-    """Let the first step of a plan run."""
+    """Make the first step of a plan ready."""
     decision.change(StepReady(step.id))
     decision.to_run.append(step)
 
@@ -54,7 +54,7 @@ def make_ready(decision: RecipeDecision, step: Step) -> None:
 def run(decision: RecipeDecision, step: Step) -> None:
     """Find the step's target and inputs, and make its calls; or fail it, or block it.
 
-    One that is called until memory has something is done, if it has.
+    A step with `until` is done if an element already fits.
     """
     if step.until is not None and is_satisfied(decision, step):
         if decision.state.step(step.id).state == "ready":
@@ -63,7 +63,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
         return
     target = decision.view.definition(step.kind, step.target) if not step.agent else None
     prototype = prototype_of(step, target)
-    try:  # an argument is refused before anything is decided
+    try:  # a bad argument is refused before anything is decided
         arguments = arguments_of(decision, step, prototype) if step.arguments else ()
         if prototype is None:
             _call_run(decision, step, arguments)
@@ -80,7 +80,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
-    """The target's prototype as the step tightens it, None if it has none; or the failure to run it."""
+    """The target's prototype as the step narrows it, None if it has none; or the failure to run it."""
     if step.agent or step.sending:
         return step.own_inputs if step.sending else None
     if target is None:
@@ -95,7 +95,7 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
 
 
 def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
-    """Fail a step that cannot be run, and with it the plan."""
+    """Fail a step that cannot be run, and the plan with it."""
     error = decision.add_error(kind, message, step, input=input)
     decision.change(StepFailed(step.id, error))
     decision.fail(error)
@@ -141,10 +141,11 @@ def _call_for_each(
     *,
     source: bool,
 ) -> None:
-    """Make a call for each selected element, given to the one input it fits; share the others.
+    """Make a call for each selected element, given to the one input it fits; all calls share the other
+    inputs.
 
-    Where arguments are made of the element, it may fit no input. Calls of sources go on: what is selected is
-    followed from then on, be it nothing at first.
+    If arguments are made from the element, it may fit no input. Calls of sources run on: the selection is
+    followed from then on, even if it is empty at first.
     """
     search = input_search(decision, step, prototype, arguments)
     found = _selected(decision, selected)
@@ -187,7 +188,7 @@ def _call_for_each(
 def _call_with_each(
     decision: RecipeDecision, step: Step, prototype: Prototype, search: InputSearch, eids: tuple[int, ...]
 ) -> None:
-    """Make a call for each element by the arguments that are made of it; the element goes to no input."""
+    """Make a call for each element with the arguments made from it; the element itself goes to no input."""
     assigned = search.assign()
     if assigned.missing:
         _missing(decision, step, search, assigned.missing)
@@ -233,7 +234,7 @@ def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) 
 
 
 def call_more(decision: RecipeDecision, step: Step) -> None:
-    """Make as many of the calls still to be made as `max-parallel` allows.
+    """Make as many of the pending calls as `max-parallel` allows.
 
     An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
     """
@@ -296,8 +297,8 @@ def _inputs_for(
     eid: int,
     source: bool,
 ) -> Inputs | None:
-    """The inputs that depend on the element of a call; None, and an error in its place, if one is left
-    empty.
+    """The inputs that depend on the element of a call; None, with an error in place of the call, if one is
+    left empty.
     """
     slot = next((slot for slot in search.inputs if slot.id == foreach.input), None)
     try:
@@ -327,7 +328,7 @@ def _refuse(
     input: str = "",
     source: bool = False,
 ) -> None:
-    """Let an error stand in place of the call for an element, which cannot be made; the others go on."""
+    """Record an error in place of the call for an element, which cannot be made; the others continue."""
     call, why = decision.identifier(), f"{message}; $each is element {eid}"
     error = decision.add_error(kind, why, step, call=call, inputs=(eid,), input=input)
     decision.change(CallMade(step.id, call, (eid,), (), eid, source))
@@ -335,8 +336,8 @@ def _refuse(
 
 
 def _arguments_for(decision: RecipeDecision, step: Step, eid: int) -> tuple[int, ...] | None:
-    """The arguments of a run that are made for the element of its call; None, and an error in its place,
-    where one cannot be.
+    """The arguments of a run that are made from the element of its call; None, with an error in place of the
+    call, if one cannot be made.
     """
     later = names_each(decision, step)
     try:
@@ -360,7 +361,9 @@ def _call(
     nature: tuple[bool, bool] = (False, False),
     fed: bool = False,
 ) -> None:
-    """Make the call of the step, or that for the element `given`, which has been taken; of this `nature`."""
+    """Make the call of the step, or the one for the element `given`, which has been taken; `nature` is as in
+    `_nature`.
+    """
     (source, undoable), call = nature, decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     at = decision.event.at if step.until is not None else 0.0
@@ -399,21 +402,23 @@ def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
 
 
 def _nature(step: Step, target: Any) -> tuple[bool, bool]:
-    """The nature of calls of a target: they go on and yield elements meanwhile; an action undoes them."""
+    """The nature of calls of a target: whether they run on and yield elements, and whether an action undoes
+    them.
+    """
     if type(target) is not Action:
         return False, False
     return target.where == "source", bool(step.undo or target.undo)
 
 
 def limit_of(step: Step) -> float | None:
-    """The time limit that the engine keeps: that of a run, for executors keep those of what they call."""
+    """The time limit that the engine enforces: that of a run; executors enforce those of other calls."""
     if step.agent:
         return limit_of_remote(step.timeout)
     return None if step.kind in ANSWERED_BY_CODE else step.timeout
 
 
 def finish(decision: RecipeDecision, step: Step) -> None:
-    """End a step whose calls are all back: it is done, in error, or failed."""
+    """End a step whose calls have all returned: it is done, in error, or failed."""
     run = decision.state.step(step.id)
     if step.id in decision.state.following:
         decision.command(commands.Unwatch(run.watch))
@@ -444,14 +449,14 @@ def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: t
 
 
 def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
-    """The elements that `foreach` selects: all of memory that fits, oldest first (§1.3.2)."""
+    """The elements that `foreach` selects: all fitting ones of memory, oldest first (§1.3.2)."""
     return tuple(decision.view.matching(selected.bind(decision.bindings(selected.variables)), None))
 
 
 def _one_input(
     decision: RecipeDecision, search: InputSearch, eids: tuple[int, ...]
 ) -> tuple[Input | None, str]:
-    """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
+    """The only input that all these elements fit; or the fault (§1.4.2)."""
     chosen: Input | None = None
     for eid in eids:
         element = decision.view.element(eid)
@@ -475,7 +480,7 @@ def _fits_any(decision: RecipeDecision, search: InputSearch, eids: tuple[int, ..
 
 
 def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
-    """The input that a `foreach` means which selects nothing: one that takes elements of such a name."""
+    """The likely input of a `foreach` that selects nothing: one that takes elements of such a name."""
     for slot in inputs:
         if selected.names and slot.condition.names and selected.names & slot.condition.names:
             return slot
@@ -485,8 +490,8 @@ def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | Non
 def _near_to_run(
     decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """The elements nearest to the step, where the run it calls looks after its own context; none of
-    them are seen by another agent (G33).
+    """The elements nearest to the step, which the run it calls searches after its own context; another agent
+    sees none of them (G33).
     """
     if step.agent:
         return ()

@@ -1,4 +1,4 @@
-"""Sources: calls that go on. Of several of one `foreach` each lives and dies by itself."""
+"""Sources: calls that run on. Those of one `foreach` begin and end independently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _ANYTHING = condition("*").bind()
 
 
 def give_up_spoilt(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Give up one of several sources that gave what fits no output; False where it is the only one."""
+    """Give up one of several sources that gave an element which fits no output; False if it is
+    the only one.
+    """
     if step.foreach is None or step.id not in decision.state.following:
         return False
     decision.ask(commands.CancelCall(identifier))
@@ -25,11 +27,11 @@ def give_up_spoilt(decision: RecipeDecision, step: Step, identifier: str, proble
 
 
 def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Tell that a source has failed, and begin it again after a while; False if it has ended.
+    """Report that a source has failed, and schedule its next beginning; False if it has ended.
 
-    So it is in a plan of a recipe that restarts, while others of its `foreach` are at work: the plan goes on,
-    and its restart would help this one too late. When none is at work those that rest end with this one, and
-    the plan with them. The same failure is told once, until the source has given something.
+    It begins again in a plan of a recipe that restarts, while others of its `foreach` are at work: the plan
+    continues, and its restart would come too late for this one. If none is at work the resting ones end with
+    this one, and the plan with them. The same failure is reported once, until the source has given something.
     """
     run = decision.state.step(step.id)
     call = run.calls[identifier]
@@ -64,7 +66,9 @@ def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failur
 
 
 def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
-    """Make a call for what a `foreach` over sources selects besides; end those of what was replaced."""
+    """Make a call for a further element that a `foreach` over sources selects; end the calls of replaced
+    ones.
+    """
     run, selected = decision.state.step(step.id), step.foreach
     if selected is None:
         _follow_inputs(decision, step, eid)
@@ -88,7 +92,7 @@ def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
 
 
 def _follow_inputs(decision: RecipeDecision, step: Step, eid: int) -> None:
-    """Begin a source anew when an element that it was given is replaced, or comes that it lacks."""
+    """Begin a source again when an element that it was given is replaced, or one that it lacks comes."""
     calls = decision.state.step(step.id).calls
     if not calls:
         decision.to_run.append(step)
@@ -105,7 +109,7 @@ def _follow_inputs(decision: RecipeDecision, step: Step, eid: int) -> None:
 
 
 def is_replaced(decision: RecipeDecision, step: Step, inputs: tuple[int, ...]) -> bool:
-    """True if the one source of a step was given up because one of its `inputs` counts no more."""
+    """True if the single source of a step was given up because one of its `inputs` no longer counts."""
     return step.foreach is None and not all(_counts(decision, eid) for eid in inputs)
 
 
@@ -115,7 +119,7 @@ def _counts(decision: RecipeDecision, eid: int) -> bool:
 
 
 def end_sources(decision: RecipeDecision) -> None:
-    """End sources that wait for their next try: the plan winds up."""
+    """End sources that wait for their next try, because the plan winds up."""
     for identifier in decision.sources_to_end:
         step = decision.definition.steps[decision.state.calls[identifier]]
         decision.command(commands.CancelTimer(identifier))

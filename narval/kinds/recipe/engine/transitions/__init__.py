@@ -1,1 +1,1 @@
-"""Transitions: which of them fire, by their dates and conditions, and which never will."""
+"""Transitions: which fire, by their dates and conditions, and which never will."""

@@ -1,14 +1,14 @@
 """Conditions that depend on others of their transition (N42), take all that fit (N43), or nothing (N44).
 
-Where a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes.
-So elements are chosen in order: of each condition whose name is used, the candidates in turn, nearest rank
-and oldest first; under each, the others must have an element. The first choice under which all conditions
-have one is taken; so they have, whenever any choice gives them one.
+If a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes. So
+elements are chosen in order: for each condition whose name is used, the candidates are tried in turn, nearest
+rank and oldest first, and the others must then have an element. The first choice under which all conditions
+have one is taken, so one is found whenever there is any.
 
-A watch cannot wait for each choice by itself. It binds a name to all candidates at once: what fits a
-condition by one of them fits it by all together, where the condition grows in the name, and is found by its
-values. Where it does not, or where candidates are many, any element of the right name wakes the transition.
-A candidate that comes wakes it too, and the watch is set anew.
+A watch cannot wait for each choice separately. It binds a name to all candidates at once: if the condition
+grows in the name, an element that fits it by one candidate fits it by all together, and is found by its
+values. If it does not grow, or candidates are many, any element of the right name wakes the transition. A new
+candidate wakes it too, and the watch is set again.
 """
 
 from __future__ import annotations
@@ -27,29 +27,35 @@ from narval.kinds.recipe.engine.transitions import conditions
 from narval.kinds.recipe.language.definition import Transition
 
 MOST_TRIED = 10_000
-"""The most candidates that are tried at once; a transition of more does not fire before another wakes it."""
+"""The most candidates that are tried at once; a transition with more does not fire until it is
+woken again.
+"""
 
 MOST_BOUND = 100
-"""The most candidates whose values a watch waits for; of more it waits for any element of the right name."""
+"""The most candidates whose values a watch waits for; beyond that it waits for any element of the
+right name.
+"""
 
 Found = tuple[tuple[int, ...], tuple[int, ...]]
-"""The elements of conditions in their order, and of each how many, if not one."""
+"""The elements of conditions in their order, and the number for each, if not one."""
 
 
 def elements_for(decision: RecipeDecision, transition: Transition) -> Found | None:
-    """Elements for all conditions, each its own; None when no choice gives each what it needs."""
+    """Distinct elements for all conditions; None if no choice satisfies each."""
     return _Combination(decision, transition).found()
 
 
 def relaxed(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """The conditions as a watch has them: whatever could let the transition fire fits one of these."""
+    """The conditions as a watch has them: every element that could let the transition fire fits
+    one of these.
+    """
     return _Combination(decision, transition).relaxed()
 
 
 def also_watched(transition: Transition) -> Wanted:
-    """The conditions that are watched besides where runs are to be absent.
+    """The additional conditions to watch if runs are to be absent.
 
-    A run is one element as long as it lasts: it may fit no more though nothing replaced it (N2).
+    A run is one element for its whole life: it may stop fitting although nothing replaced it (N2).
     """
     names = [condition.condition.names for condition in transition.conditions if condition.absent]
     of_runs = frozenset[str]().union(*(RUNS if found is None else RUNS & found for found in names))
@@ -63,7 +69,9 @@ class _Combination:
         self._decision, self._transition = decision, transition
         self._conditions = transition.conditions
         self._names = dict(decision.bindings(conditions.variables_of(transition)))
-        """The elements that variables stand for; those of the transition's own names as they are chosen."""
+        """The elements that variables stand for; those of the transition's own names are set as they are
+        chosen.
+        """
         self._names |= dict.fromkeys(transition.inner_names, ())
         self._scopes = [scope for _, scope in conditions.wanted(decision, transition)]
         self._keys = [
@@ -99,7 +107,7 @@ class _Combination:
         return None
 
     def _options(self, at: int) -> Iterator[tuple[int, ...]]:
-        """The choices of a condition: each element that is free, or all of them as a list."""
+        """The choices of a condition: each free element, or all of them as a list."""
         if not self._conditions[at].listed:
             return ((eid,) for eid in self._free(at))
         every = tuple(self._free(at))
@@ -114,7 +122,7 @@ class _Combination:
         return tuple(element for element in elements if element is not None)
 
     def _admit(self, last: int | None) -> bool:
-        """True if the conditions of which `last` is the last that they depend on have an element each."""
+        """True if each condition whose last dependency is `last` has an element."""
         return all(
             not self._is_present(at) if condition.absent else next(self._free(at), None) is not None
             for at, condition in enumerate(self._conditions)
@@ -122,25 +130,27 @@ class _Combination:
         )
 
     def _is_present(self, at: int) -> bool:
-        """True if something fits a condition, be it used, reserved, or taken by another condition."""
+        """True if an element fits a condition, even if it is used, reserved, or taken by another
+        condition.
+        """
         bound = self._bound(at)
         candidates = (eid for rank in self._around.ranks(bound, None)() for eid in rank)
         return next(candidates, None) is not None or self._decision.view.reserved(bound, None)
 
     def _last_needed(self, at: int) -> int | None:
-        """The position of the last condition that one depends on; None where it depends on none."""
+        """The position of the last condition on which one depends; None if it depends on none."""
         used = self._conditions[at].condition.variables
         return max((key for key in self._keys if self._conditions[key].name in used), default=None)
 
     def _free(self, at: int) -> Iterator[int]:
-        """The candidates of a condition that none of those chosen so far has taken; a list leaves some."""
+        """The candidates of a condition that no condition so far has taken; a list leaves some."""
         taken = {
             eid for held, eids in self._held.items() if not self._conditions[held].listed for eid in eids
         }
         return (eid for eid in self._candidates(at) if eid not in taken)
 
     def _candidates(self, at: int) -> Iterator[int]:
-        """All that fit a condition as names are bound now, nearest first."""
+        """All elements that fit a condition by the present names, nearest first."""
         if self._last_needed(at) is not None:
             return self._read(at, self._bound(at))
         if at not in self._known:
@@ -155,7 +165,7 @@ class _Combination:
         return self._conditions[at].condition.bind(self._names)
 
     def _assigned(self) -> Found | None:
-        """The elements of all conditions, as those whose names others use have been chosen."""
+        """The elements of all conditions, given those chosen for names that others use."""
         wanting = [at for at, condition in enumerate(self._conditions) if not condition.absent]
         assigned = assign([self._slot(at) for at in wanting])
         if assigned.missing:
@@ -175,7 +185,7 @@ class _Combination:
     # --- watching -------------------------------------------------------------------------------------
 
     def relaxed(self) -> Wanted:
-        """The conditions with each name bound to all that may be chosen for it."""
+        """The conditions with each name bound to all its candidates."""
         many: set[str] = set()
         relaxed: Wanted = []
         for at, condition in enumerate(self._conditions):

@@ -1,10 +1,10 @@
 """The conditions of transitions (N23), and those that must last (`for`, N38).
 
-A condition with `for` holds once an element fits it and has done so for as long. That is counted from the
-moment when the element was added, or the first of those that it replaced in turn, if they all fitted. When
-all conditions of a transition have elements and only time is missing, one timer is set: for the moment when
-the last of them will have lasted. It is an absolute moment: time without a daemon counts, and a clock that is
-set does not move it. When it comes, the transition is tried anew.
+A condition with `for` holds once an element has fitted it for that long. The time counts from when the
+element was added, or the first of those that it replaced in turn, if they all fitted. When all conditions of
+a transition have elements and only time is missing, one timer is set for the moment at which the last of them
+will have lasted. It is an absolute moment: time without a daemon counts, and setting the clock does not move
+it. When it comes, the transition is tried again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from narval.kinds.recipe.language.definition import Transition
 
 
 def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """The conditions of a transition with their variables resolved, and where what they use is marked."""
+    """The conditions of a transition with their variables resolved, and the scopes in which they mark what
+    they use.
+    """
     return conditions_of(decision.definition, decision.state, transition, decision.view.element)
 
 
 def watched_conditions(decision: RecipeDecision, transition: Transition) -> Wanted:
     """The conditions of a transition as its watch has them, if no step has ended since.
 
-    What `$plan` stands for is another element at any time.
+    The element of `$plan` may change at any time.
     """
     if transition.plain and transition.id in decision.state.waiting and PLAN not in variables_of(transition):
         watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
@@ -50,7 +52,7 @@ def variables_of(transition: Transition) -> frozenset[str]:
 def elements_for(
     decision: RecipeDecision, transition: Transition, conditions: Wanted
 ) -> tuple[int, ...] | None:
-    """One element for each condition, each its own, nearest first; None when one has none."""
+    """A distinct element for each condition, nearest first; None if one has none."""
     if not conditions:
         return ()
     slots = slots_of(decision, transition, conditions)
@@ -70,12 +72,12 @@ def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wante
 
 
 def _nothing(slot: Slot) -> Slot:
-    """A slot that takes nothing, as that of a condition that wants nothing to be there."""
+    """A slot that takes nothing, for a condition of absence."""
     return Slot(slot.id, lambda: iter(()), optional=True)
 
 
 def is_told_of_gone(transition: Transition) -> bool:
-    """True if a transition must know of elements that count no more, not only of those that come."""
+    """True if a transition must be told of elements that no longer count, not only of new ones."""
     return has_durations(transition) or any(condition.absent for condition in transition.conditions)
 
 
@@ -104,7 +106,7 @@ def slot_of(
 
 
 class _Candidate(NamedTuple):
-    """An element that fits a condition since a moment, and will have lasted at another."""
+    """An element, the moment since which it fits a condition, and the moment at which it will have lasted."""
 
     until: float
     eid: int
@@ -131,7 +133,7 @@ def lasted(
 
 
 def _reduced(decision: RecipeDecision, slot: Slot, candidates: list[_Candidate]) -> Slot:
-    """A slot that may take only those that have fitted long enough."""
+    """A slot that may take only the candidates that have fitted long enough."""
     eids = [candidate.eid for candidate in candidates if candidate.until <= decision.event.at]
     return Slot(slot.id, lambda: iter((eids,)))
 
@@ -139,7 +141,7 @@ def _reduced(decision: RecipeDecision, slot: Slot, candidates: list[_Candidate])
 def set_duration(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> None:
     """Wait for the moment when the conditions of a waiting transition may have lasted.
 
-    No timer is set while a condition has no element at all: the watch tells of an element that comes.
+    No timer is set while a condition has no element at all: the watch reports new elements.
     """
     if not has_durations(transition):
         return
@@ -164,9 +166,10 @@ def set_duration(decision: RecipeDecision, transition: Transition, conditions: W
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
-    """The moment from which each condition has an element that has lasted; None if no time will do.
+    """The moment from which each condition has an element that has lasted; None if there is none.
 
-    Where each has one already, two of them want the same element: then the next that will have lasted.
+    If each has one already, two conditions need the same element: then the next moment at which one will have
+    lasted.
     """
     moment = max(candidates[0].until for candidates in found.values())
     if moment > now:

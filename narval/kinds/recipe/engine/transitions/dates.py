@@ -1,8 +1,8 @@
 """The dates of transitions (N25) and their appointments (N41, N45).
 
 The clock of a transition starts once its in-steps have ended, and one date is set: the next that fits. The
-runtime says when its moment is there, and says so early when the clock has been set back or the zone of the
-home is another now: then the date is worked out anew.
+runtime reports its moment, and does so early if the clock was set back or the zone of the home changed: then
+the date is computed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narval.kinds.recipe.language.definition import Transition
 
 
 def compute(decision: RecipeDecision, transition: Transition) -> ComputedDates | None:
-    """The moments of the appointments of a transition, by the elements there are now, if any."""
+    """The moments of the appointments of a transition, by the present elements, if any."""
     if not transition.appointments:
         return None
     run = decision.state.transition(transition.id)
@@ -35,7 +35,7 @@ def compute(decision: RecipeDecision, transition: Transition) -> ComputedDates |
 
 
 def is_early(decision: RecipeDecision, transition: Transition) -> bool:
-    """True while the date of a transition has not come; an appointment may have gone by before it is set."""
+    """True while the date of a transition has not come; an appointment may have passed before it is set."""
     if decision.state.transition(transition.id).come:
         return False
     reckoning = None if transition.id in decision.state.awaiting_date else compute(decision, transition)
@@ -46,9 +46,9 @@ def is_early(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def set_date(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> None:
-    """Let a transition wait for its next date; without any it fails, or gives its appointments up.
+    """Let a transition wait for its next date; without one it fails, or gives its appointments up.
 
-    An element that holds no date where one was expected fails the plan.
+    An element without an expected date fails the plan.
     """
     if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))
@@ -64,7 +64,7 @@ def set_date(decision: RecipeDecision, transition: Transition, reckoning: Comput
 
 
 def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
-    """Wait for the next date that fits; False when none ever comes any more."""
+    """Wait for the next date that fits; False if no further one will come."""
     date = None
     if transition.times:
         date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
@@ -84,7 +84,7 @@ def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: 
 def _watch_elements(
     decision: RecipeDecision, transition: Transition, reckoning: ComputedDates, date: float, wake: str
 ) -> None:
-    """Set a date that was reckoned, and watch the elements from which it was."""
+    """Set a computed date, and watch the elements from which it was computed."""
     _follow_versions(decision, reckoning)
     elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
     watch = decision.identifier() if elements else ""
@@ -94,7 +94,7 @@ def _watch_elements(
 
 
 def has_come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
-    """True if the date that was set is there, or was missed and is not to be dropped for that."""
+    """True if the date that was set has come, or was missed and is not to be dropped for that."""
     now, view = decision.event.at, decision.view
     date = decision.state.transition(transition.id).date
     if transition.times and dates.has_come(transition.times, date, now, view):
@@ -103,14 +103,16 @@ def has_come(decision: RecipeDecision, transition: Transition, reckoning: Comput
 
 
 def come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> None:
-    """The date of a transition is there; what has taken the place of elements is near from then on."""
+    """Handle that the date of a transition has come; replacements of its elements are near from then on."""
     if reckoning is not None:
         _follow_versions(decision, reckoning)
     decision.change(DateCome(transition.id))
 
 
 def _follow_versions(decision: RecipeDecision, reckoning: ComputedDates) -> None:
-    """Go on with what has taken the place of elements: a condition that had used one of these has used it."""
+    """Continue with the replacements of elements: a condition that had used one of these has used its
+    replacement.
+    """
     for pair in reckoning.new:
         decision.change(VersionFollowed(*pair))
     decision.add_to_context(tuple([eid for _, eid in reckoning.new]))

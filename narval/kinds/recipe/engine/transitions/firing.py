@@ -1,7 +1,7 @@
-"""Evaluating transitions: which may fire, and which waits (N22–N26; §2.4).
+"""Evaluating transitions: which may fire, and which wait (N22–N26; §2.4).
 
-In `impossible.py` is which never will. Of a transition that is potential its date and its conditions decide.
-Transitions that share an in-step are *rivals*: one of them fires at most.
+`impossible.py` says which never will. Potential transitions are decided by their dates and conditions.
+Transitions that share an in-step are *rivals*: at most one of them fires.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def follow(decision: RecipeDecision, step: Step) -> None:
         return
     rested = not (state.waiting or state.in_error or state.resting)
     if done and sole is not None and sole.id not in state.transitions and rested:
-        _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
+        _go(decision, sole)  # it waits for nothing else and has no rival, like most transitions
         return
     waiting = _waiting_for(decision, step.id)
     _choose(decision, _rivals(transition for transition in step.outs if _is_potential(decision, transition)))
@@ -53,7 +53,9 @@ def follow(decision: RecipeDecision, step: Step) -> None:
 
 
 def matched(decision: RecipeDecision, watch: str) -> None:
-    """Try a waiting transition and its rivals: an element came that it may take, or one was replaced."""
+    """Try a waiting transition and its rivals, because an element came that it may take, or one
+    was replaced.
+    """
     for identifier in decision.state.waiting:
         if decision.state.transition(identifier).watch == watch:
             _try_watched(decision, identifier)
@@ -80,9 +82,9 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
 
 
 def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
-    """Try a transition whose date is there, and its rivals; or set its date by how things are now.
+    """Try a transition whose date has come, and its rivals; or compute its date again.
 
-    It is there when its timer `fired` for it, or when it has gone by now that an element is another.
+    The date has come if its timer `fired` for it, or if it has passed because an element was replaced.
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
     reckoning = dates.compute(decision, transition)
@@ -106,7 +108,9 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
 
 
 def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: float) -> None:
-    """Let rivals that wait for the same date have it too: priority decides, and no order of timers."""
+    """Let the same date come for rivals that wait for it too, so that priority decides, not the order of
+    timers.
+    """
     for rival in transition.rivals:
         run = decision.state.transition(rival.id)
         if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
@@ -123,7 +127,7 @@ def _try_watched(decision: RecipeDecision, identifier: str) -> None:
 
 
 def fail_if_stuck(decision: RecipeDecision) -> None:
-    """Fail a plan of which nothing can ever fire again."""
+    """Fail a plan in which nothing can ever fire again."""
     state = decision.state
     transitions = state.waiting or state.awaiting_date
     waits = state.calls or transitions or state.blocked or state.following or state.resting
@@ -139,7 +143,7 @@ def fail_if_stuck(decision: RecipeDecision) -> None:
 
 
 def handles_errors(transition: Transition) -> bool:
-    """True if one of its links takes up a step in error."""
+    """True if one of its links handles a step in error."""
     return any(link.on_error for link in transition.ins)
 
 
@@ -156,9 +160,10 @@ def _choose(
     transitions: Iterable[Transition],
     look_up: Callable[[RecipeDecision, Transition], Wanted] = conditions.wanted,
 ) -> None:
-    """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors.
+    """Fire the first that can, and each that is no rival of it; the others wait, or fail if they are for
+    errors.
 
-    `look_up` gives the conditions of a transition; as it is they are resolved anew.
+    `look_up` returns the conditions of a transition; by default they are resolved again.
     """
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
@@ -200,7 +205,7 @@ def _choose(
 def _elements_for(
     decision: RecipeDecision, transition: Transition, wanted: Wanted
 ) -> combinations.Found | None:
-    """The elements that the conditions of a transition take; None when one has none."""
+    """The elements that the conditions of a transition take; None if one has none."""
     if not transition.plain:
         return combinations.elements_for(decision, transition)
     took = conditions.elements_for(decision, transition, wanted)
@@ -250,7 +255,7 @@ def _go(
     *,
     fed: bool = False,
 ) -> None:
-    """Go from the in-steps to those out-steps that no other transition has led to."""
+    """Fire a transition: go from its in-steps to those out-steps to which no other transition has led."""
     first = decision.definition.restart == "parallel" and restarts.is_first(decision.state)
     steps = decision.state.steps
     starts, reached = transition.outs, transition.targets
@@ -284,7 +289,7 @@ def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
 
 
 def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
-    """Try a waiting transition, or set its watch anew: one of its variables has got elements."""
+    """Try a waiting transition, or set its watch again, because one of its variables has got elements."""
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
@@ -295,7 +300,7 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
 
 
 def _fail_if_unhandled(decision: RecipeDecision) -> None:
-    """Fail a plan with a step in error that no transition can take up any more."""
+    """Fail a plan with a step in error that no transition can handle any longer."""
     for identifier in decision.state.in_error:
         step = decision.definition.steps[identifier]
         if not any(_may_handle(decision, transition, step) for transition in step.outs):
@@ -304,7 +309,7 @@ def _fail_if_unhandled(decision: RecipeDecision) -> None:
 
 
 def _may_handle(decision: RecipeDecision, transition: Transition, step: Step) -> bool:
-    """True if a transition may still take up an error of that step."""
+    """True if a transition may still handle an error of that step."""
     if decision.state.transition(transition.id).state not in ("wait-step", "wait-time"):
         return False
     return any(link.on_error and link.step is step for link in transition.ins)

@@ -1,7 +1,7 @@
 """Transitions that will never fire, and what only they lead to (N22; §2.4).
 
-A transition is *impossible* when an in-step can no longer end as its link wants, or its date was given up,
-*undetermined* while an in-step has yet to end, and *potential* otherwise.
+A transition is *impossible* if an in-step can no longer end as its link requires, or its date was given up;
+*undetermined* while an in-step has yet to end; and *potential* otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from narval.kinds.recipe.language.definition import Step, Transition
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
-"""The states of a transition that may fire yet."""
+"""The states of a transition that may still fire."""
 
 
 def classify(decision: RecipeDecision, transition: Transition) -> str:
@@ -70,7 +70,7 @@ def _is_lost(decision: RecipeDecision, step: Step, dead: dict[str, None]) -> boo
 
 
 def stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
-    """Take back what a transition waits for."""
+    """Cancel the waits of a transition."""
     if transition.id in decision.state.waiting:
         decision.command(commands.Unwatch(decision.state.transition(transition.id).watch))
         if transition.id in decision.state.awaiting_duration:

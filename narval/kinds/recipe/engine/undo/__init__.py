@@ -1,1 +1,1 @@
-"""The engine of what undoes a run: its calls, the last first."""
+"""The engine that undoes a run: its calls, last first."""

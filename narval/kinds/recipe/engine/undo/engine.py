@@ -1,7 +1,8 @@
-"""The engine of undoing: what a run has done is undone by calls of actions, the last first.
+"""The engine of undoing: calls of actions undo what a run has done, last first.
 
-It follows the definition of the run that is undone, and needs nothing of it: which calls are undone, by what,
-and with which elements, it is told as it begins. A call that fails does not keep the others from being made.
+It follows the definition of the run that is undone, but needs nothing of it: when it begins it is told which
+calls are undone, by which actions, with which elements. A call that fails does not keep the others from being
+made.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TONES: dict[str, Tone] = {
 
 
 class UndoChange(RunChange, frozen=True):
-    """A fact that changes what undoes a run."""
+    """A fact that changes an undoing run."""
 
 
 class UndoStarted(UndoChange, RunBegan, frozen=True):
@@ -45,7 +46,7 @@ class UndoStarted(UndoChange, RunBegan, frozen=True):
     steps: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
 
     def apply(self, state: UndoState) -> None:
-        """Note what is to be undone."""
+        """Record what is to be undone."""
         state.begin(self)
         state.move("undoing")
         state.undoes, state.steps = self.undoes, [Undoing(*step) for step in self.steps]
@@ -58,7 +59,7 @@ class UndoCalled(UndoChange, frozen=True):
     call: str
 
     def apply(self, state: UndoState) -> None:
-        """Note the call."""
+        """Record the call."""
         state.call, state.steps[self.at_step].state = self.call, "called"
 
 
@@ -70,13 +71,13 @@ class UndoSettled(UndoChange, frozen=True):
     error: int | None = None
 
     def apply(self, state: UndoState) -> None:
-        """Note what came of it."""
+        """Record the result."""
         state.call, state.steps[self.at_step].state = "", self.state
         state.error = self.error if state.error is None else state.error
 
 
 class UndoEnded(UndoChange, frozen=True):
-    """The run is over."""
+    """The run has ended."""
 
     status: str
     at: float
@@ -94,7 +95,7 @@ instead_of_retry = "what could not be undone is undone by hand"
 
 
 class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=False):
-    """One advance of what undoes a run."""
+    """One advance of an undoing run."""
 
     def go_on(self) -> None:
         """Make the next call, or end."""
@@ -127,7 +128,9 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         return True
 
     def _inputs(self, prototype: Prototype, eids: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """The elements that the step was given and gave, by the inputs that they fit, each element once."""
+        """The elements that the step was given and produced, by the inputs that they fit, each
+        element once.
+        """
         left = [element for eid in eids if (element := self.view.element(eid)) is not None]
         inputs = []
         for slot in prototype.inputs:
@@ -140,7 +143,7 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         return tuple(inputs)
 
     def returned(self, event: Returned) -> None:
-        """Take what came of a call, and go on."""
+        """Record the result of a call, and continue."""
         at = next(at for at, each in enumerate(self.state.steps) if each.state == "called")
         each = self.state.steps[at]
         target = self.view.definition(Action.kind, each.undo)
@@ -161,13 +164,13 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         self.go_on()
 
     def fail(self, at: int, kind: str, message: str, call: str = "") -> None:
-        """Leave a step as it is, and say why."""
+        """Leave a step as it is, and record why."""
         each = self.state.steps[at]
         error = self.add_error_element(kind, message, each.step, call=call, inputs=each.eids)
         self.change(UndoSettled(at, "failed", error))
 
     def end(self, status: str, error: int | None = None) -> None:
-        """End, and say so."""
+        """End the run, and record it."""
         self.change(UndoEnded(status, self.event.at, error))
         self.report_end(())
 
@@ -202,7 +205,7 @@ def _started(decision: UndoDecision, event: Started) -> None:
 
 
 def fail(decision: UndoDecision, error: int) -> None:
-    """The end of one whose advance raised."""
+    """The end of a run whose advance raised."""
     decision.end("failed", error)
 
 
@@ -218,7 +221,7 @@ def render(definition: Recipe, state: UndoState, context: Iterable[int]) -> byte
 
 
 def parts(definition: Recipe, state: UndoState) -> dict[str, list[dict[str, Any]]]:
-    """The steps that are undone, the last first."""
+    """The steps that are undone, last first."""
     return {
         "steps": [
             {"id": each.step, "type": Action.kind, "target": each.undo or None, "state": each.state}
@@ -245,7 +248,7 @@ def waiting_for(definition: Recipe, state: UndoState, watches: dict[str, Watch])
 
 
 def explain(definition: Recipe, state: UndoState, identifier: str | None) -> str | None:
-    """The state of a step, in words."""
+    """The state of a step, for people."""
     if identifier is None:
         return f"it undoes run {state.undoes}" if state.undoes else None
     for each in state.steps:

@@ -1,4 +1,4 @@
-"""The state of what undoes a run: plain data that its changes alone alter."""
+"""The state of an undoing run: plain data that only its changes alter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class UndoState(RunState, omit_defaults=True):
-    """The state of a run that undoes another: what is undone, and how far that has come."""
+    """The state of a run that undoes another: what is undone, and the progress."""
 
     KIND: ClassVar[str] = KIND
     MOVES: ClassVar[Moves] = {
@@ -35,7 +35,7 @@ class UndoState(RunState, omit_defaults=True):
     undoes: int = 0
     """The run that is undone."""
     steps: list[Undoing] = msgspec.field(default_factory=list)
-    """Its calls, the last first."""
+    """Its calls, last first."""
     call: str = ""
     """The call that is under way."""
 

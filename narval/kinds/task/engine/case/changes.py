@@ -1,8 +1,8 @@
 """The facts that change a case (K47, K66), each with its effect. Applying one decides nothing.
 
-An object is named by its *identity*, the eid that it had when it came into the case; `now` is its eid at
-the time. So these facts are the log of work objects: `ObjectPut` is where one went, `ObjectLeft` where it had
-been, with which instance, and what came of it.
+An object is named by its *identity*, the eid that it had when it came into the case; `now` is its eid at the
+time. So these facts are the log of work objects: `ObjectPut` says where one went, `ObjectLeft` where it had
+been, with which instance and result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class CaseChange(RunChange, frozen=True):
 
 
 class CaseFact(CaseChange, frozen=True):
-    """A fact of a moment."""
+    """A fact with its moment."""
 
     at: float
 
@@ -68,7 +68,7 @@ class ObjectPut(PlaceFact, frozen=True):
 
 
 class ObjectMoved(PlaceFact, frozen=True):
-    """An object went to a type with a raised `event` (K39); or, without one, it is in the queue there."""
+    """An object went to a type with a raised `event` (K39); without one, it is in the queue there."""
 
     event: str = ""
 
@@ -101,7 +101,7 @@ class ObjectLeft(PlaceFact, frozen=True):
     was: int
     """The object as it was given."""
     now: int
-    """The object as it is left."""
+    """The object as it was left."""
     outputs: tuple[int, ...] = ()
     """The other elements that were made of it."""
     kept: bool = False
@@ -125,7 +125,7 @@ class ObjectLeft(PlaceFact, frozen=True):
 
 
 class ObjectDivided(ObjectFact, frozen=True):
-    """Parts or copies were made of an object, in this order; they go on in its place (K8, KA18)."""
+    """Parts or copies were made of an object, in this order; they continue in its place (K8, KA18)."""
 
     parts: tuple[int, ...]
 
@@ -155,9 +155,9 @@ class ObjectMerged(ObjectFact, frozen=True):
 
 
 class ObjectHeld(PlaceFact, frozen=True):
-    """An object cannot go on by itself: an incident of a `kind`, with its error element.
+    """An object cannot continue by itself: an incident of a `kind`, with its error element.
 
-    By hand it may go to `at_type`, "" where that is not known.
+    A person may send it to `at_type`, "" if that is not known.
     """
 
     kind: str
@@ -171,7 +171,7 @@ class ObjectHeld(PlaceFact, frozen=True):
 
 
 class ObjectEnded(ObjectFact, frozen=True):
-    """The way of an object is over: `end` is committed, aborted or withdrawn."""
+    """The way of an object has ended: `end` is committed, aborted or withdrawn."""
 
     end: str
     why: str = ""
@@ -192,8 +192,8 @@ class ObjectEnded(ObjectFact, frozen=True):
 
 
 class AbortAsked(CaseFact, frozen=True):
-    """All is to be undone (K47): an object came to ABORT, and its instance waits for the answer to `signal`;
-    or a person cancelled the case, and `object` is 0.
+    """Everything is to be undone (K47): an object came to ABORT, and its instance waits for the answer to
+    `signal`; or a person cancelled the case, and `object` is 0.
     """
 
     object: int = 0
@@ -222,7 +222,7 @@ class WithdrawalAsked(ObjectFact, frozen=True):
 
 
 class LinkSkipped(StepFact, frozen=True):
-    """A step of the trail has no compensator: that it cannot be undone is said here."""
+    """A step of the trail has no compensator, so it cannot be undone."""
 
     def apply(self, state: CaseState) -> None:
         state.settle_link(self.step, "none")
@@ -262,7 +262,7 @@ class ChainBlocked(StepFact, frozen=True):
 
 
 class ChainResumed(CaseFact, frozen=True):
-    """The chain goes on at the step that failed, for a person lets it."""
+    """A person lets the chain continue at the step that failed."""
 
     by: str = ""
 
@@ -271,7 +271,7 @@ class ChainResumed(CaseFact, frozen=True):
 
 
 class ChainGivenUp(CaseFact, frozen=True):
-    """A chain that was blocked is given up by a person: what is left of it is not compensated."""
+    """A person gave up a blocked chain: the rest of it is not compensated."""
 
     by: str = ""
 
@@ -281,7 +281,7 @@ class ChainGivenUp(CaseFact, frozen=True):
 
 
 class ChainEnded(CaseFact, frozen=True):
-    """Every step that could be compensated is; who waits for that is told."""
+    """Every step that could be compensated is; waiting instances are told."""
 
     def apply(self, state: CaseState) -> None:
         state.chain, state.waiters = [], {}
@@ -293,7 +293,7 @@ class ChainEnded(CaseFact, frozen=True):
 
 
 class RoutesKept(CaseChange, frozen=True):
-    """The ways of an aborted object by its script, and its parts: it goes once all is undone."""
+    """The routes that an aborted object's script chose, and its parts; it goes there once all is undone."""
 
     object: int
     routes: Routes = ()
@@ -305,7 +305,7 @@ class RoutesKept(CaseChange, frozen=True):
 
 
 class WaiterGone(CaseChange, frozen=True):
-    """The instance that waited for the answer to a signal is over."""
+    """The instance that waited for the answer to a signal has ended."""
 
     signal: str
 
@@ -315,7 +315,7 @@ class WaiterGone(CaseChange, frozen=True):
 
 
 class CaseOver(CaseFact, frozen=True):
-    """The way of every object is over."""
+    """The way of every object has ended."""
 
     status: str
     error: int | None = None

@@ -1,8 +1,8 @@
 """Abort: the family of an object is withdrawn, then what it did is compensated, newest first (K47, KA19).
 
-The steps of the trail are links of a chain: each is compensated once, or it is said that it has no
-compensator. What was committed is not undone (KA22). A compensator is a run that the case calls; it tells the
-case nothing, so nothing compensates it (KA21).
+The steps of the trail are links of a chain: each is compensated once, or recorded as having no compensator.
+Committed work is not undone (KA22). A compensator is a run that the case calls; it tells the case nothing, so
+nothing compensates it (KA21).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def compensator_of(decision: CaseDecision, type: str) -> str:
 
 
 def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> None:
-    """Undo all, for an object came to ABORT; its instance is answered once that is done, or blocked."""
+    """Undo everything because an object came to ABORT; answer its instance once that is done, or blocked."""
     state = decision.state
     if state.members[identity].is_over:
         decision.answer(event)
@@ -39,7 +39,7 @@ def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> 
 
 
 def cancel(decision: CaseDecision, why: str, by: str) -> None:
-    """Undo all, for somebody cancelled the case; a chain that is blocked is given up."""
+    """Undo everything because a person cancelled the case; give up a blocked chain."""
     state, at = decision.state, decision.event.at
     is_first = not state.is_undoing
     if state.status == "blocked":
@@ -49,7 +49,7 @@ def cancel(decision: CaseDecision, why: str, by: str) -> None:
 
 
 def resume(decision: CaseDecision, by: str) -> int:
-    """Let a blocked chain go on at the link that failed; the number of its step."""
+    """Let a blocked chain continue at the link that failed; return the number of its step."""
     number = decision.state.link
     assert number is not None, decision.state
     decision.change(changes.ChainResumed(decision.event.at, by))
@@ -58,14 +58,14 @@ def resume(decision: CaseDecision, by: str) -> int:
 
 
 def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
-    """Have the server of its type give an object back, wherever it is there."""
+    """Tell the server of its type to give an object back, wherever it is there."""
     member = decision.state.members[identity]
     decision.change(changes.WithdrawalAsked(decision.event.at, identity))
     decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
 
 
 def returned(decision: CaseDecision, event: Returned) -> None:
-    """A compensator is over."""
+    """Handle the end of a compensator."""
     state, number = decision.state, decision.state.link
     if number is None or state.trail[number].call != event.call:
         return
@@ -78,7 +78,7 @@ def returned(decision: CaseDecision, event: Returned) -> None:
 
 
 def go_on(decision: CaseDecision) -> None:
-    """Call the next compensator, if nothing has to be over before it."""
+    """Call the next compensator, if nothing has to end before it."""
     state = decision.state
     if state.status != "aborting" or state.withdrawing or state.link is not None:
         return
@@ -94,7 +94,7 @@ def go_on(decision: CaseDecision) -> None:
 
 
 def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:
-    """Withdraw what is still under way, at the first; then go on with the chain."""
+    """At the first call, withdraw what is still under way; then continue with the chain."""
     for identity in decision.under_way() if is_first else ():
         state = decision.state.members[identity].state
         if state in ("task", "event"):
@@ -113,7 +113,7 @@ def _next(decision: CaseDecision) -> int | None:
 
 
 def _begin(decision: CaseDecision, number: int) -> None:
-    """Have a step compensated, with what it left as it is now (K47)."""
+    """Call the compensator of a step, with what the step left as it is now (K47)."""
     step, state, view = decision.state.trail[number], decision.state, decision.view
     now, *outputs = (view.current(eid) or eid for eid in (step.now, *step.outputs))
     call = decision.identifier()
@@ -125,7 +125,7 @@ def _begin(decision: CaseDecision, number: int) -> None:
 
 
 def _block(decision: CaseDecision, number: int, problem: Failure) -> None:
-    """Stop the chain at a compensator that failed (KA20), and tell who waits for it."""
+    """Stop the chain at a compensator that failed (KA20), and tell the instances that wait for it."""
     step, waiters = decision.state.trail[number], tuple(decision.state.waiters)
     message = f"{step.compensator}, which compensates {step.type}, failed: {problem.message}"
     where: dict[str, str | int | None] = {"object": step.now, "compensator": step.compensator}
@@ -138,7 +138,7 @@ def _block(decision: CaseDecision, number: int, problem: Failure) -> None:
 
 
 def _end(decision: CaseDecision) -> None:
-    """All is undone: tell who waits for it, and let the scripts of ABORT say where objects go."""
+    """End the undoing: tell the waiting instances, and let the scripts of ABORT say where objects go."""
     state = decision.state
     waiters = tuple(state.waiters)
     decision.change(changes.ChainEnded(decision.event.at))

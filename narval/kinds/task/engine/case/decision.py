@@ -1,4 +1,4 @@
-"""One advance of one case: where its objects go, and what cannot go on."""
+"""One advance of one case: where its objects go, and what cannot continue."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Divisions,
 from narval.kinds.task.language.definition import TaskDefinition
 
 MOST_VISITS = 100
-"""So often an object is put to one type (KA28), by itself or as a part of another."""
+"""The most times that an object, or what it is a part of, is put to one type (KA28)."""
 
 EXCEPTION_TYPE = "exception"
-"""The type of a group that gets the objects that no script of EXCEPTION routes (K29)."""
+"""The name of a group's type that gets the objects that no script of EXCEPTION routes (K29)."""
 
 
 class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True, eq=False):
@@ -23,7 +23,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     # --- where objects go -------------------------------------------------------------------------------
 
     def find_type(self, name: str, near: str = "") -> TaskDefinition | None:
-        """The type that is meant at another: of its group, or by its name alone."""
+        """The type that a name means at type `near`: of its group, or by its name alone."""
         group = (near or self.definition.full_name).partition(".")[0]
         found = self.view.definition(TaskDefinition.kind, f"{group}.{name}")
         if found is None:
@@ -31,7 +31,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         return found if isinstance(found, TaskDefinition) else None
 
     def put(self, identity: int, name: str, *, by_hand: bool = False) -> None:
-        """Put an object into the queue of a type, unless it went there too often (K21, KA28)."""
+        """Put an object into the queue of a type, unless it has been there too often (K21, KA28)."""
         member = self.state.members[identity]
         definition = self.find_type(name, member.type)
         type = definition.full_name if definition is not None else name
@@ -56,7 +56,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         self.tell(identity, type, "put", arguments)
 
     def visits(self, identity: int, type: str) -> int:
-        """The times that an object was put to a type, as a part of another too."""
+        """The number of times that an object was put to a type, also as a part of another."""
         member, found = self.state.members[identity], 0
         while True:
             found += member.visits.get(type, 0)
@@ -71,7 +71,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         self.ask(commands.telling(call, type, str(identity), signal, arguments, (object,)))
 
     def follow(self, identity: int, divisions: Divisions, routes: Routes) -> bool:
-        """Let an object go on, and hold parts that no script has routed; True if it is left where it is."""
+        """Send an object on, and hold parts that no script has routed; True if it is left where it is."""
         objects, type = self.state.objects, self.state.members[identity].type
         for object, parts in divisions:
             self.change(changes.ObjectDivided(self.event.at, objects[object], parts))
@@ -82,10 +82,10 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
             self.hold(part, "", "no-route", f"no script of {type} routes it; name the type where it goes")
         return identity not in on_its_way
 
-    # --- what cannot go on ------------------------------------------------------------------------------
+    # --- what cannot continue ------------------------------------------------------------------------------
 
     def except_from(self, identity: int, type: str, kind: str, why: str) -> None:
-        """Let the type `exception` of the group take an object over (K29); without one it is held."""
+        """Hand an object to the type `exception` of the group (K29); without that type, hold it."""
         taker = self.find_type(EXCEPTION_TYPE, type)
         if taker is None or taker.full_name == type:
             self.hold(identity, type, kind, why)
@@ -93,7 +93,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
             self.put(identity, taker.full_name)
 
     def hold(self, identity: int, type: str, kind: str, why: str) -> None:
-        """Hold an object that cannot go on by itself: somebody has to see to it."""
+        """Hold an object that cannot continue by itself; a person has to act."""
         object = self.state.members[identity].now
         message = f"object {object} is held at {type}: {why}"
         where: dict[str, str | int | None] = {"object": object, "type_of_task": type}
@@ -101,7 +101,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         self.change(changes.ObjectHeld(self.event.at, identity, type, kind, why, error))
 
     def except_waiting(self, parent: int) -> None:
-        """Send on the parts that wait for others of which one will not come any more (K20)."""
+        """Send on, as exceptions, the parts that wait for another that will never come (K20)."""
         why = self.missing_part(parent)
         for part in self.state.members[parent].parts:
             member = self.state.members[part]
@@ -110,7 +110,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
                 self.except_from(part, member.type, "missing-part", why)
 
     def missing_part(self, parent: int) -> str:
-        """The part for which others wait in vain, and why."""
+        """Words for the part for which others wait in vain, and why."""
         members = self.state.members
         missing = members[members[parent].missing]
         return (
@@ -120,7 +120,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     # --- the end ----------------------------------------------------------------------------------------
 
     def end_object(self, identity: int, end: str, why: str = "") -> None:
-        """End the way of an object, and that of what it was part of, if no other part goes on."""
+        """End the way of an object, and of what it was part of if no other part is under way."""
         members, at = self.state.members, self.event.at
         while True:
             member = members[identity]
@@ -144,10 +144,10 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
             self.end("committed" if state.committed else "aborted")
 
     def end(self, status: str, error: int | None = None) -> None:
-        """End the case; who called it gets its objects, or the error."""
+        """End the case; its caller gets its objects, or the error."""
         self.change(changes.CaseOver(self.event.at, status, error))
         self.report_end((error,) if error is not None else self.state.first)
 
     def under_way(self) -> list[int]:
-        """The objects that are somewhere."""
+        """The objects whose way has not ended."""
         return [identity for identity, member in self.state.members.items() if member.state in UNDER_WAY]

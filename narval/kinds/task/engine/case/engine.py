@@ -1,7 +1,7 @@
 """The engine of cases: an object with its family on its way through tasks (K8, K19–K21, K43–K47).
 
-`routing` takes what instances and servers say of objects, `decision` puts objects to servers and ends their
-ways, `compensation` undoes what was done. What people do about a case that cannot go on stands at the end.
+`routing` handles what instances and servers say of objects, `decision` puts objects to servers and ends their
+ways, `compensation` undoes what was done. Acts of people on a case that cannot continue are at the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _started(decision: CaseDecision, event: Started) -> None:
 
 
 def _returned(decision: CaseDecision, event: Returned) -> None:
-    """A compensator is over, or a server answers; that it has heard of an object is no news."""
+    """Handle the end of a compensator, or a server's answer; one that only confirms is ignored."""
     call = decision.view.pending_call(event.call)
     if call is None or call.kind != SIGNAL:
         compensation.returned(decision, event)
@@ -86,7 +86,7 @@ def _returned(decision: CaseDecision, event: Returned) -> None:
 
 
 def _signalled(decision: CaseDecision, event: Signalled) -> None:
-    """Hear what instances and servers say, which no person may; and what people do by hand."""
+    """Handle the signals of instances and servers, which no person may send, and those of people."""
     if decision.state.over:
         decision.refuse(event, "over", f"case {decision.state.eid} is {decision.state.status}")
     elif event.sender and event.name == "gone":
@@ -115,7 +115,7 @@ _SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
 
 
 def _retry(decision: CaseDecision, event: Signalled) -> None:
-    """Let a blocked chain go on, or put what is held to its type again, or to another that is named."""
+    """Let a blocked chain continue, or put held objects to their type again, or to a named one."""
     state = decision.state
     if state.status == "blocked":
         number = compensation.resume(decision, event.by)

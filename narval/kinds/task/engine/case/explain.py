@@ -1,4 +1,4 @@
-"""A case for people: as an element (N2), what it waits for, its parts, and why they are so."""
+"""A case for people: its element (N2), what it waits for, its parts, and why they are so."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _trail(state: CaseState) -> Iterator[dict[str, Any]]:
 
 
 def waiting_for(definition: TaskDefinition, state: CaseState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """The servers that have its objects, what is held, and the compensator under way or in the way."""
+    """The servers that have its objects, what is held, and the compensator that runs or has failed."""
     if state.over:
         return
     if state.link is not None:
@@ -118,7 +118,7 @@ def _told(state: CaseState, member: Member) -> str:
 
 
 MOST_MISSING = 10
-"""So many parts that an object waits for are named."""
+"""The most named parts that an object waits for."""
 
 
 def _missing(state: CaseState, member: Member) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _missing(state: CaseState, member: Member) -> Iterator[str]:
 
 
 def explain(definition: TaskDefinition, state: CaseState, identifier: str | None) -> str | None:
-    """Why the case, an object or a step of it is as it is; None when there is nothing to tell."""
+    """Why the case, an object or a step of it is as it is; None if there is nothing to tell."""
     if identifier is None:
         return _reason(state)
     for number, step in enumerate(state.trail):

@@ -1,4 +1,4 @@
-"""A case as a graph: the types that its objects have passed, in their order, and where each is now."""
+"""A case as a graph: the types that its objects have passed, in order, and where each object is now."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Member, wh
 from narval.kinds.task.language.definition import TaskDefinition
 
 MOST_MARKS = 5
-"""So many objects at one type are drawn; others are counted."""
+"""The most objects drawn at one type; the others are counted."""
 
 
 def graph(definition: TaskDefinition, state: CaseState) -> Graph:
-    """The types that have had objects of the case, and the ways that these took."""
+    """The types that have had objects of the case, and the paths of these."""
     here: dict[str, list[tuple[int, Member]]] = {}
     for identity, member in state.members.items():
         if member.state in UNDER_WAY:
@@ -50,12 +50,12 @@ def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphN
 
 
 def _is_at(member: Member) -> bool:
-    """True of an object that is with a type, or was when its way ended."""
+    """True if an object is with a type, or was when its way ended."""
     return bool(member.type) and member.state not in ("new", "parts")
 
 
 def _edges(state: CaseState) -> Iterator[GraphEdge]:
-    """The ways from type to type: of an object between its steps, and of parts from where they were made."""
+    """The paths from type to type: of an object between its steps, and of parts from where they were made."""
     ways: dict[tuple[str, str], dict[int, str]] = {}
     for identity, member in state.members.items():
         passed = [state.trail[number].type for number in member.steps]
@@ -69,7 +69,7 @@ def _edges(state: CaseState) -> Iterator[GraphEdge]:
 
 
 def _origin(state: CaseState, identity: int) -> list[str]:
-    """The type where the parts were made of which an object is one."""
+    """The type where an object, if it is a part, was made."""
     member = state.members[identity]
     whole = state.members.get(member.parent)
     if whole is None or not whole.steps:

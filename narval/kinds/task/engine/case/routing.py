@@ -1,4 +1,4 @@
-"""The way of objects through tasks: what came of each, and where it goes from there (K8, K20, K28, K43)."""
+"""The way of objects through tasks: the result of each, and where it goes next (K8, K20, K28, K43)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from narval.kinds.task.engine.values import RefusedSignal
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION
 
 GOES_ON = frozenset({"new", "task", "event", "held"})
-"""The states of an object whose way is decided by what tasks do with it."""
+"""The states of an object that tasks send on its way."""
 
 
 def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
-    """Raise an event with an object at the type by which the case begins (K39)."""
+    """Raise an event with an object at the type at which the case begins (K39)."""
     type, event = decision.definition.full_name, environment["event"]
     decision.change(changes.ObjectMoved(decision.event.at, identity, type, event))
     parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
@@ -37,7 +37,7 @@ def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping
 
 
 def ended(decision: CaseDecision, event: Signalled) -> None:
-    """An instance is done with an object: note what came of it, let it go on. Raises RefusedSignal."""
+    """Record what an instance left of an object, and send the object on. Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     identity = _identity(decision, said.get("was"), said.get("object"))
     member = state.members[identity]
@@ -87,7 +87,9 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
 
 
 def routed(decision: CaseDecision, event: Signalled) -> None:
-    """A script routed an object: of a rule that it was carried to, or of ABORT. Raises RefusedSignal."""
+    """Send an object where a script routed it: of a rule that it was carried to, or of ABORT. Raises
+    RefusedSignal.
+    """
     state, said = decision.state, event.arguments
     object = _number(said.get("object"))
     identity = _identity(decision, object)
@@ -105,8 +107,8 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
 
 
 def moved(decision: CaseDecision, event: Signalled) -> None:
-    """An object goes with an event to another type, or is back at it (K39). One that was aborted goes nowhere
-    while the chain is blocked: it is taken back. Raises RefusedSignal.
+    """Record that an object went with an event to another type, or is back at it (K39). An aborted one goes
+    nowhere while the chain is blocked: it is taken back. Raises RefusedSignal.
     """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
@@ -128,7 +130,7 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
 
 
 def merged(decision: CaseDecision, event: Signalled) -> None:
-    """Parts are their object again, and that is where they were (K20). Raises RefusedSignal."""
+    """Record that parts are their object again, which is where they were (K20). Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     identity, object = _number(said.get("parent")), _number(said.get("object"))
     whole = state.members.get(identity)
@@ -148,7 +150,9 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
 
 
 def lost(decision: CaseDecision, event: Signalled) -> None:
-    """An object cannot go on where it is, if it is there: an exception (K29). Raises RefusedSignal."""
+    """Make an exception of an object that cannot continue where it is, if it is there (K29). Raises
+    RefusedSignal.
+    """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
     members, why = decision.state.members, _text(said.get("why")) or "it cannot go on there"
@@ -165,7 +169,7 @@ def lost(decision: CaseDecision, event: Signalled) -> None:
 
 
 def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
-    """Raise RefusedSignal if routes are not of this object and its parts, each once."""
+    """Raise RefusedSignal unless the routes are of this object and its parts, each once."""
     known = {now, *(eid for _, parts in divided for eid in parts)}
     seen = set[int]()
     for type, object in routes:

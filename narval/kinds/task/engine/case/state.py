@@ -16,7 +16,7 @@ MOVES: Mapping[str, frozenset[str]] = {
     "aborting": frozenset({"blocked", "active", "aborted", "cancelled", "failed"}),
     "blocked": frozenset({"aborting", "failed"}),
 }
-"""For each status of a case, those that may follow. It is `held` while an object of it cannot go on by
+"""For each status of a case, those that may follow. It is `held` while an object of it cannot continue by
 itself, `blocked` while its chain of compensators cannot.
 """
 
@@ -26,16 +26,16 @@ PHASES: Mapping[str, str] = {
     "cancelled": "cancelled",
     "failed": "failed",
 }
-"""The phase of a case that is over."""
+"""The phase of a case that has ended."""
 
 UNDER_WAY = frozenset({"new", "task", "event", "held", "withdrawing", "aborting", "leaving"})
-"""The states of an object that is somewhere: not put anywhere yet, with a task, with an event, held, being
-withdrawn, at ABORT while the rest is undone, and after that while its script may yet route it.
+"""The states of an object under way: not put anywhere yet, with a task, with an event, held, being withdrawn,
+at ABORT while the rest is undone, and after that while its script may still route it.
 """
 
 
 TO_COMPENSATE = frozenset({"forwarded", "compensating", "failed"})
-"""The states of a step that may have to be compensated yet."""
+"""The states of a step that may still have to be compensated."""
 
 
 Routes = tuple[tuple[str, int], ...]
@@ -50,21 +50,21 @@ class Member(msgspec.Struct, omit_defaults=True):
     """An object of the family."""
 
     now: int
-    """Its eid as it is."""
+    """Its present eid."""
     parent: int = 0
-    """The object of which it is a part or a copy; 0 if it is none."""
+    """The object of which it is a part or a copy; 0 if none."""
     ordinal: int = 0
     """Its number among these, from 1."""
     count: int = 0
     """The number of these."""
     state: str = "new"
-    """The sort of place that it is in: one of `UNDER_WAY`, or an end."""
+    """The kind of place where it is: one of `UNDER_WAY`, or an end."""
     type: str = ""
     """The type with which it is."""
     event: str = ""
     """The event with which it is."""
     since: float = 0.0
-    """The moment since which it is there."""
+    """The moment since which it has been there."""
     instance: int = 0
     """The instance that has it, or had it last."""
     composes: bool = False
@@ -72,15 +72,15 @@ class Member(msgspec.Struct, omit_defaults=True):
     why: str = ""
     """The reason why it is where it is."""
     error: int = 0
-    """The error element that tells."""
+    """The error element."""
     visits: dict[str, int] = {}
     """The number of times that it came to each type."""
     steps: list[int] = []
     """The numbers of the steps of the trail that it made."""
     parts: tuple[int, ...] = ()
-    """Its parts or copies: while its state is "parts" it goes on as these."""
+    """Its parts or copies: while its state is "parts" these continue in its place."""
     open: int = 0
-    """The number of these that are not over."""
+    """The number of these that have not ended."""
     composing: int = 0
     """The number of these that wait for the others."""
     missing: int = 0
@@ -94,11 +94,11 @@ class Member(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_over(self) -> bool:
-        """True if its way is over."""
+        """True if its way has ended."""
         return self.state != "parts" and self.state not in UNDER_WAY
 
     def count_visit(self, type: str) -> None:
-        """Count that it came to a type once more (KA28)."""
+        """Count another visit to a type (KA28)."""
         self.visits[type] = self.visits.get(type, 0) + 1
 
 
@@ -126,9 +126,9 @@ class TrailStep(msgspec.Struct, omit_defaults=True):
     call: str = ""
     """The call of the compensator."""
     why: str = ""
-    """The reason why that failed."""
+    """The reason why the compensator failed."""
     error: int = 0
-    """The error element that tells."""
+    """The error element."""
 
 
 class CaseState(RunState, omit_defaults=True):
@@ -153,15 +153,15 @@ class CaseState(RunState, omit_defaults=True):
     withdrawing: int = 0
     """The number of these that are being withdrawn."""
     held: int = 0
-    """The number of these that cannot go on by themselves."""
+    """The number of these that cannot continue by themselves."""
     committed: int = 0
-    """The number that has come to COMMIT, since something was aborted if it was."""
+    """The number that has come to COMMIT, since the last abort if there was one."""
     waiters: dict[str, int] = {}
     """The signals to be answered once all is undone, each with the object at ABORT."""
     cancelled: bool = False
     """True if a person cancelled it."""
     cancelled_by: str = ""
-    """The person who did."""
+    """The person who cancelled it."""
     why: str = ""
     """The reason why it is undone."""
 
@@ -171,11 +171,11 @@ class CaseState(RunState, omit_defaults=True):
 
     @property
     def is_undoing(self) -> bool:
-        """True while the family is withdrawn and compensated, or would be."""
+        """True while the family is withdrawn and compensated, or blocked in that."""
         return self.status in ("aborting", "blocked")
 
     def place(self, identity: int, to: str, at: float) -> Member:
-        """Let an object be elsewhere, and keep the counts."""
+        """Move an object to another state, and update the counts."""
         member = self.members[identity]
         before = member.state
         self.open += (to in UNDER_WAY) - (before in UNDER_WAY)
@@ -191,14 +191,14 @@ class CaseState(RunState, omit_defaults=True):
         return member
 
     def go_to(self, identity: int, to: str, at: float, type: str) -> Member:
-        """Let an object be with another type, and forget what was of the one before."""
+        """Move an object to another type, and forget what belongs to the last one."""
         member = self.place(identity, to, at)
         member.type, member.instance, member.event, member.why, member.error = type, 0, "", "", 0
         member.routes, member.divisions = None, ()
         return member
 
     def replace_object(self, identity: int, now: int) -> None:
-        """Let another version stand for an object."""
+        """Replace an object by another version."""
         member = self.members[identity]
         if now != member.now:
             self.objects.pop(member.now, None)
@@ -206,7 +206,7 @@ class CaseState(RunState, omit_defaults=True):
         self.objects[now] = identity
 
     def commit(self, member: Member) -> None:
-        """Let what an object did, and the parts that were merged into it, be for good."""
+        """Make the work of an object, and of the parts merged into it, final."""
         line = [member]
         for done in line:
             for number in done.steps:
@@ -215,7 +215,7 @@ class CaseState(RunState, omit_defaults=True):
             line.extend(part for eid in done.parts if (part := self.members[eid]).state == "merged")
 
     def settle_link(self, number: int, to: str) -> None:
-        """Let a step of the chain be settled, and with it those before that need nothing more."""
+        """Settle a step of the chain, and drop it and the steps before that need nothing more."""
         self.trail[number].state = to
         self.link = None
         while self.chain and self.trail[self.chain[-1]].state not in TO_COMPENSATE:

@@ -29,7 +29,7 @@ class ServerChange(RunChange, frozen=True):
 
 
 class ServerFact(ServerChange, frozen=True):
-    """A fact of a moment."""
+    """A fact with its moment."""
 
     at: float
 
@@ -73,7 +73,7 @@ class ServerBegan(ServerChange, RunBegan, frozen=True):
 
 
 class ServerLoaded(ServerFact, frozen=True):
-    """A version of the type is loaded; "" when its file is gone."""
+    """A version of the type is loaded; "" if its file is gone."""
 
     version: str = ""
 
@@ -83,7 +83,7 @@ class ServerLoaded(ServerFact, frozen=True):
 
 
 class ServerEnded(ServerFact, frozen=True):
-    """The service run is over, for its type is gone for good, or for a fault of narval's own."""
+    """The service run has ended, because its type is gone for good, or by a fault of narval's own."""
 
     status: str = "cancelled"
     error: int | None = None
@@ -96,7 +96,7 @@ class ServerEnded(ServerFact, frozen=True):
 
 
 class Enqueued(ObjectFact, frozen=True):
-    """An object is in the queue, at its end or, given back, in `front`; a part waits for the others."""
+    """An object is in the queue, at its end or, if given back, in `front`; a part waits for the others."""
 
     case: int = 0
     parent: int = 0
@@ -116,7 +116,7 @@ class Enqueued(ObjectFact, frozen=True):
 
 
 class TakeParked(InstanceFact, frozen=True):
-    """An instance waits for an object; it has done with the one before, and is in no state."""
+    """An instance waits for an object; it has finished the last one, and is in no state."""
 
     signal: str
 
@@ -128,7 +128,7 @@ class TakeParked(InstanceFact, frozen=True):
 
 
 class ObjectGiven(InstanceFact, frozen=True):
-    """An instance that asked was given an object; 0 if it is to end."""
+    """A waiting instance was given an object; 0 if it is to end."""
 
     object: int = 0
 
@@ -144,7 +144,7 @@ class ObjectGiven(InstanceFact, frozen=True):
 
 
 class ObjectGone(ObjectFact, frozen=True):
-    """An object that was in the queue is not there any more, nor with anybody here, and why."""
+    """An object is no longer in the queue, nor with any instance here, and why."""
 
     why: str = ""
 
@@ -154,7 +154,7 @@ class ObjectGone(ObjectFact, frozen=True):
 
 
 class PartsMerged(ObjectFact, frozen=True):
-    """The parts of an object were all there: they are one element, the next version of the object (K20)."""
+    """All parts of an object were there and became one element, its next version (K20)."""
 
     parts: tuple[int, ...]
     element: int
@@ -169,7 +169,7 @@ class PartsMerged(ObjectFact, frozen=True):
 
 
 class ObjectSent(CallFact, frozen=True):
-    """An object is put back to the type that it came from, by `call`."""
+    """An object is put back to the type that it came from, with `call`."""
 
     object: int
     case: int
@@ -180,14 +180,14 @@ class ObjectSent(CallFact, frozen=True):
 
 
 class SendingOver(CallFact, frozen=True):
-    """That is answered."""
+    """The `call` of an `ObjectSent` was answered."""
 
     def apply(self, state: TaskServerState) -> None:
         del state.sent[self.call]
 
 
 class WithdrawalBegan(CallFact, frozen=True):
-    """An instance is to give up its object; when `call` is over the signal is answered."""
+    """An instance is to give up its object; the signal is answered when `call` has ended."""
 
     object: int
     signal: str
@@ -198,7 +198,7 @@ class WithdrawalBegan(CallFact, frozen=True):
 
 
 class WithdrawalEnded(CallFact, frozen=True):
-    """That is over."""
+    """A withdrawal has ended."""
 
     def apply(self, state: TaskServerState) -> None:
         _, eid = state.withdrawing.pop(self.call)
@@ -209,7 +209,7 @@ class WithdrawalEnded(CallFact, frozen=True):
 
 
 class InstanceJoined(InstanceFact, frozen=True):
-    """An instance works that somebody else has begun."""
+    """An instance works that the server did not begin."""
 
     user: str = ""
     role: str = ""
@@ -221,7 +221,9 @@ class InstanceJoined(InstanceFact, frozen=True):
 
 
 class InstanceAt(InstanceFact, frozen=True):
-    """An instance is in a state that has rules, or in none; `call` began it, if the server did."""
+    """An instance is in a state that has rules, or in none; `call` is the server's call that began it, if
+    any.
+    """
 
     state: str = ""
     object: int = 0
@@ -236,7 +238,7 @@ class InstanceAt(InstanceFact, frozen=True):
 
 
 class InstanceLeft(InstanceFact, frozen=True):
-    """An instance works no more."""
+    """An instance no longer works."""
 
     why: str = ""
 
@@ -245,7 +247,7 @@ class InstanceLeft(InstanceFact, frozen=True):
 
 
 class InstanceCalled(CallFact, frozen=True):
-    """An instance is begun, on an object of the queue, on that of an event, or on none."""
+    """The server began an instance, on an object of the queue, on that of an event, or on none."""
 
     object: int = 0
     case: int = 0
@@ -262,7 +264,7 @@ class InstanceCalled(CallFact, frozen=True):
 
 
 class CalledOver(CallFact, frozen=True):
-    """An instance that the server has called is over."""
+    """An instance that the server called has ended."""
 
     problem: str = ""
 
@@ -288,7 +290,9 @@ class TickSet(ServerFact, frozen=True):
 
 
 class RuleWindows(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A rule that may answer an event, and the windows in which it is judged; None: if somebody is there."""
+    """A rule that may answer an event, and the windows in which it is judged; None: when an instance is
+    there.
+    """
 
     state: str
     ordinal: int
@@ -296,12 +300,12 @@ class RuleWindows(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class EventRaised(EventFact, frozen=True):
-    """An event is raised, and its windows are known: they are never computed again."""
+    """An event is raised, with its windows, which are never computed again."""
 
     name: str
     """Its name."""
     base: float
-    """The moment from which its windows count."""
+    """The moment from which its windows are counted."""
     rules: tuple[RuleWindows, ...]
     """The rules that may answer it."""
     parameters: tuple[str, ...] = ()
@@ -313,13 +317,13 @@ class EventRaised(EventFact, frozen=True):
     case: int = 0
     """The case of that object."""
     users: tuple[str, ...] = ()
-    """The users to whom it is addressed."""
+    """The users to whom it is addressed; () for all."""
     roles: tuple[str, ...] = ()
-    """The roles to which it is addressed."""
+    """The roles to which it is addressed; () for all."""
     raiser: int = 0
     """The run that raised it."""
     raiser_type: str = ""
-    """The type of that."""
+    """The type of that run."""
     signal: str = ""
     """The signal by which the raiser waits."""
     by: str = ""
@@ -349,7 +353,7 @@ class EventRaised(EventFact, frozen=True):
 
 
 class RuleWakes(ServerChange, frozen=True):
-    """A rule is looked at again at a moment; None for none."""
+    """A rule is to be looked at again at a moment; None for none."""
 
     event: int
     rule: int
@@ -360,7 +364,7 @@ class RuleWakes(ServerChange, frozen=True):
 
 
 class WindowOpened(RuleFact, frozen=True):
-    """A rule may be judged from now on, until a moment; None: once somebody is there."""
+    """A rule may be judged from now on, until a moment; None: whenever an instance is there."""
 
     until: float | None = None
 
@@ -378,17 +382,17 @@ class ConditionJudged(RuleFact, frozen=True):
     held: bool
     """True if it held."""
     receiver: int = 0
-    """The instance for which it was judged; 0 where there is none."""
+    """The instance for which it was judged; 0 for none."""
     windows: tuple[Interval, ...] | None = None
     """The windows of the action, if it held."""
     picky: bool = False
-    """True if it is false for who is there, and asks for another's object."""
+    """True if it is false for the present instances and depends on the object of the receiver."""
     watched: bool = False
     """True if it is watched for, to be judged again."""
     hearsay: bool = False
-    """As it was recorded before there were labels."""
+    """The mark recorded before there were labels."""
     labels: tuple[str, ...] = ()
-    """The labels of what had a say in that."""
+    """The labels of what it depended on."""
 
     def apply(self, state: TaskServerState) -> None:
         rule = state.move_rule(self.event, self.rule, "due" if self.held else "false")
@@ -411,7 +415,7 @@ class ConditionJudged(RuleFact, frozen=True):
 
 
 class ActionDue(RuleFact, frozen=True):
-    """The window of an action has begun; its receiver is busy yet, or another rule may keep what the event
+    """The window of an action has begun, but its receiver is busy, or another rule may keep what the event
     carries.
     """
 
@@ -421,7 +425,7 @@ class ActionDue(RuleFact, frozen=True):
 
 
 class ActionBegan(RuleFact, frozen=True):
-    """The receiver is asked to do the action by `call`."""
+    """The receiver is asked to do the action, with `call`."""
 
     call: str
 
@@ -445,7 +449,7 @@ class RuleBack(RuleFact, frozen=True):
 
 
 class RuleOver(RuleFact, frozen=True):
-    """A rule of an event is over; with `kept`, its receiver has the object now that the event carried."""
+    """A rule of an event has ended; if `kept`, its receiver now has the object that the event carried."""
 
     result: Result
     why: str = ""
@@ -463,7 +467,7 @@ class RuleOver(RuleFact, frozen=True):
 
 
 class CarriedTaken(EventFact, frozen=True):
-    """The object that an event carried is taken from it: it went back, or is withdrawn, or is that of the
+    """The object that an event carried is taken from it: it went back, is withdrawn, or now belongs to the
     `instance` whose action it was brought to.
     """
 
@@ -478,7 +482,7 @@ class CarriedTaken(EventFact, frozen=True):
 
 
 class EventOver(EventFact, frozen=True):
-    """An event is over, with the gravest result of its rules."""
+    """An event has ended, with the gravest result of its rules."""
 
     result: Result
     why: str = ""
@@ -491,7 +495,7 @@ class EventOver(EventFact, frozen=True):
 
 
 class RaiserGone(EventFact, frozen=True):
-    """The raiser of a synchronous event waits for its end no more."""
+    """The raiser of a synchronous event no longer waits for its end."""
 
     def apply(self, state: TaskServerState) -> None:
         event = state.events[self.event]
@@ -515,7 +519,7 @@ class WaitParked(ServerFact, frozen=True):
 
 
 class WaitOver(ServerFact, frozen=True):
-    """That is over: the event came, or the moment, or the instance is gone."""
+    """A wait has ended: the event came, or the moment, or the instance is gone."""
 
     signal: str
     event: int = 0
@@ -529,7 +533,7 @@ class WaitOver(ServerFact, frozen=True):
 
 
 class StoredTaken(ServerFact, frozen=True):
-    """A stored event was waited for (KA12)."""
+    """A wait took a stored event (KA12)."""
 
     name: str
     event: int

@@ -1,9 +1,9 @@
 """Instances that wait for each other by synchronous events, over any number of types (KA10).
 
 A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is told the
-way of that wait, and leads it on backwards: to who waits for the raiser, and so on. If it comes round to the
-receiver, all on it wait for each other, and the event on it that was raised last fails. The last of the waits
-that make a circle is always told of, so none is overlooked, and nothing is kept.
+path of that wait and extends it backwards: to those that wait for the raiser, and so on. If the path reaches
+the receiver, all on it wait for each other, and the event that was raised last fails. The last wait that
+closes a circle is always told, so none is overlooked, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.state import RaisedEvent, read_key
 
 WAITS, CIRCLE = "waits", "circle"
-"""The signals from one service run to another: a way of waits, and the end of an event that closes one."""
+"""The signals from one service run to another: a path of waits, and the end of an event that closes a circle.
+"""
 
 LONGEST = 100
-"""Waits of a way at most."""
+"""The most waits of a path."""
 
 Way = list[list[Any]]
-"""The waits, that of the first raiser first: the event, the type it was raised at, raiser and receiver."""
+"""A path of waits, that of the first raiser first: event, type at which it was raised, raiser and receiver.
+"""
 
 
 def look_round(decision: ServerDecision, event: RaisedEvent, receiver: int) -> None:
-    """Follow the wait of a raiser for its receiver back to whoever waits for the raiser."""
+    """Follow the wait of a raiser for its receiver back to those that wait for the raiser."""
     if event.raiser and event.signal:
         wait = [event.id, decision.definition.full_name, event.raiser, receiver]
         _lead_on(decision, [wait], event.raiser_type)
 
 
 def _lead_on(decision: ServerDecision, way: Way, kind: str) -> None:
-    """Lead a way on where the instances are that its first raiser is one of."""
+    """Extend a path at the service run of its first raiser."""
     if kind == decision.definition.full_name:
         _go_back(decision, way)
     elif kind:
@@ -42,7 +44,7 @@ def _lead_on(decision: ServerDecision, way: Way, kind: str) -> None:
 
 
 def waits(decision: ServerDecision, event: Signalled) -> None:
-    """Lead a way on that another service run has told of."""
+    """Extend a path that another service run has sent."""
     decision.answer(event)
     way = event.arguments.get("way")
     if isinstance(way, list) and 0 < len(way) < LONGEST:

@@ -1,4 +1,4 @@
-"""Conditions of rules: judged by what is in memory (KA4, KA31), the object and what the event brings."""
+"""Conditions of rules, judged on memory (KA4, KA31), the object and what the event brings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = Element(0, b"<nothing/>")
 
 
 def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: Condition, eid: int) -> Bound:
-    """The condition of a rule, where the object is `eid`, or for 0 that of the event."""
+    """The condition of a rule, bound to the object `eid`, or for 0 to that of the event."""
     given: dict[str, list[Element]] = {}
     for name, of in ((OBJECT, eid or event.object), (CARRIED, event.object)):
         if name in condition.variables:
@@ -34,7 +34,7 @@ def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: C
 
 
 def judge(decision: ServerDecision, bound: Bound) -> GuardVerdict:
-    """The verdict of a condition: it holds if some element of memory fits, or any would."""
+    """The verdict of a condition: it holds if an element of memory fits, or any would."""
     view = decision.view
     if asks_memory(bound):
         return view.judge(view.matching(bound, None), bound)
@@ -42,7 +42,7 @@ def judge(decision: ServerDecision, bound: Bound) -> GuardVerdict:
 
 
 def asks_memory(bound: Bound) -> bool:
-    """False if a condition is about its variables alone, so that it is one for all elements."""
+    """False if a condition depends only on its variables, and so is the same for all elements."""
     return any(_looks_around(pattern.text) for pattern in bound.patterns)
 
 
@@ -50,12 +50,12 @@ def asks_memory(bound: Bound) -> bool:
 def _looks_around(text: str) -> bool:
     try:
         return _is_of_context(parse(text))
-    except PatternError:  # XPath 3.1, whose syntax is not looked at
+    except PatternError:  # XPath 3.1, whose syntax is not examined
         return True
 
 
 def _is_of_context(node: Expression) -> bool:
-    """True if the value of an expression may be another at another element."""
+    """True if the value of an expression may differ between elements."""
     match node:
         case Path(origin=origin):
             return origin is None or isinstance(origin, str) or _is_of_context(origin)

@@ -1,4 +1,4 @@
-"""One advance of a service run: what it tells others, and what objects are now."""
+"""One advance of a service run: what it tells others, and the present versions of objects."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from narval.kinds.task.language.definition import TaskDefinition
 class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw_only=True, eq=False):
     """One advance of a service run.
 
-    `fired` is the rule whose timer has rung and is not set again; `loose` are events that are not taken in a
-    state any more.
+    `fired` is the rule whose timer has fired and is not set again; `loose` are events that are no longer
+    bound to a state.
     """
 
     fired: str = ""
@@ -38,13 +38,13 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
         name: str = "",
         elements: tuple[int, ...] = (),
     ) -> str:
-        """Tell a run, or the service run of that name, something; the call."""
+        """Tell a run, or the service run of that name, something; return the call."""
         call, target = self.identifier(), name or self.definition.full_name
         self.command(commands.telling(call, target, signal, signal, said, elements, run=run))
         return call
 
     def elements(self, eid: int) -> tuple[int, ...]:
-        """The object as it is now; nothing for one that is not there any more, and for 0."""
+        """The present version of an object; () if it is gone, and for 0."""
         current = self.view.current(eid) if eid else None
         return () if current is None or self.view.element(current) is None else (current,)
 

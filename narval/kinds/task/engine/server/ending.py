@@ -1,4 +1,4 @@
-"""The end of rules and of events: the raiser is told, and what the event carried goes back (KA13)."""
+"""The end of rules and events: the raiser is told, and what the event carried goes back (KA13)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def end_rule(
     *,
     kept: bool = False,
 ) -> None:
-    """End a rule; with the last one its event is over."""
+    """End a rule; its event ends with the last one."""
     rule, key = event.rules[number], rule_key(event.id, number)
     was_taken = event.state
     stop_timer(decision, rule, key)
@@ -37,7 +37,7 @@ def end_rule(
 
 
 def cancel(decision: ServerDecision, event: RaisedEvent, result: Result, why: str) -> None:
-    """End an event whatever its rules do."""
+    """End an event, whatever its rules do."""
     for number in list(event.rules):
         rule = event.rules[number]
         if rule.call and result != "cancelled":
@@ -57,7 +57,7 @@ def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
 
 
 def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:
-    """Put what an event carried into the queue of who raised it, or, where that is no instance, into ours."""
+    """Put what an event carried into its raiser's queue, or, if that is not an instance, into this one."""
     eid, case, target = event.object, event.case, event.raiser_type
     decision.change(changes.CarriedTaken(decision.now, event.id, target))
     own = decision.definition.full_name
@@ -74,6 +74,6 @@ def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:
 
 
 def tell_at(decision: ServerDecision, eid: int, case: int, type: str) -> None:
-    """Tell a case that no event carries an object of it any more: it is at a type."""
+    """Tell a case that its object is no longer carried by an event: it is at a type."""
     if case:
         decision.tell("moved", {"object": eid, "type": type, "event": 0}, run=case)

@@ -1,8 +1,8 @@
 """The engine of the service runs of task types and global events (K21, K33, K41, K62).
 
-`queue` has the objects, `instances` those who work, `raising`, `rules` and `actions` the events from their
-raise to their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait
-for each other, and `periodic` does what comes by itself.
+`queue` has the objects, `instances` the instances and the end of actions, `raising` and `rules` the events
+from their raise to their actions, and those that come by themselves, `ending` their end, `waiting` the waits
+for them. `circles` finds instances that wait for each other.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def fail(decision: ServerDecision, error: int) -> None:
 
 
 def _load(decision: ServerDecision) -> None:
-    """Begin what a version of the type does by itself, unless it did that before its file was gone (KA14)."""
+    """Begin what a version of the type does by itself, unless it did so before its file was gone (KA14)."""
     digest = decision.definition.digest or "-"
     is_new = digest != decision.state.version
     decision.change(ServerLoaded(decision.now, digest))
@@ -82,7 +82,7 @@ def _load(decision: ServerDecision) -> None:
 
 
 def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
-    """End the service run: it lets go of all that it waits for."""
+    """End the service run: it gives up all that it waits for."""
     raising.stop(decision)
     raising.let_go(decision)
     waiting.let_go(decision)
@@ -118,7 +118,7 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _gone(decision: ServerDecision, event: Signalled) -> None:
-    """Forget a signal that needs no answer any more."""
+    """Forget a signal that no longer needs an answer."""
     state, signal = decision.state, event.text("signal")
     if signal in state.raisers:
         decision.change(RaiserGone(decision.now, state.raisers[signal]))
@@ -145,11 +145,11 @@ _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
 
 
 _FOR_PEOPLE = frozenset({"put", "raise", "wait", "gone"})
-"""The signals that people and programs may give by `narval task`."""
+"""The signals that people and programs may send with `narval task`."""
 
 
 def _returned(decision: ServerDecision, event: Returned) -> None:
-    """Know what became of a call."""
+    """Handle the return of a call."""
     state = decision.state
     if event.call in state.acts:
         identifier, number = read_key(state.acts[event.call])
@@ -163,7 +163,7 @@ def _returned(decision: ServerDecision, event: Returned) -> None:
 
 
 def _woken(decision: ServerDecision, wake: str) -> None:
-    """Do what a moment was waited for, if it is waited for still."""
+    """Do what was put off until a moment, if it is still to be done."""
     _, what, rest = (*wake.split("/", 2), "")[:3]
     if what == raising.EVERY:
         raising.ticked(decision)
@@ -174,7 +174,7 @@ def _woken(decision: ServerDecision, wake: str) -> None:
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:
-    """Judge again what an element may have altered (KA4)."""
+    """Judge again a condition that an element may have altered (KA4)."""
     _, event, number = watch.split("/")
     found = _rule(decision, event, number)
     if found is not None and found[0].rules[found[1]].stage == "false":
@@ -182,6 +182,6 @@ def _judge(decision: ServerDecision, watch: str) -> None:
 
 
 def _rule(decision: ServerDecision, event: str, number: str) -> tuple[RaisedEvent, int] | None:
-    """The event, and the number of its rule; None if that is over."""
+    """The event, and the number of its rule; None if the rule has ended."""
     found = decision.state.events.get(int(event))
     return (found, int(number)) if found is not None and int(number) in found.rules else None

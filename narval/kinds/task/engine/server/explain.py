@@ -1,4 +1,4 @@
-"""A service run: as an element, what it waits for, its parts, and why they are so (K61, K62)."""
+"""A service run for people: its element, what it waits for, its parts, and why they are so (K61, K62)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.windows import Interval
 
 QUEUES = ("registered", "awaiting-condition", "awaiting-action")
-"""The queues of events, in the order in which an event is in them (K62)."""
+"""The queues of events, in the order in which an event passes them (K62)."""
 
 
 def render(definition: TaskDefinition, state: TaskServerState, context: Iterable[int]) -> bytes:
-    """The `task-server` element: how many objects, events and instances there are."""
+    """The `task-server` element: the numbers of objects, events and instances."""
     root = etree.Element("task-server", name=definition.full_name, state=state.status)
     root.set("queue", str(len(state.queue)))
     root.set("events", str(len(state.events)))
@@ -43,7 +43,9 @@ def _working(state: TaskServerState) -> int:
 def waiting_for(
     definition: TaskDefinition, state: TaskServerState, watches: dict[str, Watch]
 ) -> Iterator[Wait]:
-    """The objects and events to come, the windows and conditions of those that are there, and instances."""
+    """The waits for objects and events to come, for windows and conditions of present events, and for
+    instances.
+    """
     if state.over:
         return
     what = "events" if definition.is_global else "objects and events"
@@ -136,7 +138,7 @@ def _event(event: RaisedEvent) -> dict[str, Any]:
 
 
 def explain(definition: TaskDefinition, state: TaskServerState, identifier: str | None) -> str | None:
-    """Why an event, an object or an instance is as it is; None when there is nothing to tell."""
+    """Why an event, an object or an instance is as it is; None if there is nothing to tell."""
     if identifier is None:
         return None
     if not identifier.isdecimal():
@@ -155,7 +157,7 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
 
 
 def _why_queue(definition: TaskDefinition, state: TaskServerState, name: str) -> str | None:
-    """The number of those in the queue, at work, or in one of the queues of events, and the reason."""
+    """The number of those in the queue, at work, or in a queue of events, and the reason."""
     if name == "queue":
         idle = f": {_nobody(definition, state)}" if state.queue else ""
         return f"{len(state.queue)} objects wait for an instance{idle}"
@@ -239,7 +241,7 @@ def _moment(at: float) -> str:
 def diagnose(
     definition: TaskDefinition, state: TaskServerState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
-    """The windows, states and conditions that decide whether an event goes on."""
+    """The windows, states and conditions that decide how an event continues."""
     event = state.events.get(int(identifier)) if identifier and identifier.isdecimal() else None
     for number, rule in event.rules.items() if event is not None else ():
         if event is not None:

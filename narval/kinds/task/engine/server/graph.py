@@ -1,4 +1,4 @@
-"""A service run as a graph: its queue, those who work, and the three queues of events (K62)."""
+"""A service run as a graph: its queue, its instances, and the three queues of events (K62)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.kinds.task.language.definition import TaskDefinition
 
 
 def graph(definition: TaskDefinition, state: TaskServerState) -> Graph:
-    """The queue and the events as they are, with how many are in each."""
+    """The queue and the queues of events, with the number in each."""
     counts = dict.fromkeys(QUEUES, 0)
     for event in state.events.values():
         counts[event.queue] += 1

@@ -1,5 +1,5 @@
-"""Instances that work (K44, K45, K61): those that join, those that the server calls, and what waits for one
-that is free again (KA5, KA6).
+"""Instances at work (K44, K45, K61): those that join, those that the server calls, and what waits for one to
+be free again (KA5, KA6).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEP = "instance"
 
 
 def join(decision: ServerDecision, event: Signalled) -> None:
-    """Know an instance that somebody else has begun."""
+    """Register an instance that the server did not begin."""
     instance = event.number("instance") or event.sender
     if instance not in decision.state.at_work:
         program = event.arguments.get("program") is True
@@ -32,7 +32,7 @@ def join(decision: ServerDecision, event: Signalled) -> None:
 
 
 def at(decision: ServerDecision, event: Signalled) -> None:
-    """Know in which state that has rules an instance is, and let it be judged for what waits there."""
+    """Record in which state with rules an instance is, and judge what waits there for it."""
     instance, state = event.number("instance") or event.sender, decision.state
     known = state.at_work.get(instance)
     call = known.call if known is not None else _call_of(decision, instance)
@@ -53,8 +53,8 @@ def at(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> int:
-    """Know that an instance works on what an event brought; 0 if it was taken from the event meanwhile, and
-    the instance is to let go of it.
+    """Record that an instance works on what an event brought; return 0 if that was meanwhile taken from the
+    event, and the instance must drop it.
     """
     state = decision.state
     if instance in state.at_work and state.carried.get(eid) == event:
@@ -66,7 +66,7 @@ def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> i
 
 
 def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
-    """The object that an instance has, by the name under which it came here, and its case; 0 for none."""
+    """The object that an instance has, by its eid on arrival, and its case; 0 for none."""
     state = decision.state
     called = state.called.get(_call_of(decision, instance))
     if called is not None:
@@ -76,13 +76,13 @@ def held_by(decision: ServerDecision, instance: int) -> tuple[int, int]:
 
 
 def _call_of(decision: ServerDecision, instance: int) -> str:
-    """The call of the server that began an instance; "" if it did not."""
+    """The server's call that began an instance; "" if there was none."""
     caller = decision.view.caller(instance)
     return caller.call if caller is not None and caller.call in decision.state.called else ""
 
 
 def down(decision: ServerDecision, event: Signalled) -> None:
-    """Know an instance no more, and take back what it gives back: the object as it is now."""
+    """Forget an instance, and take back the object that it gives back, as it is now."""
     state, instance = decision.state, event.number("instance") or event.sender
     eid, (had, case) = event.number("object"), held_by(decision, instance)
     if instance in state.at_work:
@@ -96,13 +96,13 @@ def down(decision: ServerDecision, event: Signalled) -> None:
 
 
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
-    """Know an instance no more; what it was to do is judged again as its time comes."""
+    """Forget an instance; what it was to do is judged again when its time comes."""
     decision.change(changes.InstanceLeft(decision.now, instance, why))
     abandon(decision, instance)
 
 
 def gone(decision: ServerDecision, instance: int, signal: str) -> None:
-    """Know an instance no more that gave up asking for an object, be it that it was given one meanwhile."""
+    """Forget an instance that gave up asking for an object, even if it was given one meanwhile."""
     entry = decision.state.at_work.get(instance)
     if entry is None or signal not in (entry.take, entry.took):
         return
@@ -135,7 +135,7 @@ def call_instance(decision: ServerDecision, eid: int, case: int, event: int = 0)
 
 
 def _asks_people(decision: ServerDecision) -> bool:
-    """True of a type whose work people do: it names them, or its code is work, and starts by itself."""
+    """True if people do the work of a type: it names them, or it starts by itself and its code is work."""
     definition = decision.definition
     if definition.is_interactive or definition.code is None or definition.invocation != "auto":
         return definition.is_interactive
@@ -150,7 +150,7 @@ def _asks_people(decision: ServerDecision) -> bool:
 
 
 def begin_more(decision: ServerDecision) -> None:
-    """Begin the instances that objects and events ask for, as far as the type has them begun."""
+    """Begin the instances that objects and events need, as far as the type starts them by itself."""
     definition, state = decision.definition, decision.state
     if state.gone or definition.is_global:
         return
@@ -170,12 +170,12 @@ def begin_more(decision: ServerDecision) -> None:
 
 
 BROKEN = frozenset({"internal-error", "unreadable"})
-"""The problems of an instance that was cut short, and has told nobody of its object."""
+"""The problems of an instance that was cut short before it could report its object."""
 
 
 def _take_back(decision: ServerDecision, eid: int, case: int, problem: str, left: tuple[int, ...]) -> None:
-    """Have an object go on whose instance has not told the case of it: one that is over has `left` what it
-    had, or its error. One that was stopped before it began has it in the queue again (K16).
+    """Send on an object whose instance has not told the case of it. An ended instance has `left` what it had,
+    or its error. If it was stopped before it began, the object is in the queue again (K16).
     """
     if problem == "run-cancelled" and not left:
         queue.enqueue(decision, eid, case, front=True)
@@ -184,7 +184,7 @@ def _take_back(decision: ServerDecision, eid: int, case: int, problem: str, left
 
 
 def returned(decision: ServerDecision, event: Returned) -> None:
-    """Know that an instance is over that the server had called."""
+    """Handle the end of an instance that the server had called."""
     state, called = decision.state, decision.state.called[event.call]
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
     is_here = state.given.get(called.object) == event.call and not event.abandoned
@@ -200,11 +200,11 @@ def returned(decision: ServerDecision, event: Returned) -> None:
             rules.look(decision, raised, at_)
 
 
-# --- actions that are over ----------------------------------------------------------------------------
+# --- the end of actions -------------------------------------------------------------------------------
 
 
 def action_over(decision: ServerDecision, event: RaisedEvent, number: int, returned: Returned) -> None:
-    """Know what became of an action, and let its receiver do what waits for it."""
+    """Handle the result of an action, and let its receiver do what waits for it."""
     rule, problem, value = event.rules[number], returned.problem, returned.value or {}
     receiver = rule.receiver
     if returned.abandoned:
@@ -219,7 +219,7 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
         _end_action(decision, event, number, "failed", problem.message)
     elif value.get("state") is False:
         entry = decision.state.at_work.get(receiver)
-        if entry is not None and entry.state == rule.state:  # it will tell where it is again
+        if entry is not None and entry.state == rule.state:  # it will report its state again
             away = InstanceAt(decision.now, receiver, "", entry.object, entry.case, entry.call)
             decision.change(away)
         back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
@@ -233,7 +233,7 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
 
 
 def serve_ready(decision: ServerDecision, event: RaisedEvent) -> None:
-    """Have the next action of an event done, if what it carries is not claimed any more."""
+    """Run the next action of an event, if what it carries is no longer claimed."""
     for rule in list(event.rules.values()):
         if rule.stage == "ready":
             serve(decision, rule.receiver)
@@ -248,7 +248,7 @@ def _end_action(
     *,
     kept: bool = False,
 ) -> None:
-    """End a rule whose action is done; rules of other states do not answer the event any more (K37)."""
+    """End a rule whose action is done; rules of other states no longer answer the event (K37)."""
     where = event.rules[number].state
     for other in [other for other, rule in event.rules.items() if rule.state != where]:
         ending.end_rule(decision, event, other, "passed over", f"it was answered in {where}")
@@ -256,14 +256,14 @@ def _end_action(
 
 
 def abandon(decision: ServerDecision, instance: int) -> None:
-    """Judge again what an instance was to do at once that is gone; what is due later is, when it is due."""
+    """Judge again what an instance that is gone was to do now; what is due later is judged when it is due."""
     for key in list(decision.state.pending.get(instance, ())):
         identifier, number = read_key(key)
         back(decision, decision.state.events[identifier], number, f"instance {instance} is gone")
 
 
 def serve(decision: ServerDecision, instance: int) -> None:
-    """Let an instance that is free do what waits for it, and be judged for what waits in its state."""
+    """Let a free instance do what waits for it, and judge for it what waits in its state."""
     state = decision.state
     while (entry := state.at_work.get(instance)) is not None and not entry.acting:
         keys = map(read_key, _walk(state.pending.get(instance)))
@@ -284,7 +284,7 @@ def serve(decision: ServerDecision, instance: int) -> None:
 
 
 def _walk(line: ArrivalLine[str] | None) -> Iterator[str]:
-    """The keys of a line that may alter meanwhile, as it goes on."""
+    """The keys of a line that may change during iteration."""
     if line is None:
         return
     place, last = line.head, line.tail

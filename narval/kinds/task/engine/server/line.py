@@ -1,4 +1,4 @@
-"""Lines in order of arrival, from which anything may step out, at a cost that does not grow with them."""
+"""Lines in order of arrival; any key may leave at a cost that does not grow with the line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = TypeVar("Key", int, str)
 class ArrivalLine(msgspec.Struct, Generic[Key], omit_defaults=True):
     """Keys in order: `keys` by place and `places` by key, from `head` to before `tail`.
 
-    A dictionary alone would not do: the first key of one from whose front much was taken is found slowly.
+    A dictionary alone would not do: finding its first key is slow after many were taken from its front.
     """
 
     keys: dict[int, Key] = {}
@@ -23,23 +23,23 @@ class ArrivalLine(msgspec.Struct, Generic[Key], omit_defaults=True):
 
     @property
     def first(self) -> Key | None:
-        """The key whose turn it is; None if there is none."""
+        """The first key; None if there is none."""
         return self.keys.get(self.head)
 
     def append(self, key: Key) -> None:
-        """Let a key stand at the end, unless it is there."""
+        """Add a key at the end, unless it is there."""
         if key not in self.places:
             self.keys[self.tail], self.places[key] = key, self.tail
             self.tail += 1
 
     def prepend(self, key: Key) -> None:
-        """Let a key stand at the front, unless it is there."""
+        """Add a key at the front, unless it is there."""
         if key not in self.places:
             self.head -= 1
             self.keys[self.head], self.places[key] = key, self.head
 
     def discard(self, key: Key) -> None:
-        """Let a key step out, if it is there."""
+        """Remove a key, if it is there."""
         place = self.places.pop(key, None)
         if place is None:
             return

@@ -1,4 +1,4 @@
-"""Windows of rules as they stand at a moment, and the one timer of each rule (K33, KA14)."""
+"""Windows of rules at a moment, and the one timer of each rule (K33, KA14)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.kinds.task.language.windows import Interval
 
 
 def inside(windows: Iterable[Interval], now: float) -> Interval | None:
-    """The window in which a moment is."""
+    """The window that contains a moment, or None."""
     for window in windows:
         if window.start <= now and (now < window.end or (window.closed and now == window.end)):
             return window
@@ -21,26 +21,26 @@ def inside(windows: Iterable[Interval], now: float) -> Interval | None:
 
 
 def upcoming(windows: Iterable[Interval], now: float) -> Interval | None:
-    """The next window to begin after a moment."""
+    """The next window to begin after a moment, or None."""
     later = (window for window in windows if window.start > now)
     return min(later, key=lambda window: window.start, default=None)
 
 
 def is_instant(window: Interval) -> bool:
-    """True of a window without length."""
+    """True if a window has no length."""
     return window.start == window.end
 
 
 def ends(window: Interval, now: float) -> float | None:
-    """The moment to come at which a window is over; None of an instant, and of one without an end."""
+    """The future moment at which a window ends; None for an instant, and for one without an end."""
     return window.end if now < window.end < inf else None
 
 
 def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterable[Interval]) -> float:
-    """The moment for which a rule is looked at: now, or the instant for which its timer has rung.
+    """The moment for which a rule is looked at: now, or the instant for which its timer has fired.
 
-    A timer rings a little after the instant that it was set for; one that came while the daemon was not at
-    work was missed.
+    A timer fires a little after its instant; an instant that passed while the daemon was not at work was
+    missed.
     """
     wake = rule.wake
     if decision.fired != key or wake is None or decision.view.was_missed(wake):
@@ -50,12 +50,12 @@ def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterabl
 
 
 def wake_name(decision: ServerDecision, key: str) -> str:
-    """The name of a timer: that of a rule, which its watch has too, of a wait, or of a period."""
+    """The name of a timer, of a rule (also of its watch), of a wait, or of a period."""
     return f"{decision.state.eid}/{key}"
 
 
 def set_wake(decision: ServerDecision, event: int, number: int, at: float | None) -> None:
-    """Have a rule looked at again at a moment; None: at none."""
+    """Have a rule looked at again at a moment; None: never."""
     rule = decision.state.events[event].rules[number]
     stop_timer(decision, rule, rule_key(event, number), at)
     if rule.wake != at:
@@ -63,7 +63,7 @@ def set_wake(decision: ServerDecision, event: int, number: int, at: float | None
 
 
 def stop_timer(decision: ServerDecision, rule: EventRule, key: str, at: float | None = None) -> None:
-    """Give up the timer of a rule, or set it to another moment."""
+    """Cancel the timer of a rule, or set it to another moment."""
     has_fired = decision.fired == key
     is_set = rule.wake is not None and not has_fired
     if has_fired:

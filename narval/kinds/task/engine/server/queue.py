@@ -12,7 +12,7 @@ from narval.kinds.task.engine.server.decision import ServerDecision
 
 
 def put(decision: ServerDecision, event: Signalled) -> None:
-    """Have an object in the queue; a part waits until all of them are there."""
+    """Put an object into the queue; a part waits until all parts are there."""
     state, eid, case = decision.state, event.number("object"), event.number("case") or event.sender
     if decision.definition.is_global:
         decision.refuse(event, "no-queue", f"{decision.definition.full_name} is an event; put it at a task")
@@ -33,12 +33,12 @@ def put(decision: ServerDecision, event: Signalled) -> None:
 
 
 def enqueue(decision: ServerDecision, eid: int, case: int, *, front: bool = False) -> None:
-    """Let an object stand in the queue."""
+    """Add an object to the queue."""
     decision.change(changes.Enqueued(decision.now, eid, case, front=front))
 
 
 def _merge(decision: ServerDecision, parent: int) -> None:
-    """Make one element of all the parts of an object: they are its children, its attributes stay its own."""
+    """Merge all parts of an object into one element: its attributes with the parts as children."""
     state = decision.state
     parts = [part for _, part in sorted(state.parts[parent].items())]
     case, now = state.objects[parts[0]].case, decision.elements(parent)
@@ -72,7 +72,7 @@ def _merge(decision: ServerDecision, parent: int) -> None:
 
 
 def take(decision: ServerDecision, event: Signalled) -> None:
-    """Have an instance wait for an object; one that the server has called is answered at once."""
+    """Let an instance wait for an object; answer one that the server has called at once."""
     state, instance = decision.state, event.number("instance") or event.sender
     entry = state.at_work.get(instance)
     if entry is None:
@@ -87,7 +87,7 @@ def take(decision: ServerDecision, event: Signalled) -> None:
 
 
 def hand_out(decision: ServerDecision) -> None:
-    """Give objects to those who wait for one."""
+    """Give objects to the instances that wait for one."""
     state = decision.state
     while state.takers and not state.gone and (eid := next_object(decision)):
         _give(decision, next(iter(state.takers)), eid)
@@ -102,7 +102,7 @@ def _give(decision: ServerDecision, instance: int, eid: int) -> None:
 
 
 def next_object(decision: ServerDecision) -> int:
-    """The object whose turn it is; one whose element is gone is lost (0: none is there)."""
+    """The next object; 0 if there is none. Objects whose elements are gone are reported as lost."""
     while (eid := decision.state.queue.first) is not None:
         if decision.elements(eid):
             return eid
@@ -111,13 +111,13 @@ def next_object(decision: ServerDecision) -> int:
 
 
 def lose(decision: ServerDecision, eid: int, case: int, why: str) -> None:
-    """Tell the case that an object cannot go on here."""
+    """Tell the case that an object cannot continue here."""
     decision.change(changes.ObjectGone(decision.now, eid, why))
     tell_lost(decision, eid, case, why)
 
 
 def tell_lost(decision: ServerDecision, eid: int, case: int, why: str) -> None:
-    """Tell a case that one of its objects cannot go on here."""
+    """Tell a case that one of its objects cannot continue here."""
     if case:
         said: dict[str, Plain] = {"object": eid, "type": decision.definition.full_name, "why": why}
         decision.tell("lost", said, run=case)
@@ -127,7 +127,7 @@ def tell_lost(decision: ServerDecision, eid: int, case: int, why: str) -> None:
 
 
 def withdraw(decision: ServerDecision, event: Signalled) -> None:
-    """Take an object from wherever it is: the queue, an event, or an instance, which is told to stop."""
+    """Take an object from where it is: the queue, an event, or an instance, which is told to stop."""
     state, why = decision.state, event.text("why")
     eid = _known(decision, event.number("object"))
     holder = state.given.get(eid, "")
@@ -153,7 +153,7 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _known(decision: ServerDecision, eid: int) -> int:
-    """The name under which an object is here: the one given, or that of what has taken its place."""
+    """The eid under which an object is known here: its own, or that of its present version."""
     state = decision.state
     known = (state.objects, state.given, state.carried)
     names = (eid, *decision.elements(eid))
@@ -161,7 +161,7 @@ def _known(decision: ServerDecision, eid: int) -> int:
 
 
 def withdrawn(decision: ServerDecision, event: Returned) -> None:
-    """Answer who withdrew an object, now that who had it is over."""
+    """Answer a withdrawal, now that the instance that had the object has ended."""
     signal, eid = decision.state.withdrawing[event.call]
     decision.change(changes.WithdrawalEnded(decision.now, event.call))
     if eid in decision.state.given:
@@ -170,7 +170,7 @@ def withdrawn(decision: ServerDecision, event: Returned) -> None:
 
 
 def sent(decision: ServerDecision, event: Returned) -> None:
-    """Know what became of an object that was put back to the type it came from."""
+    """Handle the answer for an object that was put back to the type it came from."""
     eid, case = decision.state.sent[event.call]
     decision.change(changes.SendingOver(decision.now, event.call))
     if event.problem is not None:

@@ -1,5 +1,5 @@
-"""Events are raised (K33, K38, K52): by a task, by a person, and by themselves (K41, K64, KA14), as periodic
-tasks run (KA15).
+"""The raising of events (K33, K38, K52) by tasks and people, events that come by themselves (K41, K64, KA14),
+and periodic tasks (KA15).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.windows import windows
 
 Answering = list[tuple[str, int, Rule]]
-"""The rules for an event: the state of each, and its place there among those for it."""
+"""The rules for an event, each with its state and its place among those for the event there."""
 
 
 def raise_event(decision: ServerDecision, event: Signalled) -> None:
-    """Register an event; who raises a synchronous one is answered at its end."""
+    """Register an event; the raiser of a synchronous one is answered at its end."""
     name, given = event.text("event"), event.texts("parameters")
     found = answering(decision.definition, name)
     problem = _fault(decision, name, given, found, event.number("object"))
@@ -77,7 +77,7 @@ def _fault(
 def _raised(
     decision: ServerDecision, event: Signalled, name: str, given: tuple[str, ...], found: Answering
 ) -> EventRaised:
-    """The fact that an event is raised. Raises ValueError for a parameter that is no time."""
+    """The fact that an event is raised. Raises ValueError for a parameter that is not a time."""
     mode, raiser = event.text("mode"), event.number("raiser")
     sync = mode == "sync" or (mode != "async" and any(rule.mode == "sync" for _, _, rule in found))
     _check_action_times(decision, given, found)
@@ -103,7 +103,7 @@ def _raised(
 def windows_of(
     decision: ServerDecision, given: tuple[str, ...], found: Answering, base: float
 ) -> tuple[RuleWindows, ...]:
-    """The windows of rules, counted from a moment. Raises ValueError for a parameter that is no time."""
+    """The windows of rules, counted from a moment. Raises ValueError for a parameter that is not a time."""
     known = []
     for state, at, rule in found:
         named, opened = dict(zip(rule.parameters, given, strict=False)), None
@@ -114,7 +114,7 @@ def windows_of(
 
 
 def _check_action_times(decision: ServerDecision, given: tuple[str, ...], found: Answering) -> None:
-    """Raise ValueError now for a parameter that is to be a time when an action is due, and is none."""
+    """Raise ValueError now if a parameter that a window of an action needs is not a time."""
     for _, _, rule in found:
         if rule.before_action is not None:
             named = dict(zip(rule.parameters, given, strict=False))
@@ -122,7 +122,7 @@ def _check_action_times(decision: ServerDecision, given: tuple[str, ...], found:
 
 
 def register(decision: ServerDecision, change: EventRaised) -> None:
-    """Have an event wait for its windows, tell who waits for it, and take its object from who had it."""
+    """Record an event and let it wait for its windows, tell those that wait for it, and take its object."""
     state = decision.state
     if change.object in state.objects or change.object in state.given:
         decision.change(ObjectGone(decision.now, change.object, f"event {change.name} carries it"))
@@ -135,7 +135,7 @@ def register(decision: ServerDecision, change: EventRaised) -> None:
 
 
 def let_go(decision: ServerDecision) -> None:
-    """Cancel all events: the service run is over."""
+    """Cancel all events, as the service run has ended."""
     for event in list(decision.state.events.values()):
         ending.cancel(decision, event, "cancelled", "the service run is over")
 
@@ -143,14 +143,15 @@ def let_go(decision: ServerDecision) -> None:
 # --- what comes by itself -----------------------------------------------------------------------------
 
 MOST_DAYS = 400
-"""So many periods are looked at for one that ends on a day that counts: one of 25 h comes to each in time."""
+"""The most periods tried to find one that ends on a day that counts; one of 25 h reaches every day in time.
+"""
 
 EVERY = "every"
 """The name of the timer."""
 
 
 def loaded(decision: ServerDecision, *, comes: bool) -> None:
-    """Begin what comes by itself; a version that is loaded again begins with the next of its period."""
+    """Begin what comes by itself; a version that is loaded again starts with its next period."""
     if comes or decision.state.due is None:
         stop(decision)
         _set(decision, decision.now)
@@ -159,7 +160,7 @@ def loaded(decision: ServerDecision, *, comes: bool) -> None:
 
 
 def ticked(decision: ServerDecision) -> None:
-    """Do what is due; what was missed meanwhile is one, and what goes on is not begun twice."""
+    """Do what is due. Missed periods count as one, and nothing is begun while the last is under way."""
     due, period = decision.state.due, decision.definition.period
     if due is None or period is None:
         return
@@ -175,7 +176,7 @@ def ticked(decision: ServerDecision) -> None:
 
 
 def catch_up(decision: ServerDecision) -> None:
-    """Do what came while the one before went on, once that is over."""
+    """Do what came while the last was under way, once that has ended."""
     state, period = decision.state, decision.definition.period
     if state.missed and not state.gone and not _goes_on(decision):
         decision.change(TickSet(decision.now, state.due, False))
@@ -202,7 +203,7 @@ def _come(decision: ServerDecision, base: float) -> None:
 def _raise(decision: ServerDecision, base: float) -> None:
     rule = decision.definition.rule
     if rule is None or rule.parameters:
-        return  # nobody gives what its parameters stand for
+        return  # nothing gives values for its parameters
     known = windows_of(decision, (), [("", 0, rule)], base)
     identifier, name = decision.event.id, rule.event or decision.definition.name
     register(decision, EventRaised(decision.now, identifier, name, base, known, own=True))
@@ -225,8 +226,8 @@ def _set(decision: ServerDecision, base: float) -> None:
 
 
 def _on_weekday(decision: ServerDecision, due: float, period: float) -> float:
-    """The moment, or the first one after it that is some periods later and on a weekday that counts; where
-    none is, as with a period of weeks, the same time on the first such day.
+    """The moment, or the first one some periods later that is on a weekday that counts. If there is none, as
+    with a period of weeks, the same time on the first such day.
     """
     weekdays, zone = decision.definition.weekdays, zone_named(decision.view.zone)
     moment = due
@@ -242,7 +243,7 @@ def _on_weekday(decision: ServerDecision, due: float, period: float) -> float:
 
 
 def stop(decision: ServerDecision) -> None:
-    """Let nothing come by itself any more."""
+    """Stop what comes by itself."""
     if decision.state.due is not None:
         decision.command(commands.CancelTimer(wake_name(decision, EVERY)))
     if decision.state.due is not None or decision.state.missed:

@@ -39,7 +39,7 @@ GONE = "the type has no such rule any more"
 
 
 def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Rule | None:
-    """The rule as the type has it now; None if it has none there any more."""
+    """The rule as the type has it now; None if it no longer has it."""
     found = decision.definition.rules_for(rule.state, event.name)
     return found[rule.ordinal] if rule.ordinal < len(found) else None
 
@@ -50,7 +50,7 @@ def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
 
 
 def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Do what a moment was set for, or, where the clock was set back, wait for it again."""
+    """Do what a timer was set for, or, if the clock was set back, wait for it again."""
     wake, key = event.rules[number].wake, rule_key(event.id, number)
     if wake is not None and decision.now < wake:
         decision.command(commands.SetTimer(wake_name(decision, key), wake, calendar=True))
@@ -60,7 +60,7 @@ def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Bring a rule to where it stands by the clock, whose action has not come."""
+    """Bring a rule up to date with the clock, before its action."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if event.state and rule.state != event.state:
         set_wake(decision, event.id, number, None)
@@ -80,7 +80,7 @@ def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
-    """Let a rule wait for its next window; it is over where none comes."""
+    """Let a rule wait for its next window; it expires if there is none."""
     rule = event.rules[number]
     following = upcoming(rule.before_condition or (), at)
     if following is None:
@@ -103,7 +103,7 @@ def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: floa
 
 
 def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Iterator[int]:
-    """The instances that may answer an event, free and in a state: the idle first, then the oldest (KA8)."""
+    """The free instances in a state that may answer an event: idle ones first, then the oldest (KA8)."""
     present = decision.state.present.get(state)
     for line in (present.idle, present.busy) if present is not None else ():
         for instance in line:
@@ -116,7 +116,7 @@ def _is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
 
 
 def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Judge the condition of a rule whose window is open, for whoever is there (KA5)."""
+    """Judge the condition of a rule whose window is open, for the instances that are there (KA5)."""
     rule, definition = event.rules[number], decision.definition
     found = rule_of(decision, event, rule)
     if found is None:
@@ -145,14 +145,14 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def _window(decision: ServerDecision, rule: EventRule) -> Any:
-    """The window in which a rule is, if it lasts; None if this was its instant."""
+    """The window that is open for a rule, if it lasts; None if it was an instant."""
     windows_ = rule.before_condition
     found = inside(windows_, decision.now) if windows_ is not None else None
     return found if found is not None and decision.now < found.end else None
 
 
 def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Let a rule wait for a receiver; at an instant it waits for the instance alone that it begins (KA7)."""
+    """Let a rule wait for a receiver; at an instant only for an instance begun for its event (KA7)."""
     rule = event.rules[number]
     if rule.stage != "open":
         unwatch(decision, rule, rule_key(event.id, number))
@@ -170,7 +170,7 @@ def _is_under_way(decision: ServerDecision, event: RaisedEvent) -> bool:
 def _judge_in_vain(
     decision: ServerDecision, event: RaisedEvent, number: int, found: Rule, receiver: int, tried: list[Bound]
 ) -> None:
-    """Wait for what may alter a condition, while the window lasts (KA4)."""
+    """Watch for what may alter a false condition, while the window lasts (KA4)."""
     rule, key, condition = event.rules[number], rule_key(event.id, number), found.condition
     lasts = _window(decision, rule) is not None
     unwatch(decision, rule, key)
@@ -194,7 +194,7 @@ def _judge_in_vain(
 
 
 def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
-    """The objects that conditions are about: when one is replaced, what takes its place is judged."""
+    """The objects that conditions are about; when one is replaced, its new version is judged."""
     named = (
         element.eid
         for one in tried
@@ -206,7 +206,7 @@ def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
 
 
 def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
-    """Watch no more for what may alter a condition."""
+    """Stop watching for what may alter a condition."""
     name = wake_name(decision, key)
     if rule.watched:
         decision.command(commands.Unwatch(name))
@@ -224,7 +224,7 @@ def _hold(
     *,
     labels: tuple[str, ...],
 ) -> None:
-    """A condition held: its action has its windows from now on."""
+    """Record that a condition held, and count the windows of its action from now on."""
     rule = event.rules[number]
     unwatch(decision, rule, rule_key(event.id, number))
     for other, at in event.rules.items():
@@ -242,7 +242,7 @@ def _hold(
 
 
 def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Bring a rule to where it stands by the clock, whose condition held."""
+    """Bring a rule whose condition held up to date with the clock."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if rule.before_action is None:
         set_wake(decision, event.id, number, None)
@@ -263,7 +263,7 @@ def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> No
 
 
 def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Have the action done; its receiver says if it is in the state still (KA5)."""
+    """Have the action done; its receiver answers whether it is still in the state (KA5)."""
     rule, state = event.rules[number], decision.state
     receiver = rule.receiver
     if receiver and receiver not in state.at_work:
@@ -305,7 +305,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) -> None:
-    """Judge a condition again, if a window for that is open or comes; else its rule is over (KA6)."""
+    """Judge a condition again, if a window for that is open or to come; else end its rule (KA6)."""
     rule = event.rules[number]
     now = decision.now
     set_wake(decision, event.id, number, None)
@@ -322,7 +322,7 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
 
 
 def follow(decision: ServerDecision) -> None:
-    """Go by the rules as the type has them now: those that it has no more are over."""
+    """Follow the rules of the type's present version; end those that are gone."""
     for event in list(decision.state.events.values()):
         for number, rule in list(event.rules.items()):
             if rule.stage == "acting" or number not in event.rules:
@@ -334,7 +334,7 @@ def follow(decision: ServerDecision) -> None:
 
 
 def look_at_loose(decision: ServerDecision) -> None:
-    """Bring the rules of events that are taken in no state any more to where they stand."""
+    """Bring the rules of events that are no longer bound to a state up to date."""
     while decision.loose:
         event = decision.state.events.get(decision.loose.pop())
         for number in list(event.rules) if event is not None else ():

@@ -1,6 +1,6 @@
 """The state of the service run of a task type: plain data that its changes alone alter.
 
-What is over leaves it; the journal has it.
+What has ended leaves it and remains in the journal.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.language.windows import Interval
 
 Stage = Literal["registered", "open", "false", "due", "ready", "acting"]
-"""The stage of a rule: before its window; to be judged; judged in vain, and judged again when something
-changes; held, and before the window of its action; to be done by a receiver that is not free, or after that
+"""The stage of a rule: before its window; to be judged; judged false, and judged again when something
+changes; held, and before the window of its action; waiting for a receiver that is not free, or for the action
 of another rule, which may keep what the event carries; being done.
 """
 
 Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
-"""The end of a rule or an event; a rule of another state than that in which it was taken is passed over."""
+"""The end of a rule or an event. A rule is passed over if its event was taken in another state."""
 
 
 MOST_STORED = 100
-"""The events of one name that are kept until somebody waits for them (KA12)."""
+"""The most events of one name that are kept until an instance waits for them (KA12)."""
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An object in the queue since a moment, and its case; of a part, its parent and which of how many."""
+    """An object in the queue since a moment, and its case; for a part, its parent, ordinal and count."""
 
     at: float
     case: int = 0
@@ -44,7 +44,7 @@ class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An instance that works."""
 
     since: float
-    """The moment since which it works."""
+    """The moment since which it has worked."""
     call: str = ""
     """The call that began it, if the server did."""
     state: str = ""
@@ -68,14 +68,14 @@ class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Present(msgspec.Struct, omit_defaults=True):
-    """The instances that are in a state and free to act, by number: without an object, and with one."""
+    """The instances in a state that are free to act: those without an object, and those with one."""
 
     idle: list[int] = []
     busy: list[int] = []
 
 
 class CalledInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An instance that the server has called, and for what; `instance` is its eid once it has said so."""
+    """An instance that the server has called, and for what; `instance` is its eid once that is known."""
 
     at: float
     object: int = 0
@@ -92,11 +92,11 @@ class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
     ordinal: int
     """Its place among the rules of that state for the event."""
     before_condition: tuple[Interval, ...] | None = None
-    """The windows in which it is judged; None: once somebody is there."""
+    """The windows in which it is judged; None: whenever an instance is there."""
     before_action: tuple[Interval, ...] | None = None
     """The windows in which its action may be done, once it held; None: at once."""
     stage: Stage = "registered"
-    """The stage that it has come to."""
+    """The stage that it has reached."""
     receiver: int = 0
     """The instance that does its action."""
     call: str = ""
@@ -106,13 +106,13 @@ class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
     watched: bool = False
     """True if its condition is watched for, to be judged again."""
     hearsay: bool = False
-    """As it was recorded before there were labels."""
+    """The mark recorded before there were labels."""
     labels: tuple[str, ...] = ()
-    """The labels of what had a say in its condition."""
+    """The labels of what its condition depended on."""
 
 
 class RaisedEvent(msgspec.Struct, omit_defaults=True):
-    """An event that is not over (K33)."""
+    """An event that has not ended (K33)."""
 
     id: int
     """Its number."""
@@ -121,7 +121,7 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     at: float
     """The moment it was raised."""
     base: float
-    """The moment from which its windows count."""
+    """The moment from which its windows are counted."""
     parameters: tuple[str, ...] = ()
     """Its parameters."""
     sync: bool = False
@@ -137,7 +137,7 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     raiser: int = 0
     """The run that raised it."""
     raiser_type: str = ""
-    """The type of that."""
+    """The type of that run."""
     signal: str = ""
     """The signal by which the raiser waits."""
     state: str = ""
@@ -147,11 +147,11 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     rules: dict[int, EventRule] = {}
     """The rules that may still answer it, by number."""
     results: tuple[Result, ...] = ()
-    """The results of its rules that are over."""
+    """The results of its ended rules."""
 
     @property
     def queue(self) -> str:
-        """The queue of events in which it is (K62)."""
+        """The queue of events that it is in (K62)."""
         stages = {rule.stage for rule in self.rules.values()}
         if stages & {"due", "ready", "acting"}:
             return "awaiting-action"
@@ -163,7 +163,7 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
         return bool(self.object) and any(rule.stage == "acting" for rule in self.rules.values())
 
     def unbind(self) -> None:
-        """Let rules of other states be judged again, if none of the one goes on."""
+        """Release the event from its state, if no rule of that state is still held or acting."""
         if not any(rule.stage in ("due", "ready", "acting") for rule in self.rules.values()):
             self.state = ""
 
@@ -178,7 +178,7 @@ class EventWaiter(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class StoredEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An event for which nobody has waited yet (KA12), or the end of one."""
+    """An event that no wait has taken yet (KA12), or the end of one."""
 
     event: int
     parameters: tuple[str, ...] = ()
@@ -188,18 +188,18 @@ class StoredEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class TaskServerState(RunState, omit_defaults=True):
     """The service run of a task type, or of a global event.
 
-    Objects are named by the eid that they had when they came here.
+    Objects are named by the eid they had on arrival.
     """
 
     KIND: ClassVar[str] = "task server"
     MOVES: ClassVar[Moves] = {"ready": frozenset({"serving"}), "serving": frozenset({"failed", "cancelled"})}
 
     version: str = ""
-    """The digest of what was loaded last."""
+    """The digest of the version loaded last."""
     gone: bool = False
-    """True if the file of that is gone."""
+    """True if the file of that version is gone."""
     queue: ArrivalLine[int] = msgspec.field(default_factory=ArrivalLine)
-    """The objects that wait, first come first."""
+    """The waiting objects, oldest first."""
     objects: dict[int, Queued] = {}
     """The objects in the queue, and the parts that wait."""
     parts: dict[int, dict[int, int]] = {}
@@ -207,45 +207,45 @@ class TaskServerState(RunState, omit_defaults=True):
     carried: dict[int, int] = {}
     """The objects that events carry, each with its event."""
     given: dict[int, str] = {}
-    """The objects that instances have: the call that began the instance, or its eid."""
+    """The objects that instances have, each with the call that began the instance, or its eid."""
     at_work: dict[int, KnownInstance] = {}
     """The instances that work."""
     takers: dict[int, str] = {}
-    """The instances that wait for an object, each with the signal by which."""
+    """The instances that wait for an object, each with its signal."""
     called: dict[str, CalledInstance] = {}
-    """The instances that the server has called and that are not over, by call."""
+    """The instances that the server has called and that have not ended, by call."""
     present: dict[str, Present] = {}
     """The instances that are free to act, by state."""
     events: dict[int, RaisedEvent] = {}
-    """The events that are not over."""
+    """The events that have not ended."""
     open: dict[str, ArrivalLine[str]] = {}
-    """The rules to be judged when somebody is in their state, by that state."""
+    """The rules to be judged when an instance is in their state, by that state."""
     picky: dict[str, ArrivalLine[str]] = {}
-    """The rules that are false for who is there and ask for another's object, by state."""
+    """The rules that are false for the present instances and depend on their object, by state."""
     pending: dict[int, ArrivalLine[str]] = {}
     """The rules that wait for their receiver to be free, by receiver."""
     chosen: dict[int, ArrivalLine[str]] = {}
     """The rules whose condition held and whose raiser waits, by receiver."""
     unserved: ArrivalLine[int] = msgspec.field(default_factory=ArrivalLine)
-    """The events for which nobody was there, and no instance was begun."""
+    """The events that no instance could receive, and for which none was begun."""
     acts: dict[str, str] = {}
     """The actions under way: call to rule."""
     raisers: dict[str, int] = {}
-    """The signals of raisers who wait, each with the event."""
+    """The signals of waiting raisers, each with its event."""
     waits: dict[str, EventWaiter] = {}
     """The instances that wait for an event, by signal."""
     waiters: dict[str, dict[str, None]] = {}
-    """The signals of these by the name of the event, with a `!` for its end."""
+    """The signals of these by the name of the event, marked with `!` for its end."""
     stored: dict[str, list[StoredEvent]] = {}
-    """The events for which nobody has waited yet, by that name."""
+    """The events that no wait has taken yet, by that name."""
     withdrawing: dict[str, tuple[str, int]] = {}
-    """The signals to be answered, and their objects, by the call after which."""
+    """The signals to be answered, and their objects, by the call that must end first."""
     sent: dict[str, tuple[int, int]] = {}
     """The objects that calls put back to another type, and their cases."""
     own: int = 0
-    """The last event that came by itself."""
+    """The number of the last event that came by itself."""
     due: float | None = None
-    """The moment of the next, or of the next run of a periodic task."""
+    """The moment of the next such event, or of the next run of a periodic task."""
     missed: bool = False
     """True if one was missed meanwhile."""
 
@@ -265,7 +265,7 @@ class TaskServerState(RunState, omit_defaults=True):
             self.let_go(int(holder))
 
     def let_go(self, instance: int) -> None:
-        """Let an instance be without an object."""
+        """Take its object from an instance."""
         entry = self.at_work.get(instance)
         if entry is not None and entry.object:
             if self.given.get(entry.object) == str(instance):
@@ -283,19 +283,19 @@ class TaskServerState(RunState, omit_defaults=True):
         return queued
 
     def forget_instance(self, instance: int) -> None:
-        """Let an instance work no more."""
+        """Remove an instance from those at work."""
         self.let_go(instance)
         self.takers.pop(instance, None)
         self.put_instance(instance, None)
 
     def store(self, name: str, event: StoredEvent) -> None:
-        """Keep an event until somebody waits for it, and so many of its name."""
+        """Keep an event until an instance waits for it; at most `MOST_STORED` of its name."""
         stored = self.stored.setdefault(name, [])
         stored.append(event)
         del stored[:-MOST_STORED]
 
     def move_rule(self, event: int, number: int, stage: Stage | None) -> EventRule:
-        """Let a rule stand at another stage, in the lines that belong to it; None: it is over."""
+        """Move a rule to another stage and its lines; None: it has ended."""
         rule, key = self.events[event].rules[number], rule_key(event, number)
         for lines in (self.open, self.picky):
             _leave(lines, rule.state, key)
@@ -319,7 +319,7 @@ class TaskServerState(RunState, omit_defaults=True):
         event.object = event.case = 0
 
     def hold(self, instance: int, entry: KnownInstance, eid: int, case: int) -> None:
-        """Know an instance as it is now, but with an object, and no other; with 0 without one."""
+        """Update an instance, with this object in place of its last; 0 for none."""
         called = self.called.get(entry.call)
         holder, had = (str(instance), entry.object) if called is None else (entry.call, called.object)
         if called is not None:
@@ -331,7 +331,7 @@ class TaskServerState(RunState, omit_defaults=True):
         self.put_instance(instance, replace(entry, object=eid, case=case))
 
     def put_instance(self, instance: int, entry: KnownInstance | None) -> None:
-        """Know an instance as it is now, or with None no more."""
+        """Update an instance, or forget it with None."""
         before = self.at_work.pop(instance, None)
         if before is not None and (line := self._line(before)) is not None:
             del line[bisect_left(line, instance)]
@@ -344,7 +344,7 @@ class TaskServerState(RunState, omit_defaults=True):
             insort(line, instance)
 
     def _line(self, entry: KnownInstance) -> list[int] | None:
-        """The list in which an instance stands; None for one that is in no state with rules, or acting."""
+        """The list that an instance is in; None if it is in no state with rules, or acting."""
         if not entry.state or entry.acting:
             return None
         present = self.present.setdefault(entry.state, Present())
@@ -352,7 +352,7 @@ class TaskServerState(RunState, omit_defaults=True):
 
 
 def ended(name: str) -> str:
-    """The name under which the ends of events are stored, and waited for."""
+    """The name under which the end of an event is stored and waited for."""
     return f"{name}!"
 
 

@@ -15,7 +15,7 @@ WAIT = "wait"
 
 
 def wait(decision: ServerDecision, event: Signalled) -> None:
-    """Answer an instance once the event comes, at once with one for which nobody has waited."""
+    """Answer an instance when the event comes; at once if a stored one is there."""
     name, instance, end = event.text("event"), event.number("instance"), event.arguments.get("end") is True
     if not any(rule.event == name for rule in decision.definition.events):
         known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
@@ -45,7 +45,7 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _replace(decision: ServerDecision, instance: int, name: str) -> None:
-    """Forget an earlier wait of a program that waits again: since a restart nobody hears of that one."""
+    """Forget an earlier wait of a program that waits again, as after a restart: nothing takes its answer."""
     for signal in list(decision.state.waiters.get(name, ())):
         if decision.state.waits[signal].instance == instance:
             _end(decision, signal)
@@ -57,7 +57,7 @@ def _told(stored: StoredEvent, end: bool) -> Mapping[str, Plain]:
 
 
 def tell(decision: ServerDecision, event: RaisedEvent, result: str = "") -> None:
-    """Tell all who wait for an event that it is raised, or with a result that it is over."""
+    """Tell all that wait for an event that it is raised, or, with a result, that it has ended."""
     name = ended(event.name) if result else event.name
     waiters = list(decision.state.waiters.get(name, ()))
     for signal in waiters:
@@ -88,11 +88,11 @@ def woken(decision: ServerDecision, signal: str) -> None:
 
 
 def gone(decision: ServerDecision, signal: str) -> None:
-    """Forget a wait that nobody needs any more."""
+    """Forget a wait that is no longer needed."""
     _end(decision, signal)
 
 
 def let_go(decision: ServerDecision) -> None:
-    """Forget all waits: the service run is over, and who waits is told by the runtime."""
+    """Forget all waits: the service run has ended, and the runtime tells those that wait."""
     for signal in list(decision.state.waits):
         _end(decision, signal)

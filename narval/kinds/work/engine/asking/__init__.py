@@ -1,1 +1,1 @@
-"""The asking: to whom an item is offered, what it shows, who has caused it."""
+"""Asking: to whom an item is offered, what it shows, who has caused it."""

@@ -1,7 +1,7 @@
-"""An item as a document: its text read back, for people who look at a page.
+"""An item as a document: its text read back, for pages.
 
-It is made of the text alone, which is what is approved: our words begin a line, and what comes from elsewhere
-stands behind `| `, so the two cannot be mistaken for each other.
+It is made only from the text, which is what is approved. Our words begin a line, and text from elsewhere
+follows `| `, so the two cannot be confused.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ _SAID = ("Description:", "It says:")
 
 
 class Line(NamedTuple):
-    """Something that the item says, with the word that begins it; "": a sentence."""
+    """A statement of the item, with the word that begins it; "": a sentence."""
 
     word: str
     value: str
 
 
 class ShownElement(NamedTuple):
-    """An element of an item as a person reads it; everything that it holds is there."""
+    """An element of an item as a person reads it; all of its content is there."""
 
     what: str
-    """The words for what it is there for, such as "It takes mail"."""
+    """The words for its purpose, such as "It takes mail"."""
     eid: int
     name: str
     title: str
     attributes: list[Line]
-    """All of them; those of LEADING first."""
+    """All attributes, those of LEADING first."""
     texts: list[Line]
-    """Its own text, and that of children which have nothing else, each with its name."""
+    """Its own text, and that of children with only text, each with its name."""
     xml: str
-    """The rest: its other children as they are written; "": there are none."""
+    """Its other children as they are written; "" if there are none."""
 
 
 class Document(NamedTuple):
     """The parts of an item that a page shows."""
 
     said: list[str]
-    """The description, and what the actions say of their calls."""
+    """The description, and what actions say of their calls."""
     lines: list[Line]
     elements: list[ShownElement]
 
@@ -77,7 +77,7 @@ def document_of(text: str) -> Document:
 
 
 def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The lines of ours, each with those behind it that come from elsewhere."""
+    """Our lines, each with the following lines from elsewhere."""
     words, shown = "", list[str]()
     for line in text.split("\n"):
         if line.startswith("|"):
@@ -91,7 +91,7 @@ def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _element(match: re.Match[str], xml: str) -> ShownElement | None:
-    """An element as it is written, or None where that cannot be read: then it is shown as it stands."""
+    """An element as it is written; None if it cannot be parsed, and is shown unchanged."""
     try:
         tree = parse_untrusted(xml.encode())
     except ElementError:

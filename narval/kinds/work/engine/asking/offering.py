@@ -1,4 +1,4 @@
-"""The offering of an item: what it shows, to whom, until when (P9–P11, P17, P30, P34)."""
+"""Offering of an item: what it shows, to whom, until when (P9–P11, P17, P30, P34)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.moments import LAST_MOMENT, after
 
 Bindings = Mapping[str, Sequence[Element]]
-"""The elements of each input, for which its id stands in texts."""
+"""The elements of each input, by the id that stands for them in texts."""
 
 
 def offer(decision: WorkDecision, event: Started) -> None:
-    """Offer an item. Raises NotSoError where it cannot be: the kinds are those of P82."""
+    """Offer an item. Raises NotSoError if it cannot be offered, with the kinds of P82."""
     decision.change(Asked(event.at, event.elements, event.caller, event.attempt))
     decision.add_to_context(event.elements)
     inputs = _inputs(decision, event)
@@ -94,7 +94,7 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
 
 
 def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindings, Collection[int]]:
-    """The lines about calls that wait for the item (P72), the inputs that these do not show already, and the
+    """The lines about calls that wait for the item (P72), the inputs that they do not show already, and the
     elements that the calls are given.
     """
     caller, view = decision.state.caller, decision.view
@@ -112,7 +112,7 @@ def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindi
 
 
 def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]:
-    """The sentences that an action has for its calls: of each by what it is given, else of all the same."""
+    """The sentences of an action about its calls: for each call by its elements, else the same for all."""
     for _, inputs in held.calls if action is not None and action.describe is not None else ():
         given = {
             name: [element for eid in eids if (element := decision.view.element(eid))]
@@ -129,7 +129,7 @@ def _filled(decision: WorkDecision, template: TextTemplate | None, bindings: Bin
 
 
 def _inputs(decision: WorkDecision, event: Started) -> Inputs:
-    """The elements that are shown: those that the caller gave, else the nearest that fit (N15)."""
+    """The elements to show: those that the caller gave, else the nearest that fit (N15)."""
     declared = decision.definition.prototype.inputs
     if event.inputs or not declared:
         return event.inputs
@@ -214,7 +214,7 @@ def _deadline(decision: WorkDecision, bindings: Bindings) -> float | None:
 
 
 def _priority(decision: WorkDecision, template: TextTemplate | None, bindings: Bindings) -> float:
-    """The number that an expression gives; 0 for what is none."""
+    """The number that an expression gives; 0 if it gives none."""
     try:
         number = float(_filled(decision, template, bindings) or 0)
     except ValueError:
@@ -223,11 +223,11 @@ def _priority(decision: WorkDecision, template: TextTemplate | None, bindings: B
 
 
 MOST_ORIGINS = 10_000
-"""The elements at most whose origin is looked at; where there are more, it is not known who asked."""
+"""The most elements whose origin is examined; if there are more, it is unknown who asked."""
 
 
 class Requesters(NamedTuple):
-    """The people who asked; `unknown` says why that may not be all, or is ""."""
+    """The people who asked; `unknown` says why there may be others, or is ""."""
 
     people: tuple[str, ...]
     unknown: str = ""
@@ -236,7 +236,7 @@ class Requesters(NamedTuple):
 def requesters(view: View, run: int, eids: Iterable[int]) -> Requesters:
     """The people who started the top-level run, or added an element that is shown, or one it was made from.
 
-    An origin that is forgotten, or that another agent sent without a name, is not known.
+    An origin that is forgotten, or that another agent sent without a name, is unknown.
     """
     names = dict.fromkeys(_names(view.people, view.started_by(run)))
     pending, seen, unknown = list(eids), set[int](), ""
@@ -260,7 +260,9 @@ def requesters(view: View, run: int, eids: Iterable[int]) -> Requesters:
 
 
 def _names(people: Directory, by: str, actor: str = "") -> Iterator[str]:
-    """The people that a recorded name can mean: somebody acted for that one, or it may be a login too."""
+    """The people that a recorded name can mean: the name may be a login, or an actor may have
+    acted for it.
+    """
     if by:
         yield by
         person = None if actor else people.by_login(by)

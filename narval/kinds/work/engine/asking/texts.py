@@ -1,7 +1,7 @@
-"""The text of an item: what is shown to people, made once, and never changed.
+"""The text of an item, as shown to people: made once, and never changed.
 
-Our words begin a line; each line that comes from elsewhere begins with `| `. Characters that could hide or
-reorder text are shown as escapes. So nothing that an element holds looks like a word of ours.
+Our words begin a line; each line from elsewhere begins with `| `. Characters that could hide or reorder text
+are shown as escapes. So no content of an element looks like our words.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MOST_BYTES = 65_536
 """The most bytes of the text that an item shows (P10)."""
 
 MOST_BESIDE = 16_384
-"""The most characters of an element that is shown beside a call: it is not what is approved."""
+"""The most characters of an element that is shown beside a call, and is not itself approved."""
 
 _HIDING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that look like nothing, though they count as letters, marks or symbols."""
+"""Invisible characters that count as letters, marks or symbols."""
 
 
 def shown_as(text: str) -> str:
@@ -51,12 +51,12 @@ def _escaped(character: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, as people are shown it."""
+    """A text on one line, as shown to people."""
     return shown_as(" ".join(text.split()))
 
 
 def cut_title(text: str) -> str:
-    """A text as a title: on one line, and cut where it would be too long."""
+    """A text as a title: on one line, cut if it is too long."""
     line = one_line(text)
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
 
@@ -70,9 +70,9 @@ def text_of_item(
     defaults: Values,
     options: Values,
 ) -> str:
-    """All that is shown of an item: title, description, calls that wait for it, inputs, outcomes, fields.
+    """The whole text of an item: title, description, calls that wait for it, inputs, outcomes, fields.
 
-    Of an input beside calls the beginning is shown where it is long: what is called always stands as a whole.
+    Only the beginning of a long input beside calls is shown; the calls are always shown in full.
     """
     parts = [f"{work.full_name} asks", *_value(title)]
     if description:
@@ -95,8 +95,8 @@ def lines_of_calls(
     says: Sequence[str],
     element: Callable[[int], Element | None],
 ) -> Iterator[str]:
-    """The lines that tell which calls are made if it is approved: of what, by which step, with which
-    elements. `says` has for each call what the action says of it, or one text for all.
+    """The lines that say which calls are made after approval: their targets, steps and elements. `says` has
+    the action's text for each call, or one text for all.
     """
     yield from ("", f"Call: {shown_as(held.name)}")
     if held.void:

@@ -1,1 +1,1 @@
-"""Notices about items: to whom they go, and what their tokens are worth."""
+"""Notices about items: their recipients, and the validity of their tokens."""

@@ -1,9 +1,9 @@
-"""Sending of notices: who is written to about an item, by which way, when, and why.
+"""Sending of notices: who is written to about an item, in which way, when, and why.
 
-A notice is a call, which the runtime makes; a person answers it, a mail by the token that it brings. Whoever
-may act has one that counts by each way of the item, and no one else does: so who comes to be asked is written
-to, and the notice of who is not asked any more is void. At a chat those are told so, because the message
-stays in view; a mail is left alone.
+A notice is a call, which the runtime makes. A person answers it; a mail is answered by its token. Each person
+who may act has one valid notice for each way of the item, and no one else does. So a person who is newly
+asked is written to, and the notice of a person who is no longer asked is void. In a chat that person is told,
+because the message stays in view; after a mail not.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.state import WorkState
 
 LIFE = 30 * 86400.0
-"""Seconds for which a notice counts at most."""
+"""The most seconds for which a notice counts."""
 
 MOST_TRIES = 24
-"""A notice is tried so often, later and later, for a day at most."""
+"""The most tries of a notice, with growing pauses, within a day."""
 
 FIRST_WAIT = 30.0
 """Seconds from the first try to the second."""
@@ -40,11 +40,11 @@ TIMEOUT = 120.0
 """Seconds that a try may take."""
 
 TAKEN = "taken"
-"""The reason of a notice to whom an item does not ask any more."""
+"""The reason of a notice to a person whom an item no longer asks."""
 
 
 def settle(decision: WorkDecision) -> None:
-    """See that who may act has a notice that counts by each way of the item, and that no others do."""
+    """Give each person who may act a valid notice for each way of the item, and void all others."""
     if decision.state.status in ("offered", "claimed"):
         for way in decision.definition.ways_of(decision.people):
             if way in WRITTEN:
@@ -79,14 +79,14 @@ def _settle_way(decision: WorkDecision, way: str) -> None:
 
 
 def _why_not_asked(state: WorkState, person: str) -> str:
-    """The sentence for a person whose message about an item counts no more, though the item goes on."""
+    """The sentence for a person whose message about an open item no longer counts."""
     if person in state.votes:
         return f"you have answered {state.votes[person].outcome}"
     return f"{state.claim.by} has it now" if state.claim is not None else "you are not asked any more"
 
 
 def _has_just_acted(decision: WorkDecision, person: str) -> bool:
-    """True of the person whose act by chat is what has happened: its answer tells them."""
+    """True for the person whose act by chat this event is: its answer tells them."""
     event = decision.event
     return (
         isinstance(event, Signalled)
@@ -97,8 +97,8 @@ def _has_just_acted(decision: WorkDecision, person: str) -> bool:
 
 
 def tell_end(decision: WorkDecision, sentence: str) -> None:
-    """Tell all who were written to that an item has ended, once by each way; not who ended it, but for a
-    message at a chat that was answered elsewhere.
+    """Tell all who were written to that an item has ended, once in each way; not the person who ended it,
+    except in a chat if they answered elsewhere.
     """
     state = decision.state
     written_to = dict.fromkeys((notice.to, notice.way) for notice in state.notices.values())
@@ -113,7 +113,7 @@ def tell_end(decision: WorkDecision, sentence: str) -> None:
 def write(
     decision: WorkDecision, way: str, person: str, why: str, text: str = "", until: float | None = None
 ) -> None:
-    """Have a person written to in a way who has an address for it."""
+    """Have a person written to in a way, if they have an address for it."""
     recipient = decision.people.person(person)
     if recipient is None or not recipient.addresses(way):
         return
@@ -139,7 +139,7 @@ def _call(decision: WorkDecision, call: str, text: str = "") -> None:
 
 
 def returned(decision: WorkDecision, event: Returned) -> None:
-    """Note that a notice went out, or try it again later."""
+    """Record that a notice was sent, or try it again later."""
     notice, now, problem = decision.state.notices.get(event.call), event.at, event.problem
     value = event.value or {}
     if notice is None:
@@ -159,7 +159,7 @@ def returned(decision: WorkDecision, event: Returned) -> None:
 
 
 def try_again(decision: WorkDecision) -> None:
-    """Try notices again whose moment has come: with the same id, so that they are the same messages."""
+    """Try again the notices whose moment has come, with the same ids, so that they are the same messages."""
     for call in _due(decision.state, decision.event.at):
         decision.change(NoticePutOff(decision.event.at, call))
         _call(decision, call)

@@ -1,4 +1,6 @@
-"""The tokens of notices: which count, which are used, and what is told of those that do not (P63, P64)."""
+"""The tokens of notices: which count, which are used, and the replies to those that do not count
+(P63, P64).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.notices.sending import write
 
 MOST_FRUITLESS = 5
-"""So many mails that are no answer void a token."""
+"""The mails that are no answer after which a token is void."""
 
 SPENT, EXPIRED = "token-spent", "token-expired"
 
 NOT_UNDERSTOOD = "not-understood"
-"""The kind of what a person wrote that is no answer."""
+"""The kind of the problem of a text that is no answer."""
 
 
 def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
@@ -29,7 +31,7 @@ def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
         return None  # the deadline was missed, and has not come yet
     claim = state.claim
     if claim is not None and claim.by != event.by:
-        return None  # the table says who has it
+        return None  # the table reports the claimant
     return Failure(EXPIRED, "this mail counts no more; look for a newer one, or use `narval work`")
 
 
@@ -40,7 +42,7 @@ def spend(decision: WorkDecision, event: Signalled) -> None:
 
 
 def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Tell a person by mail why what they wrote was refused: of a token that counts no more, once."""
+    """Tell a person by mail why their text was refused; for a token that no longer counts, once."""
     call, state = _notice_of(event), decision.state
     if call not in state.notices or decision.state.over:
         return
@@ -52,7 +54,7 @@ def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
 
 
 def no_act(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Count a mail that was no answer; tell a person once who wrote what is not understood."""
+    """Count a mail that was no answer; tell its writer once that it is not understood."""
     if failure.kind == NOT_UNDERSTOOD:
         _tell_once(decision, event.by, NOT_UNDERSTOOD, f"{failure.message}; reply to that mail again")
     count_fruitless(decision, event)

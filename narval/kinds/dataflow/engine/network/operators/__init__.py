@@ -1,1 +1,1 @@
-"""Operators at work: one class for each that needs nothing from outside, one for all that do."""
+"""Operators at work: a class for each that needs nothing from outside, and one for all others."""

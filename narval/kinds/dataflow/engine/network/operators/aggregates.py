@@ -1,4 +1,4 @@
-"""Aggregates of columns, of all tuples or of groups of them; no value is skipped (TA12)."""
+"""Aggregates of columns, over all tuples or groups of them; missing values are skipped (TA12)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from narval.kinds.dataflow.language.conditions import ColumnFold
 
 
 class ColumnFolding:
-    """The fold of one column: what was found so far of one function, and how many values there were."""
+    """The fold of one column: the result of one function so far, and the number of values."""
 
     __slots__ = ("_fold", "_found", "_func", "_seen")
 
@@ -37,7 +37,7 @@ class ColumnFolding:
         self._seen = 0
 
     def count(self, rows: int) -> None:
-        """Count tuples, whatever they have."""
+        """Count tuples, whatever their values."""
         self._seen += rows
 
     def add(self, column: list[Any]) -> None:
@@ -50,7 +50,7 @@ class ColumnFolding:
 
     @property
     def result(self) -> Any:
-        """The value of all that came; None where nothing did, but 0 for count and sum."""
+        """The value for all that came; None if nothing did, but 0 for count and sum."""
         if self._func == "count":
             return self._seen
         if self._func in _TEXTS:
@@ -90,9 +90,9 @@ class Aggregate(FlowOperator):
 
 
 class Group(FlowOperator):
-    """Give a tuple for each group of tuples that have the same values in some columns.
+    """Give a tuple for each group of tuples with the same values in some columns.
 
-    Beyond the groups that may be kept, tuples are put away by their key and come when the input is over.
+    Beyond the groups that may be kept, tuples are spilled by key, and processed when the input has ended.
     """
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -159,7 +159,7 @@ def _count(found: Any, column: list[Any]) -> Any:
 
 
 def _sum(found: tuple[int, list[float]] | None, column: list[Any]) -> tuple[int, list[float]]:
-    """Whole numbers are added as they are, others as two parts, so that the order of tuples does not show."""
+    """Add numbers: integers exactly, others in two parts, so that the order of tuples does not matter."""
     whole, parts = found or (0, [])
     try:
         total = sum(column)
@@ -195,11 +195,11 @@ def _texts(found: list[str] | None, column: list[Any]) -> list[str]:
 
 
 _TEXTS: Mapping[str, str] = {"list": ", ", "lines": "\n"}
-"""The functions that make one text of all values, and what is between two of them."""
+"""The functions that join all values into one text, and their separators."""
 
 
 def joined_by(between: str, texts: list[str]) -> str:
-    """One text of several. Raises FlowError, before it is made, where it would be too long."""
+    """Several texts joined to one. Raises FlowError, before it is made, if it would be too long."""
     if sum(map(len, texts)) + len(between) * len(texts) > LONGEST_TEXT:
         raise too_long()
     return between.join(texts)
@@ -214,4 +214,4 @@ FOLDS: Mapping[str, Callable[[Any, list[Any]], Any]] = {
     "list": _texts,
     "lines": _texts,
 }
-"""The functions by name: what was found before, and the values of a batch."""
+"""The functions by name; each takes the result so far and the values of a batch."""

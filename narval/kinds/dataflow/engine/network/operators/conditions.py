@@ -1,6 +1,6 @@
-"""Conditions on tuples: a comprehension for each comparison, so a batch costs what a filter in Python does.
+"""Conditions on tuples: a comprehension for each comparison, so a batch costs as much as a filter in Python.
 
-A comparison with no value is false, `<>` too; a text and a number are not equal, and in no order.
+A comparison with no value is false, even `<>`; a text and a number are never equal, and have no order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def holds(compares: str, a: Any, b: Any) -> bool:
-    """Test whether a comparison of two values holds; raises where they have no order."""
+    """Test whether a comparison of two values holds; raises if they have no order."""
     if a is None or b is None:
         return False
     try:
@@ -71,7 +71,7 @@ def no_order(a: Any, b: Any) -> FlowError:
 def pair_chooser(
     tests: Sequence[tuple[int, Compares, int]],
 ) -> Callable[[Row, Row], bool] | None:
-    """The function that tests a left and a right row; None where there is nothing to test."""
+    """The function that tests a left and a right row; None if there is nothing to test."""
     if not tests:
         return None
 

@@ -1,8 +1,8 @@
 """The base of operators at work: one object in one transaction, told its values once and then batches (T57).
 
-An operator is told `on_init` with its values, `on_PORT(batch)` for each batch of a stream, `on_PORT_eos()` at
-its end, and `finish()` when all streams are over. What it gives goes into its outlets. A method that has much
-to give is a generator: each step of it gives a batch, and whoever drives the network decides when it goes on.
+An operator gets `on_init` with its values, `on_PORT(batch)` for each batch of a stream, `on_PORT_eos()` at
+its end, and `finish()` when all streams have ended. Its results go into its outlets. A method that gives much
+is a generator: each step gives a batch, and the driver of the network decides when it continues.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 from narval.kinds.dataflow.language.rules import TextError
 
 Steps = Iterator[None] | None
-"""The rest of a piece of work, if it has one."""
+"""The rest of a piece of work, if any."""
 
 Handler = Callable[[TupleBatch], Steps]
 
 
 class Outlet(Protocol):
-    """The end of an operator where a datum comes out."""
+    """The outlet of an operator for a datum."""
 
     @property
     def is_open(self) -> bool:
@@ -33,20 +33,20 @@ class Outlet(Protocol):
         """Give tuples."""
 
     def give(self, value: Any) -> None:
-        """Give the only value of a datum that does not stream, which ends it."""
+        """Give the only value of a non-streaming datum, which ends it."""
 
     def end(self) -> None:
-        """Give EOS, or cancel a datum that does not stream and has been given nothing."""
+        """Give EOS, or cancel a non-streaming datum without a value."""
 
     def cancel(self) -> None:
-        """Give nothing at all, or no more."""
+        """Give nothing, or nothing more."""
 
 
 class FlowOperator:
     """An operator that needs nothing from outside.
 
-    A cancelled input cancels it if it is one of `cancelled_by`, or if all its streams are cancelled; else it
-    counts as ended.
+    A cancelled input cancels the operator if it is one of `cancelled_by`, or if all streams are cancelled;
+    else the input counts as ended.
     """
 
     cancelled_by: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class FlowOperator:
         self.call, self.outlets, self.spill = call, outlets, spill
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
-        """Take the values that do not stream, by port; those of a group are a list."""
+        """Take the non-streaming values, by port; those of a group are a list."""
 
     def handler(self, port: str, at: int) -> Handler:
         """The method that takes batches of an input, which has place `at` in its group."""
@@ -68,32 +68,32 @@ class FlowOperator:
         return method() if method is not None else None
 
     def on_cancelled(self, port: str, at: int) -> Steps:
-        """Take note that an input is cancelled where the operator is not: it counts as ended."""
+        """Handle a cancelled input that does not cancel the operator: it counts as ended."""
         return self.on_eos(port, at)
 
     def on_back(self, at: int, kind: Any, item: Any) -> Steps:
-        """Take what a frame that it has begun gives to its outlet number `at`."""
+        """Take what a frame that it began gives to its outlet number `at`."""
 
     def finish(self) -> Steps:
-        """Give what is left; outlets that are open then are ended."""
+        """Give what is left; outlets still open are then ended."""
 
     def conclude(self) -> None:
-        """Cancel outlets that are not to end, now that all has been given."""
+        """Cancel outlets that must not end, after all has been given."""
 
     @property
     def is_busy(self) -> bool:
-        """True if something is still to come though all inputs are over."""
+        """True if something is still to come although all inputs have ended."""
         return False
 
     def stop(self) -> None:
         """Give up all that is under way outside."""
 
     def outlet(self, name: str) -> Outlet:
-        """The outlet of a port that is one datum."""
+        """The outlet of a port with one datum."""
         return self.outlets[name, 0]
 
     def parsed(self, port: str, values: Mapping[str, Any]) -> Any:
-        """The value of a text in the language of its port; raises if a text that came in the run is wrong."""
+        """The value of a text in the language of its port; raises if a text from the run is wrong."""
         if port in self.call.parsed:
             return self.call.parsed[port]
         declared = self.call.operator.input(port)

@@ -1,6 +1,6 @@
-"""The operator join: symmetric, by a table of keys for equalities, so a pair comes with its second tuple.
+"""The operator join: symmetric, with a hash table for equalities, so a pair comes with its second tuple.
 
-Tuples beyond what may be kept are put away by their key, and paired when both sides are over (TA41).
+Tuples beyond what may be kept are spilled by key, and paired when both sides have ended (TA41).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Table = dict[Any, list[Row]]
 
 
 class _JoinSide:
-    """One side of a join: its rows by key, and those that were put away."""
+    """One side of a join: its rows by key, and the spilled ones."""
 
     def __init__(self, attributes: tuple[str, ...], *, is_left: bool) -> None:
         self.attributes, self.is_left = attributes, is_left
@@ -43,19 +43,21 @@ class _JoinSide:
         self.away: Parts | None = None
 
     def take(self, batch: TupleBatch) -> list[Row]:
-        """The rows of a batch in the order of its first, without those that have no value in the key."""
+        """The rows of a batch in the order of the first batch, without those that have no value
+        in the key.
+        """
         if self.schema is None:
             self.schema = batch.schema
             self.places = [position(batch.schema, name) for name in self.attributes]
             self.key = itemgetter(*self.places) if self.places else _no_key
         rows = batch.rows if batch.schema is self.schema else aligned(batch, self.schema)
         if len(self.places) < 2:
-            return rows  # a key that is no value alone is never in a table
+            return rows  # a row whose single key is no value is never in a table
         places = self.places
         return [row for row in rows if all(row[at] is not None for at in places)]
 
     def keep(self, rows: list[Row], limit: int) -> list[Row]:
-        """Keep rows until there are so many; the rest of them comes back."""
+        """Keep rows up to `limit`; return the rest."""
         room = limit - self.size
         if room <= 0:
             return rows
@@ -72,7 +74,7 @@ class _JoinSide:
         return rows[len(kept) :]
 
     def close(self) -> None:
-        """Take note that it is over: a table in which each key is there once is looked up the short way."""
+        """Record its end; a table with unique keys is then looked up in a faster way."""
         self.is_over = True
         if not self.is_left and all(len(rows) == 1 for rows in self.table.values()):
             self.single = {key: rows[0] for key, rows in self.table.items()}
@@ -83,7 +85,7 @@ def _no_key(row: Row) -> int:
 
 
 class Join(FlowOperator):
-    """Give the pairs that meet a condition."""
+    """Give the pairs that satisfy a condition."""
 
     cancelled_by = ("left", "right")
 
@@ -115,8 +117,8 @@ class Join(FlowOperator):
         if self._made is None and other.schema is not None:
             self._bind()
         if mine.away is not None or other.away is not None:
-            # Two rows that were put away meet at the end. From the first of them on no row goes into a table:
-            # it would meet those that were put away neither here nor there.
+            # Two spilled rows meet at the end. After the first of them no row goes into a table:
+            # it would never meet the spilled ones.
             self._put_away(mine, rows)
         elif not other.is_over:
             beyond = mine.keep(rows, self.spill.room(rows))
@@ -130,7 +132,7 @@ class Join(FlowOperator):
         mine.away.add(list(map(mine.key, rows)), rows)
 
     def _pairs(self, mine: _JoinSide, rows: list[Row], other: _JoinSide) -> Steps:
-        """Give the pairs of some rows with those in the table of the other side."""
+        """Give the pairs of these rows with those in the table of the other side."""
         key = mine.key
         if other.single is not None and mine.is_left and self._meets is None:
             if self._rests is None:
@@ -196,7 +198,7 @@ class Join(FlowOperator):
         return self._later(left.away.all(), right.away.all())
 
     def _later(self, lefts: list[Kept], rights: list[Kept]) -> Iterator[None]:
-        """Pair those that were put away: part by part, so many of the left as may be kept at a time."""
+        """Pair the spilled rows, part by part, with as many of the left at a time as may be kept."""
         for left, right in zip_longest(lefts, rights):
             if len(left) and len(right):
                 for some in _blocks(left, self.spill):
@@ -216,7 +218,7 @@ def _whole(row: Row) -> Row:
 
 
 def _blocks(kept: Kept, spill: Spill) -> Iterator[list[Row]]:
-    """Rows, so many at a time as may be kept."""
+    """Rows, as many at a time as may be kept."""
     block: list[Row] = []
     for rows in kept.batches():
         block += rows

@@ -1,7 +1,7 @@
-"""Operators that are done outside: I/O, and code of users. Each piece of their work is a request.
+"""Operators that work outside: I/O, and user code. Each piece of their work is a request.
 
-So many requests may be under way at once as the operator bears: one, unless it is parallelizable or runs once
-for each tuple (TA7). The end of a stream is told when all its tuples have been answered.
+One request is under way at a time, or several if the operator is parallelizable or runs once for each tuple
+(TA7). The end of a stream is sent when all its tuples have been answered.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
 
 
 class RequestDesk(Protocol):
-    """The place where an operator asks for work outside."""
+    """The desk at which an operator asks for work outside."""
 
     def ask(self, asked: Asked) -> int:
-        """Ask for it; gives the number of the request."""
+        """Ask for work; return the number of the request."""
 
     def crowd(self, is_full: bool) -> None:
-        """Take note that more waits for the operator than should, or no longer does."""
+        """Record that more waits for the operator than should, or no longer does."""
 
     def forget(self, requests: Iterable[int]) -> None:
-        """Give requests up, and the instance that they are of."""
+        """Give up requests, and their instance."""
 
 
 class Outside(FlowOperator):
-    """An operator that is done outside."""
+    """An operator that works outside."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class Outside(FlowOperator):
             self._desk.crowd(self._is_full)
 
     def answered(self, request: int) -> None:
-        """Take note that a request is done."""
+        """Handle the end of a request."""
         self._out.discard(request)
         self._ask()
 
     def conclude(self) -> None:
-        """Choose the last outlet of a conditional operator that has chosen none: it ends empty (T40)."""
+        """Choose the last outlet of a conditional operator if none was chosen; it ends empty (T40)."""
         outlets = list(self.outlets.values())
         if self.call.operator.conditional and all(outlet.is_open for outlet in outlets):
             for outlet in outlets[:-1]:
@@ -126,7 +126,7 @@ class Outside(FlowOperator):
 
     @property
     def under_way(self) -> str:
-        """The requests that are under way, for people."""
+        """Words for the requests under way."""
         return f"{len(self._out)} requests under way, {len(self._queue)} behind them"
 
     def stop(self) -> None:
@@ -140,7 +140,7 @@ class Outside(FlowOperator):
 
 
 def lifted_ports(call: OperatorCall) -> tuple[str, ...]:
-    """The parameters that are fed one stream, whose tuples the operator runs for (TA7)."""
+    """The parameters that are fed one stream; the operator runs once for each of its tuples (TA7)."""
     names = {str(getattr(call.arguments[port], "name", "")) for port in call.lifted}
     if len(names) > 1:
         raise FlowError(
@@ -151,7 +151,7 @@ def lifted_ports(call: OperatorCall) -> tuple[str, ...]:
 
 
 def lifted_values(ports: tuple[str, ...], batch: TupleBatch, row: tuple[Any, ...]) -> dict[str, Any]:
-    """The values of parameters in a tuple: of the attribute of that name, else of the only one."""
+    """The values of parameters in a tuple: the attribute of that name, else the only one."""
     values = {}
     for port in ports:
         if port in batch.schema:

@@ -1,5 +1,5 @@
-"""Operators that run others: a call of a plan, which works in a frame of its own (T34), one that is run once
-for each tuple (TA7), and those that act on their own transaction: void, restart, terminate.
+"""Operators that run others: a call of a plan, which works in its own frame (T34), an operator run once for
+each tuple (TA7), and those that act on their own transaction: void, restart, terminate.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 class ChildFrame(Protocol):
-    """A frame as the call sees it that made it."""
+    """A frame as seen by the call that made it."""
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """Give it its inputs that do not stream. It may give outputs, and be over, before this returns."""
+        """Give it its non-streaming inputs. It may give outputs, and end, before this returns."""
 
     def deliver(self, name: str, kind: Passing, item: Any) -> None:
-        """Give an input what comes for it."""
+        """Pass an item to an input."""
 
     def stop(self) -> None:
         """Make it void."""
 
 
 class PlanCall(FlowOperator):
-    """A call of a plan: what comes for it goes to its frame, and what that gives is its own.
+    """A call of a plan: its inputs go to its frame, and the outputs of the frame are its own.
 
-    `make` makes a frame, which has yet to begin; it raises if that would be too deep or too many. `fed` is
-    called when the call has all its inputs.
+    `make` makes a frame, which has yet to begin; it raises if that would be too deep or one too many. `fed`
+    is called when the call has all its inputs.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PlanCall(FlowOperator):
         child.begin(values)
 
     def _deliver(self, port: str, kind: Passing, item: Any = None) -> None:
-        """Give the frame what comes on a stream; one that is over already takes nothing."""
+        """Pass an item of a stream to the frame; an ended frame takes nothing."""
         if port not in self.call.lifted and self._children:
             self._children[0].deliver(port, kind, item)
 
@@ -111,17 +111,17 @@ class PlanCall(FlowOperator):
         self._fed()
 
     def over(self, child: ChildFrame) -> None:
-        """Take note that a frame is over."""
+        """Handle the end of a frame."""
         if child in self._children:
             self._children.remove(child)
             self._fill()
 
     def only_child(self) -> ChildFrame | None:
-        """The one frame that it has, if it is not to have more."""
+        """Its frame, if it has exactly one and will not have more."""
         return self._children[0] if len(self._children) == 1 and not self.call.lifted else None
 
     def replace(self, child: ChildFrame, by: ChildFrame) -> None:
-        """Take another frame for one of its own: that one's last call has become its own (T36)."""
+        """Replace one of its frames by the frame of that one's last call (T36)."""
         self._children[self._children.index(child)] = by
 
     @property
@@ -129,7 +129,7 @@ class PlanCall(FlowOperator):
         return bool(self._children or self._queue)
 
     def take_children(self) -> list[ChildFrame]:
-        """The frames that it has, which are its own no more."""
+        """Its frames, which it gives away."""
         children, self._children, self._queue = self._children, [], deque()
         return children
 
@@ -139,7 +139,7 @@ class PlanCall(FlowOperator):
 
 
 class _Part:
-    """An outlet of one run among many: what it gives goes into the stream of all, which it does not end."""
+    """An outlet of one run among many: it gives into the stream of all, which it does not end."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet, self.is_open = outlet, True
@@ -157,7 +157,7 @@ class _Part:
 
 
 class EachTuple(FlowOperator):
-    """An operator without streams that is run once for each tuple."""
+    """An operator without streams, run once for each tuple."""
 
     def __init__(
         self,

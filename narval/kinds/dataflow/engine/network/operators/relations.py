@@ -20,7 +20,7 @@ from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOpe
 from narval.kinds.dataflow.engine.network.spilling import Kept
 
 PIECE, MOST_PIECES = 8192, 64
-"""The rows that are sorted in one step, and the sorted pieces that are merged at once."""
+"""The rows sorted in one step, and the most sorted pieces merged at once."""
 
 
 class Accumulate(FlowOperator):
@@ -63,7 +63,7 @@ class Stream(FlowOperator):
 
 
 class Sort(FlowOperator):
-    """Put tuples in order: stable, no value last; those beyond what may be kept as runs that are merged."""
+    """Sort tuples: stably, no value last; beyond what may be kept, as runs that are merged."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
         given: Relation = values["in"]
@@ -106,7 +106,7 @@ class Sort(FlowOperator):
         return [row for row in rows if key(row) is not None]
 
     def _run(self, rows: list[Row]) -> Generator[None, None, Kept]:
-        """Sort rows by pieces, each in a step of its own: all others have their turn between two."""
+        """Sort rows in pieces, one a step, so that others have their turn in between."""
         kept = self.spill.kept()
         size = max(PIECE, -(-len(rows) // MOST_PIECES))
         pieces: list[list[Row]] = []
@@ -114,7 +114,7 @@ class Sort(FlowOperator):
             pieces.append(self._sorted(rows[at : at + size]))
             yield
         if pieces:
-            heads = -(-size // len(pieces))  # all of them together are a piece
+            heads = -(-size // len(pieces))  # together they are a piece
             yield from self._merged([_by(heads, piece) for piece in pieces], kept)
         return kept
 
@@ -127,9 +127,9 @@ class Sort(FlowOperator):
             raise no_order(number, text) from None
 
     def _merged(self, runs: list[Iterator[list[Row]]], result: Kept) -> Iterator[None]:
-        """Merge runs that are in order: again and again all rows up to the nearest end of a part in memory.
+        """Merge sorted runs: repeatedly all rows up to the nearest end of a part in memory.
 
-        Of rows that are equal to that end, those of later runs wait, for more of them may follow in this one.
+        Rows equal to that end in later runs wait, as more of them may follow in this run.
         """
         key, down = self._key, self._down
         heads = [next(run) for run in runs]
@@ -156,7 +156,7 @@ class Sort(FlowOperator):
             yield
 
     def _count(self, rows: list[Row], bound: Any, *, with_equal: bool) -> int:
-        """The number of rows, of some in order, that come before a bound, or are equal to it."""
+        """The number of sorted rows that come before a bound, or `with_equal` are equal to it."""
         key, down = self._key, self._down
         low, high = 0, len(rows)
         while low < high:
@@ -170,7 +170,7 @@ class Sort(FlowOperator):
 
 
 def _by(count: int, rows: list[Row]) -> Iterator[list[Row]]:
-    """Rows, so many at a time."""
+    """Rows, `count` at a time."""
     for at in range(0, len(rows), count):
         yield rows[at : at + count]
 

@@ -22,7 +22,7 @@ from narval.kinds.dataflow.language.conditions import AttributeTest, TextFormat,
 
 
 class Select(FlowOperator):
-    """Keep the tuples that meet a condition."""
+    """Keep the tuples that satisfy a condition."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._tests: Sequence[AttributeTest] = self.parsed("cond", values)
@@ -57,7 +57,7 @@ class Project(FlowOperator):
 
 
 class RelationFormat(FlowOperator):
-    """Put a text made of each tuple into an attribute, which may be there already."""
+    """Put a text made from each tuple into an attribute, new or existing."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._attribute = str(values["attr"])
@@ -96,7 +96,7 @@ class RelationFormat(FlowOperator):
 
 
 class Merge(FlowOperator):
-    """Give all values of all inputs; neither attributes nor types have to agree."""
+    """Give all values of all inputs; attributes and types need not agree."""
 
     def handler(self, port: str, at: int) -> Handler:
         out = self.outlet("out")
@@ -118,7 +118,7 @@ class HeadTail(FlowOperator):
 
 
 def head_of(schema: Schema, row: Row) -> Any:
-    """A tuple as one value: its only one, or a text of all."""
+    """A tuple as one value: its only value, or a text of all."""
     return row[0] if len(row) == 1 else tuple_text(schema, row)
 
 

@@ -1,7 +1,7 @@
 """Operators that give no tuple twice: union and difference (TA13).
 
-An attribute that a tuple lacks is no value of it. Beyond what may be kept, tuples are put away by digest
-and come when the inputs are over (TA41).
+An attribute that a tuple lacks is no value in it. Beyond what may be kept, tuples are spilled by digest, and
+processed when the inputs have ended (TA41).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from narval.kinds.dataflow.engine.network.spilling import Parts, Spill
 
 
 class _Once(FlowOperator):
-    """The tuples that were given, and those of which that will be known at the end.
+    """The tuples that were given, and those to be decided at the end.
 
-    All rows are in the order of one list of attributes. It grows when tuples come that have others, which are
-    no value in tuples of before.
+    All rows are in the order of one list of attributes. It grows when tuples with new attributes come, which
+    are no value in earlier tuples.
     """
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
@@ -37,7 +37,7 @@ class _Once(FlowOperator):
         return None
 
     def take(self, batch: TupleBatch) -> list[Row]:
-        """The rows of a batch in the order of all attributes that came so far."""
+        """The rows of a batch in the order of all attributes so far."""
         if batch.schema is self._schema:
             return batch.rows
         wider, rows = placed_rows(batch, self._schema)
@@ -48,7 +48,7 @@ class _Once(FlowOperator):
         return rows
 
     def widen(self, schema: Schema) -> None:
-        """Let the rows that are kept have the attributes of a longer list."""
+        """Extend the kept rows to a longer list of attributes."""
         self._seen = set(widened(list(self._seen), schema))
         self._away = self._away and _wider(self._away, schema, self.spill)
 
@@ -57,7 +57,7 @@ class _Once(FlowOperator):
         self._out.put(self._schema, rows)
 
     def give_new(self, rows: list[Row]) -> None:
-        """Give the rows that were not given before, or put them away."""
+        """Give the rows that were not given before, or spill them."""
         seen = self._seen
         new = [row for row in dict.fromkeys(rows) if row not in seen]
         if self._away is None and len(seen) < self.spill.room(rows):
@@ -88,7 +88,7 @@ class _Once(FlowOperator):
 
 
 def _wider(parts: Parts, schema: Schema, spill: Spill) -> Parts:
-    """The same rows with the attributes of a longer list, in the parts of what they are now."""
+    """The same rows, extended to a longer list of attributes, in the parts of their new keys."""
     made = Parts(spill)
     for kept in parts.all():
         for rows in kept.batches():
@@ -111,7 +111,7 @@ class Union(_Once):
 
 
 class Difference(_Once):
-    """Give the tuples of universe that are not in sample, from the end of sample on."""
+    """Give the tuples of universe that are not in sample, once sample has ended."""
 
     cancelled_by = ("universe",)
 

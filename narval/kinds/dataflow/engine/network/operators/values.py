@@ -21,7 +21,7 @@ from narval.kinds.dataflow.language.conditions import InlineTuples, TextFormat
 
 
 class Compare(FlowOperator):
-    """Enable one of two; values are compared as texts if either is one."""
+    """Enable one of two outputs; values are compared as texts if either is one."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         a, b = values["a"], values["b"]
@@ -64,7 +64,7 @@ def shown(value: Any) -> str:
 
 
 class Noop(FlowOperator):
-    """Do nothing: its clauses bring others into order."""
+    """Do nothing: its clauses put others in order."""
 
 
 class ConstructFunction(FlowOperator):
