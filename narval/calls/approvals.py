@@ -265,6 +265,7 @@ class Approvals:
             parts=tuple(parts),
             always="" if "" in always else "\n".join(always),
             question=question_of(self._agent.memory, calls, action, asking) if work in _SHIPPED else "",
+            fails=run.kind not in UNDOING and run.definition.fails_with(first.step),
         )
         doubtful = self._agent.memory.doubtful & held.given()
         held = replace(held, doubtful=tuple(sorted(doubtful)))

@@ -138,6 +138,10 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
         """The line of its file on which a part begins; that of the whole for what has no line of its own."""
         return self.line
 
+    def fails_with(self, part: str) -> bool:
+        """True if it is sure that a run fails when this part of it does."""
+        return False
+
     @property
     def may_expire(self) -> bool:
         """True if a run of it may fail although nothing went wrong: its time had ended (P14)."""

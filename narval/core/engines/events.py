@@ -71,6 +71,8 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The question that names what is called and where it goes, where neither step nor home asks: it names
     the item. It contains text from outside.
     """
+    fails: bool = False
+    """True if it is sure that the run fails where nobody agrees."""
 
     def given(self) -> set[int]:
         """The elements that the calls are given."""

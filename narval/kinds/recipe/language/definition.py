@@ -242,6 +242,11 @@ class Recipe(RunDefinition, frozen=True, eq=False):
         step = self.steps.get(part)
         return step.line if step is not None else self.line
 
+    def fails_with(self, part: str) -> bool:
+        """True of a step that no link for errors leaves."""
+        links = (link for transition in self.transitions.values() for link in transition.ins)
+        return part in self.steps and not any(link.on_error and link.step.id == part for link in links)
+
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The steps that call definitions of other agents."""

@@ -45,9 +45,10 @@ def test_the_call_that_waits_and_who_asks_are_lines() -> None:
     calls = lines_of_calls(WORK, caller, held, ["To otto:\n\nHi"], lambda eid: Element(eid, b"<email/>"))
     shown = document_of(text_of_item(WORK, "Send it?", "", {}, calls, {}, {}))
     assert shown.said == ["To otto:\n\nHi"]
-    assert shown.lines[:2] == [
+    assert shown.lines[:3] == [
         Line("Call", "mail.send"),
         Line("Asked by", "step offer of mail.triage (run 381)"),
+        Line("If it is rejected", "mail.send is not called, and step offer fails"),
     ]
     assert [(element.what, element.eid) for element in shown.elements] == [("It takes mail", 7)]
 

@@ -106,7 +106,10 @@ def lines_of_calls(
     if held.because:
         yield f"Because: {shown_as(held.because)}"
     yield from (shown_as(line) for line in held.parts)
-    yield f"Asked by: step {shown_as(caller.step)} of {shown_as(held.asking)} (run {caller.run})"
+    step = f"step {shown_as(caller.step)}"
+    yield f"Asked by: {step} of {shown_as(held.asking)} (run {caller.run})"
+    follows = f", and with it run {caller.run}" if held.fails else ""
+    yield f"If it is rejected: {shown_as(held.name)} is not called, and {step} fails{follows}"
     for text in says:
         yield from ("It says:", *_value(text))
     if held.always:

@@ -1,0 +1,36 @@
+"""What follows if a call is rejected is said before somebody answers, as far as it is sure."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import narval
+from narval.system.logins import login
+
+MODULE = "from narval import action\n\n@action(runs='inline')\ndef send(): pass\n"
+RECIPES = """<cookbook>
+<recipe group="t" name="sends" start_step="a" end_step="a">
+  <step id="a" type="action" target="m.send" approve="t.agree"/></recipe>
+<recipe group="t" name="cares" start_step="a" end_step="b">
+  <step id="a" type="action" target="m.send" approve="t.agree"/>
+  <step id="b" type="action" target="basic.nothing"/>
+  <transition id="not"><in idref="a" on-error="yes"/><out idref="b"/></transition></recipe>
+<work group="t" name="agree"><title>Send?</title><for roles="operator"/><outcome name="approve"/>
+<outcome name="reject"/></work></cookbook>"""
+
+
+def test_what_follows_if_a_call_is_rejected_is_said_and_comes_so(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(MODULE)
+    with narval.open(by=login(os.geteuid())) as agent:
+        agent.load(tmp_path / "m.py")
+        agent.load(RECIPES)
+        for name, follows, ends in (("t.sends", ", and with it run {}", "failed"), ("t.cares", "", "done")):
+            run = agent.start(name)
+            agent.until_idle()
+            (item,) = agent.runs(kind="work", state="active")
+            line = f"If it is rejected: m.send is not called, and step a fails{follows.format(run)}\n"
+            assert line in agent.ask("work_item", item=item["eid"])["text"]
+            agent.ask("answer", item=item["eid"], outcome="reject")
+            agent.until_idle()
+            assert agent.run(run)["phase"] == ends
