@@ -5,7 +5,7 @@ stops the daemon (N34).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 
 from lxml import etree
@@ -23,6 +23,7 @@ from narval.core.elements.control_elements import ACTED, QUIT, START_PLAN, TARGE
 from narval.core.elements.element import Element, Origin, children, local_name, parse
 from narval.core.engines.registry import runnable, taking
 from narval.core.errors import ElementError
+from narval.core.memory.memory import Memory
 
 log = logging.getLogger("narval.turn")
 
@@ -62,11 +63,11 @@ class Controls:
             why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits for it"
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
-        if root.tag == START_PLAN and (under_way := _under_way_from_before(agent, element, name)):
+        first, wrong = self._first_elements(root, f"{word} of {name}")
+        if root.tag == START_PLAN and (under_way := _under_way_from_before(agent, element, name, first)):
             transaction.change(changes.Used(ACTED, (element.eid,)))
             log.info("a start-plan of %s is there again: %s, so no second one begins", name, under_way)
             return
-        first, wrong = self._first_elements(root, f"{word} of {name}")
         over = agent.excess_of_runs() or agent.excess_of_elements(first)
         refused = _refusal(agent.library, root) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
@@ -128,20 +129,38 @@ class Controls:
         return eid
 
 
-def _under_way_from_before(agent: AgentState, element: Element, name: str) -> str:
+def _under_way_from_before(agent: AgentState, element: Element, name: str, first: list[bytes]) -> str:
     """Words for a run under way or scheduled from an equal start-plan that was taken out of `data/memory.xml`
-    and comes back now; "" if a run is to begin.
+    and comes back now; "" if a run is to begin. Equal start-plans that are still there have a run each.
     """
     memory, acted = agent.memory, agent.memory.marks.get(ACTED, ())
     if element.eid not in memory.declared or element.eid in acted:
         return ""
-    before = (memory.element(eid) for eid in memory.named((element.name,)) if eid in memory.outdated)
-    if not any(one is not None and one.xml == element.xml and one.eid in acted for one in before):
+    before = (memory.element(eid) for eid in memory.named((element.name,)) if eid in acted)
+    equal = [one.eid for one in before if one is not None and one.xml == element.xml]
+    still_there = sum(eid not in memory.outdated for eid in equal)
+    if still_there == len(equal):
         return ""
-    for run in agent.runs.active.values():
-        if run.name == name and run.caller is None and not _has_successor(run):
-            return f"run {run.eid} is under way"
-    return "the next run is due" if any(job.name == name for job in agent.clockwork.starts.values()) else ""
+    runs = [
+        run.eid
+        for run in agent.runs.active.values()
+        if run.name == name and run.caller is None and not _has_successor(run)
+        if run.state is not None and _xml_of(memory, run.state.first) == first
+    ]
+    due = [
+        job
+        for job in agent.clockwork.starts.values()
+        if job.name == name and _xml_of(memory, job.elements) == first
+    ]
+    if len(runs) + len(due) <= still_there:
+        return ""
+    return f"run {runs[0]} is under way" if runs else "the next run is due"
+
+
+def _xml_of(memory: Memory, eids: Iterable[int]) -> list[bytes]:
+    """The bytes of elements, without those that are forgotten."""
+    elements = map(memory.element, eids)
+    return [element.xml for element in elements if element is not None]
 
 
 def _has_successor(run: Run) -> bool:

@@ -188,6 +188,32 @@ def test_N4_a_start_plan_that_comes_back_while_its_run_goes_on_begins_no_second_
         assert again().count("w.parallel") == 3  # none waited any more
 
 
+def test_N4_a_start_plan_that_comes_back_is_not_taken_for_one_with_other_elements(scene: Scene) -> None:
+    steps = "".join(f"<step id='{id}' type='action' target='w.nothing'/>" for id in "ab")
+    scene.write(
+        "recipes/waits.xml",
+        f"<recipe group='w' name='waits' start_step='a' end_step='b'>{steps}<transition id='t'>"
+        "<in idref='a'/><out idref='b'/><condition><match>go</match></condition></transition></recipe>",
+    )
+    both = [f"<start-plan recipe='w.waits'><gift n='{n}'/></start-plan>" for n in (1, 2)]
+    declare(scene, "".join(both))
+    with started(scene) as agent:
+        first, second = sorted(run["eid"] for run in agent.runs())
+
+        def declared(*starts: str) -> list[int]:
+            declare(scene, "".join(starts))
+            agent.ask("reload")
+            agent.until_idle()
+            return sorted(run["eid"] for run in agent.runs() if run["phase"] == "active")
+
+        assert declared(both[1]) == [first, second]
+        assert declared(*both) == [first, second]
+        assert declared(both[1]) == [first, second]
+        agent.cancel(first)
+        assert len(declared(*both)) == 2, "the run of the other one is not its own"
+        assert len(declared(*both, both[0])) == 3, "two that are equal have a run each"
+
+
 @pytest.mark.parametrize("how", ["declared", "added"])
 def test_N4_a_home_that_is_only_asked_something_is_no_start(scene: Scene, how: str) -> None:
     start = "<start-plan recipe='w.nothing' at='start'/>"

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from narval.agent.loop import Delivery
+from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.definitions.altering import altered
 from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.judging import TextsBeside
@@ -68,27 +67,32 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
 
 
 async def _end_untouched(daemon: Daemon, name: str, files: Collection[str], asker: Asker) -> Form:
-    """End the runs of definitions that are gone with these files, as far as they have taken nothing yet; what
-    they are, and what goes on.
+    """End the runs of the home's own agent whose definitions are gone with these files, as far as they have
+    taken nothing yet; what they are, and what goes on.
+
+    Whether one has taken something is seen in the turn that ends it, so none takes an element before its end.
     """
-    agent, ended, going_on = daemon.agent, list[Form](), list[Form]()
-    for run in list(agent.runs.active.values()):
-        if run.caller is not None or run.definition is None or run.definition.path not in files:
-            continue
-        there = agent.library.get(run.engine.definition_kind, run.name)
-        if (there is not None and there.digest == run.digest) or agent.signals.standing.get(
-            run.name
-        ) == run.eid:
-            continue
-        engine, find = redefinable(run.engine), partial(agent.lookup.definition, run)
-        if there is None and engine is not None and engine.is_untouched(run.definition, run.state, find):
-            why = f"proposal {name} was taken back"
-            daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0, why, **asker.recorded)))
-            ended.append({"run": run.eid, "name": run.name})
-        else:
-            going_on.append({"run": run.eid, "name": run.name})
-    if ended:
-        await next_turn(daemon)
+    host, ended, going_on = daemon.agents.own, list[Form](), list[Form]()
+    agent, why = host.agent, f"proposal {name} was taken back"
+
+    def end(turn: Turn) -> None:
+        for run in list(agent.runs.active.values()):
+            if run.caller is not None or run.definition is None or run.definition.path not in files:
+                continue
+            there = agent.library.get(run.engine.definition_kind, run.name)
+            if there is not None and there.digest == run.digest:
+                continue
+            if agent.signals.standing.get(run.name) == run.eid:
+                continue
+            engine, find = redefinable(run.engine), partial(agent.lookup.definition, run)
+            row = {"run": run.eid, "name": run.name}
+            if there is None and engine is not None and engine.is_untouched(run.definition, run.state, find):
+                turn.tell(run.eid, Cancelled(0, 0.0, why, **asker.recorded))
+                ended.append(row)
+            else:
+                going_on.append(row)
+
+    await host.submit(end)
     return {"ended": ended, "going_on": going_on}
 
 

@@ -16,7 +16,7 @@ from email.utils import formatdate
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
-from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
+from narval.surfaces.http.page import BY_PAGE, FIELDS, MODE, NAVIGATE, VISITOR, Fields, Visitor
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import LONG, SavedForms
@@ -121,7 +121,7 @@ class Guard:
         try:
             receive = await self._admit(scope, receive, answer)
             await self._application(scope, receive, answer.send)
-            if answer.status == 503 and scope.get(VISITOR) is not None and FIELDS in scope:
+            if answer.status == 503 and scope.get(VISITOR) and FIELDS in scope and scope[BY_PAGE]:
                 self._forms.keep_undone(scope[VISITOR], _target(scope), scope[FIELDS])
         except RefusedError as refusal:
             await answer.refuse(refusal)
@@ -135,7 +135,7 @@ class Guard:
     async def _admit(self, scope: Scope, receive: Receive, answer: _Answer) -> Receive:
         """The messages that the application may receive. Raises RefusedError."""
         headers, path, method = self._headers(scope), scope["path"], scope["method"]
-        scope["scheme"] = self._place.scheme
+        scope["scheme"], scope[BY_PAGE] = self._place.scheme, headers.get(MODE, NAVIGATE) == NAVIGATE
         if method not in ("GET", "HEAD", "POST"):
             raise RefusedError(405, "Pages are asked for by GET, and acts by POST.", allow="GET, HEAD, POST")
         receive = in_time(receive, self._limits.sending)
@@ -150,7 +150,7 @@ class Guard:
             if visitor is None and path != LOGIN:
                 if ended is not None and method == "POST":
                     await self._keep(scope, headers, receive, secret, ended)
-                raise _not_logged_in(scope, headers, has_ended=ended is not None)
+                raise _not_logged_in(scope, has_ended=ended is not None)
         if visitor is not None:
             answer.follow(lambda data: self._goes_on(secret, data))
             scope[ADMITTED] = True
@@ -337,13 +337,13 @@ class _Answer:
         return [date, *own, *(pair for pair in headers if pair[0] not in named)]
 
 
-def _not_logged_in(scope: Scope, headers: Mapping[str, str], *, has_ended: bool) -> RefusedError:
+def _not_logged_in(scope: Scope, *, has_ended: bool) -> RefusedError:
     """The refusal of a stranger: a page leads to the login, and so does a form of an ended session.
 
     Anything else is refused plainly, also for a script, which would take the login for its answer.
     """
     is_form = scope["method"] == "POST"
-    is_page = headers.get("sec-fetch-mode", "navigate") == "navigate" if has_ended else not is_form
+    is_page = scope[BY_PAGE] if has_ended else not is_form
     if scope["path"].endswith((".json", LIVE)) or not is_page:
         who = "Your session has ended" if has_ended else "Nobody is logged in here, or no longer"
         return RefusedError(401, f"{who}: narval web login makes a link to log in.")

@@ -260,3 +260,9 @@ VISITOR = "narval.visitor"
 
 FIELDS = "narval.fields"
 """The key in the scope of a request under which the guard leaves the Fields of its form."""
+
+MODE, NAVIGATE = "sec-fetch-mode", "navigate"
+"""The header by which a browser says what it does with an answer, and its value where it shows a page."""
+
+BY_PAGE = "narval.by_page"
+"""The key of True where a browser shows the answer as a page, and no script has asked for it by itself."""

@@ -18,10 +18,10 @@ from narval.surfaces.http.sessions import WebSession
 KEPT = 3600.0
 """Seconds for which a form is kept."""
 
-MOST = 32
+MOST = 16
 """So many forms are kept; one more takes the place of the oldest."""
 
-LONG = 256 * 1024
+LONG = 1_000_000
 """The most bytes of a form that is kept."""
 
 

@@ -139,6 +139,13 @@ def test_a_form_that_was_sent_while_no_daemon_was_at_work_is_kept_to_be_sent_aga
     assert '<a href="/a/narval/work/5">The page that its form is on</a>' in looked_at.text
 
 
+def test_what_a_script_sends_by_itself_takes_the_place_of_no_form(door: Door) -> None:
+    browser, act = door.login("ann"), "/a/narval/work/5/answer"
+    assert sent(door, browser, act).status_code == 503
+    assert sent(door, browser, "/a/narval/work/9/save", **{"sec-fetch-mode": "cors"}).status_code == 503
+    assert f'action="{act}"' in browser.get("/kept").text
+
+
 def test_what_is_kept_is_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("narval.surfaces.http.guard.LONG", 100)
     browser = ended(door)
