@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.telling.words import counted
 from narval.core.engines.registry import import_engines
-from narval.core.errors import DefinitionError, Fault, NarvalError
+from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.followers import Followers, known_by, sync, tell_of_people, use_for
@@ -263,41 +263,47 @@ class GrantAnswers:
 
     def __init__(self, home: Home | None, files: FilesInForce) -> None:
         self._home, self._files = home, files
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: dict[tuple[AgentHost, int], asyncio.Task[str]] = {}
+        """The writing of each answer, by agent and item; it gives the reason why it failed, or ""."""
 
     def is_busy(self) -> bool:
         """True while an answer is being written, or does not count yet."""
         return bool(self._writing)
 
-    async def written(self) -> None:
-        """Wait until the answers that were taken are written, and count."""
-        if self._writing:
-            await asyncio.wait({*self._writing})
+    async def written(self, host: AgentHost, item: int) -> None:
+        """Wait until the answer of an item is written, and counts. Raises RequestError where it cannot be."""
+        writing = self._writing.get((host, item))
+        if writing is not None and (why := await asyncio.shield(writing)):
+            raise RequestError(why)
 
     def take(self, host: AgentHost, run: Run) -> None:
         """Take the answer of an ended run, if it is an item that asked."""
         answer = answer_of(host.agent, run)
         if answer is not None and self._home is not None:
-            work = self._write(self._home, host, answer, run.ended or 0.0)
-            self._writing.add(asyncio.get_running_loop().create_task(work, name="narval-grants"))
+            work = self._write(self._home, host, answer, run)
+            task = asyncio.get_running_loop().create_task(work, name="narval-grants")
+            self._writing[host, run.eid] = task
 
     async def close(self) -> None:
         """Stop waiting for answers: one that is not written is asked for again."""
-        for task in self._writing:
+        tasks = [*self._writing.values()]
+        for task in tasks:
             task.cancel()
-        if self._writing:
-            await asyncio.wait(self._writing)
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _write(self, home: Home, host: AgentHost, answer: RequestAnswer, at: float) -> None:
-        of_agent, now = self._files.of(host), self._files.followers.snapshot
+    async def _write(self, home: Home, host: AgentHost, answer: RequestAnswer, run: Run) -> str:
+        of_agent, now, at = self._files.of(host), self._files.followers.snapshot, run.ended or 0.0
         try:
             await altered(home, self._files, lambda: write_answer(home.path, of_agent, now, answer, at))
         except (OSError, NarvalError) as error:
             why = f"what {answer.name} needs is decided by {answer.by}, and cannot be written: {error}"
             host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
+            return why
         finally:
-            self._writing.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self._writing.pop((host, run.eid), None)
             host.wake()
+        return ""
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:

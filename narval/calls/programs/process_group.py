@@ -71,7 +71,7 @@ class ProcessGroup:
             for is_error in (False, True):
                 theirs.append(self._pipe(is_error=is_error))
             program = spawn.start(words, environment, directory, spawn.Pipes(*theirs), confine)
-        except spawn.CannotStartError:
+        except BaseException:
             self._close_pipes()
             raise
         finally:

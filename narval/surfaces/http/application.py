@@ -274,7 +274,9 @@ async def _not_there(site: Site, request: Request, error: Exception) -> Response
 
 
 async def _no_page(site: Site, request: Request, error: Exception) -> Response:
-    return await _error_page(site, request, 405, "A form is sent here; there is no page at this address.")
+    is_form = request.method == "POST"
+    why = "This page has no form." if is_form else "A form is sent here; there is no page at this address."
+    return await _error_page(site, request, 405, why)
 
 
 async def _broken(site: Site, request: Request, error: Exception) -> Response:

@@ -55,7 +55,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
             problem, value = answers[0].problem, answers[0].value
             if problem is None:
                 if run.name == GRANTING and daemon.grant_answers is not None:
-                    await daemon.grant_answers.written()
+                    await daemon.grant_answers.written(daemon.host, item)
                 return {"item": item, "work": run.name, "by": person, **(value or {})}
             raise WorkRefusedError(problem.kind, problem.message, problem.detail)
         if run.active:
