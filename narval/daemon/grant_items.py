@@ -81,9 +81,10 @@ def settle_errors(turn: Turn) -> None:
     for eid in list(memory.named(ERRORS)):
         element = memory.element(eid) if eid not in memory.outdated else None
         waits = _WAITING.get(read_error(element)[0]) if element is not None else None
-        if element is None or waits is None or "start" not in element.attributes:
+        number = element.attributes.get("start", "") if element is not None else ""
+        if waits is None or not (number.isdecimal() and number.isascii() and len(number) < 20):
             continue
-        start = memory.element(int(element.attributes["start"]))
+        start = memory.element(int(number))
         if start is None or start.eid in memory.outdated or not waits(library, start):
             outdate(turn.transaction, (eid,))
 

@@ -111,9 +111,10 @@ def load_people(home: Path | None) -> Directory:
 
 def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
     """The directory of a home, or all the faults of its file."""
-    if home is None or not (home / PEOPLE_FILE).exists():
+    file = TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE) if home is not None else None
+    if file is None or file.is_missing:
         return Directory.of_owner(_owner(home)), []
-    return outcome(TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE), _directory)
+    return outcome(file, _directory)
 
 
 class PeopleNow(CurrentFile[Directory | None]):

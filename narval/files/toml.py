@@ -70,7 +70,7 @@ class TomlFile:
     """A text of TOML: its `table`, and the faults found in it so far."""
 
     def __init__(self, source: Source) -> None:
-        self.shown = source.path
+        self.shown, self.is_missing = source.path, False
         self.faults: list[Fault] = []
         self.table: Mapping[str, Any] = {}
         self._text: TomlText | None = None
@@ -88,7 +88,9 @@ class TomlFile:
         try:
             return cls(read_source(path, shown))
         except FileNotFoundError:
-            return cls(Source(shown, b""))
+            file = cls(Source(shown, b""))
+            file.is_missing = True
+            return file
         except DefinitionError as error:
             file = cls(Source(shown, b""))
             file.faults += error.faults

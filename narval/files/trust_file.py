@@ -100,9 +100,8 @@ def load_trust(home: Path | None) -> Rules | None:
 
 def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
     """The rules of a home, None where it has no file of rules; and all the faults of that file."""
-    if home is None or not (home / TRUST_FILE).exists():
-        return None, []
-    return outcome(TomlFile.of(home / TRUST_FILE, TRUST_FILE), _rules)
+    file = TomlFile.of(home / TRUST_FILE, TRUST_FILE) if home is not None else None
+    return (None, []) if file is None or file.is_missing else outcome(file, _rules)
 
 
 def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:

@@ -214,6 +214,17 @@ def test_N4_a_start_plan_that_comes_back_is_not_taken_for_one_with_other_element
         assert len(declared(*both, both[0])) == 3, "two that are equal have a run each"
 
 
+def test_an_error_that_names_no_start_is_left_as_it_is(scene: Scene) -> None:
+    declare(scene, "<start-plan recipe='w.to-come'/>")
+    with started(scene) as agent:
+        for number in ("soon", "²", "9" * 30):
+            agent.add(f"<error type='unknown-target' start='{number}'>made up</error>")
+        declare(scene, "")
+        agent.ask("reload")
+        left = agent.memory("error[@type='unknown-target']", current=True)
+        assert [error.text for error in left] == ["made up"] * 3
+
+
 @pytest.mark.parametrize("how", ["declared", "added"])
 def test_N4_a_home_that_is_only_asked_something_is_no_start(scene: Scene, how: str) -> None:
     start = "<start-plan recipe='w.nothing' at='start'/>"

@@ -87,8 +87,8 @@ class CallsTold:
         if call is None:
             return None
         is_again, call.may_have_begun = call.may_have_begun, True
-        again = f"{call.name} was called again: the daemon had stopped before it came back."
-        return [again] if is_again else None
+        before = "the daemon had stopped before it came back, and perhaps before it began"
+        return [f"{call.name} was called again: {before}."] if is_again else None
 
     def end(self, row: JournalRow, event: Row, facts: list[Row]) -> Said | None:
         """The sentence on the end of a call; None if it completes the sentence on its beginning."""

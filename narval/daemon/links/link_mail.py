@@ -137,7 +137,7 @@ class LinkMailbox(Mailbox):
 
     def try_again(self) -> None:
         """End the overdue messages."""
-        self._post(Request(self._sent.end_overdue))
+        self._post(Request(lambda turn: self.state.out.end(self._sent.end_overdue(turn))))
 
     def _restored(self) -> LinkState:
         """The state of the link as the store has it."""
@@ -184,7 +184,7 @@ class LinkMailbox(Mailbox):
             envelope = Envelope("", ids.get(row.sender, self._row.id), to="unreadable")
             row = row._replace(kind="unreadable")
         self._numbers[envelope.sender_id] = row.sender
-        self._sent.put(envelope.sender_id, row, envelope.to)
+        row = row._replace(until=0.0) if self._sent.put(envelope.sender_id, row, envelope.to) else row
         self.state.out.put(_to_send(row, envelope))
         self._ring()
         return True

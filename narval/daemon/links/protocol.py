@@ -22,8 +22,10 @@ Any other difference is a fault, and the link stops.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from narval.core.errors import RequestError
 from narval.daemon.links.frame import (
@@ -93,6 +95,13 @@ class Outgoing:
         self._waiting.setdefault(message.sender_id, deque()).append(message)
         self.sent[message.sender_id] = message.number
         self._names[message.sender_id] = message.sender
+
+    def end(self, ids: Collection[str]) -> None:
+        """Have messages refused by the other side, whatever its clock says: their time is over here."""
+        for sender_id, waiting in self._waiting.items():
+            self._waiting[sender_id] = deque(
+                replace(message, until=0.0) if message.id in ids else message for message in waiting
+            )
 
     @property
     def oldest(self) -> float | None:

@@ -55,12 +55,14 @@ class SentMessages:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def put(self, sender_id: str, row: MessageRow, to: str) -> None:
-        """Add a message that waits for an agent of the peer."""
+    def put(self, sender_id: str, row: MessageRow, to: str) -> bool:
+        """Add a message that waits for an agent of the peer; True if it has ended already."""
         self._waiting.setdefault(sender_id, deque()).append((row, to))
         is_own = row.kind != CANCEL and row.id.startswith(f"{sender_id}.")  # else it is about another message
-        if is_own and row.id not in self._answered:
+        has_ended = is_own and row.id in self._answered
+        if is_own and not has_ended:
             self._unanswered.add(row.id)
+        return has_ended
 
     def taken(self, turn: Turn, sender_id: str, number: int) -> Iterator[MessageRow]:
         """The messages of a sender up to a number, which the peer has taken."""
@@ -90,13 +92,14 @@ class SentMessages:
             self._answered.add(id)
             turn.transaction.batch.results.append(ResultRow(SENT, id, turn.at, ANSWERED))
 
-    def end_overdue(self, turn: Turn) -> None:
-        """End the overdue messages."""
+    def end_overdue(self, turn: Turn) -> set[str]:
+        """End the overdue messages, and return their ids."""
         waiting = [row for rows in self._waiting.values() for row, _ in rows if row.id in self._unanswered]
         overdue = [row for row in waiting if row.until is not None and row.until <= turn.at]
         for row in overdue:
             self.answered(turn, row.id)
         self._bury(turn, overdue)
+        return {row.id for row in overdue}
 
     def _remember(self, turn: Turn, id: str, what: str) -> None:
         self._add(id, what)

@@ -329,7 +329,7 @@ def _wait(wait: Row) -> Iterator[str]:
     for call in wait.get("calls", ())[:MOST_LINES]:
         yield f"  it is call {call['call']}{_given(call['inputs'], call['titles'])}"
         if call.get("again"):
-            yield "  it was called again: the daemon stopped before it came back"
+            yield "  it was called again: the daemon stopped before it came back, perhaps before it began"
         if call.get("place"):
             yield f"  it waits for a place: {clean(call['place'])}"
         if call.get("at"):

@@ -109,7 +109,11 @@ if (switchOfNotices) {
 // --- regions -----------------------------------------------------------------------------------------------
 
 const isTouched = (field) => {
-  if (field instanceof HTMLSelectElement) return [...field.options].some((o) => o.selected !== o.defaultSelected);
+  if (field instanceof HTMLSelectElement) {
+    const options = [...field.options];
+    const opensWithFirst = !field.multiple && !options.some((o) => o.defaultSelected);
+    return opensWithFirst ? field.selectedIndex > 0 : options.some((o) => o.selected !== o.defaultSelected);
+  }
   if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
   return field.value !== field.defaultValue;
 };
