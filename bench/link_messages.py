@@ -57,13 +57,12 @@ async def opened(folder: Path, pairs: int, each: int) -> tuple[Daemon, Daemon]:
     return here, there
 
 
-async def carry(here: Daemon, there: Daemon, waits_here: bool) -> None:
-    """Carry frames there and back, of which one side waits for something to say."""
-    frame = await ask(here, "", "exchange", peer="there")
+async def carry(here: Daemon, there: Daemon, answer: bytes, waits_here: bool) -> None:
+    """Carry frames there and back after the first answer; one side waits for something to say."""
     while True:
         waits = {"wait": WAIT}
-        answer = await ask(there, "", "exchange", peer="here", frame=frame, **({} if waits_here else waits))
         frame = await ask(here, "", "exchange", peer="there", frame=answer, **(waits if waits_here else {}))
+        answer = await ask(there, "", "exchange", peer="here", frame=frame, **({} if waits_here else waits))
 
 
 class Linked:
@@ -76,7 +75,9 @@ class Linked:
     async def __aenter__(self) -> None:
         here, there = self._daemons
         self._tasks = [asyncio.create_task(daemon.main_loop.run()) for daemon in self._daemons]
-        self._tasks += [asyncio.create_task(carry(here, there, waits)) for waits in (True, False)]
+        frame = await ask(here, "", "exchange", peer="there")
+        begun = await ask(there, "", "exchange", peer="here", frame=frame)
+        self._tasks += [asyncio.create_task(carry(here, there, begun, waits)) for waits in (True, False)]
         await asyncio.sleep(0.5)
 
     async def __aexit__(self, *error: object) -> None:
