@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from itertools import chain, count, islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -139,18 +139,24 @@ class TimerQueue(Generic[Key, Value]):
             heapq.heapify(self._heap)
 
 
+class _Deadline(msgspec.Struct, order=True):
+    """An entry of a heap of deadlines; its key is None once it no longer counts."""
+
+    at: float
+    number: int
+    key: Any
+
+
 class Deadlines(Generic[Key]):
     """Deadlines by key: one moment each, in seconds since 1970.
 
     The heap may have moments that no longer count: they are dropped when they reach the top, or are most of
-    it. It does not hold the keys, so that no heap keeps an agent that has become passive.
+    it. These have lost their key, so that no heap keeps an agent that has become passive.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int]] = []
-        self._of: dict[Key, tuple[float, int]] = {}
-        self._keys: dict[int, Key] = {}
-        """The key of each entry of the heap that counts, by its number."""
+        self._heap: list[_Deadline] = []
+        self._of: dict[Key, _Deadline] = {}
         self._order = count()
 
     def __len__(self) -> int:
@@ -162,16 +168,15 @@ class Deadlines(Generic[Key]):
     def at(self, key: Key) -> float | None:
         """The moment of a key, or None."""
         entry = self._of.get(key)
-        return entry[0] if entry is not None else None
+        return entry.at if entry is not None else None
 
     def put(self, key: Key, at: float | None) -> None:
         """Set the moment of a key in place of the one before; None removes it."""
         before = self._of.pop(key, None)
         if before is not None:
-            del self._keys[before[1]]
+            before.key = None
         if at is not None:
-            entry = self._of[key] = at, next(self._order)
-            self._keys[entry[1]] = key
+            entry = self._of[key] = _Deadline(at, next(self._order), key)
             heapq.heappush(self._heap, entry)
         if len(self._heap) > 2 * len(self._of) + 64:
             self._heap = list(self._of.values())
@@ -181,9 +186,8 @@ class Deadlines(Generic[Key]):
         """The nearest moment, or None."""
         heap = self._heap
         while heap:
-            at, number = heap[0]
-            if number in self._keys:
-                return at
+            if heap[0].key is not None:
+                return heap[0].at
             heapq.heappop(heap)
         return None
 
@@ -192,7 +196,7 @@ class Deadlines(Generic[Key]):
         at = self.next()
         if at is None or at > now:
             return None
-        key = self._keys.pop(heapq.heappop(self._heap)[1])
+        key: Key = heapq.heappop(self._heap).key
         del self._of[key]
         return key
 
