@@ -10,7 +10,7 @@ from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands as asked
-from narval.core.engines.events import CallApproved, Started, TimerFired
+from narval.core.engines.events import CallApproved, Returned, Started, TimerFired
 from narval.core.engines.registry import is_beside, is_runnable, is_standing
 from narval.core.kinds import ASKING, KINDS
 from narval.store.batch import Advance, Batch
@@ -102,7 +102,7 @@ class AgentTrace:
         """Runs of other kinds than the usual one of their definition, which no scenario expects."""
         self._errors: dict[int, str] = {}
         self._calls: dict[str, asked.Call] = {}
-        """The calls that were asked for, by their ids: one that is agreed to is told when it is made."""
+        """The calls under way by their ids: one that is agreed to is told when it is made."""
         self._over: list[int] = []
         """The runs that have ended since the last drop."""
 
@@ -180,11 +180,15 @@ class AgentTrace:
             )
             part = next(filter(None, parts), None)
             yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run), "part": part}
+        elif isinstance(event, Returned):
+            self._calls.pop(event.call, None)
         for change in advance.changes:
             if took := getattr(change, "took", ()):
                 line = {"at": event.at, "what": "fired", "run": run}
                 yield {**line, "transition": getattr(change, "transition", ""), "elements": list(took)}
         for command in advance.commands:
+            if isinstance(command, asked.Call):
+                self._calls[command.call] = command
             if told := self._command(run, event.at, command):
                 yield told
 
@@ -223,7 +227,6 @@ class AgentTrace:
                 line["agent"] = command.agent
             if command.agent or command.kind == asked.FLOW:
                 inputs[""] = list(command.elements)
-            self._calls[command.call] = command
             return {**line, "action": command.name, "inputs": inputs, "call": command.call}
         return None
 
