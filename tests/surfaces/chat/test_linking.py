@@ -35,7 +35,8 @@ async def test_C2_the_code_of_link_links_who_sends_it_once(tmp_path: Path, code:
     home = make_chat_home(tmp_path, people='[people.ann]\nweb = "operator"\n[people.ben]\n')
     async with chat_at_work(home) as chat:
         command = asyncio.create_task(written(chat, "chat", "link", "ann", "--write"))
-        while "ann" not in chat.daemon.host.chats.links:
+        links = chat.daemon.host.chats.links
+        while "ann" not in links or not links["ann"].waiting:
             await asyncio.sleep(0.01)
         await chat.service.write("abcdefghjk", "eve@example.org")
         said = await chat.says(f" {code.upper()} ", "ann.phone@example.org")
