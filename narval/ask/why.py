@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from itertools import chain, repeat
 from typing import Any
 
@@ -22,7 +21,7 @@ from narval.ask.daemon.links import links_of
 from narval.ask.element_titles import TITLED, title_in, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, standing_of
-from narval.ask.memory.origins import descent_of
+from narval.ask.memory.provenance import descent_of, reached
 from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged, obstacle_of
@@ -131,16 +130,10 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
     memory, time_slice = agent.memory, TimeSlice()
     made, count, successor = list[dict[str, Any]](), 0, None
     descent = await descent_of(memory, time_slice)
-    first = descent.of(eid)
-    ahead, family, children = list(first), {eid, *first}, set(first)
-    while ahead:
+    depths, _ = await reached(eid, descent.of)
+    for made_eid in sorted(depths)[1:]:
         await time_slice.yield_if_due()
-        made_eid = heappop(ahead)
-        younger, directly = memory.element(made_eid), made_eid in children
-        for later in descent.of(made_eid):
-            if later not in family:
-                family.add(later)
-                heappush(ahead, later)
+        younger, directly = memory.element(made_eid), depths[made_eid] == 1
         if younger is None:
             continue
         count += 1

@@ -33,8 +33,8 @@ async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
     when it will be forgotten, its versions, and its provenance both ways.
 
     `back` are the elements that it was made from, nearest first, `on` those made of it, oldest first, each to
-    depth 6 and at most 200; `more` says which way there are more. The way forward goes by the runs that hold
-    or used an element, at most 5,000 elements and runs. Raises RequestError for a missing one.
+    depth 6 and at most the 200 nearest; `more` says which way there are more. Raises RequestError for a
+    missing one.
     """
     agent, stored = daemon.agent, _there(daemon, eid)
     memory, makers = agent.memory, Makers(agent)

@@ -19,7 +19,7 @@ from narval.ask import json_forms
 from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command, no_element
-from narval.ask.memory.provenance import Makers
+from narval.ask.memory.provenance import Makers, descent_of
 from narval.ask.registry import operation
 from narval.ask.runs.dot import dot
 from narval.core.elements.control_elements import is_sending
@@ -27,7 +27,6 @@ from narval.core.elements.element import Element, Origin
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
 from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.descent import Descent
-from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
@@ -73,13 +72,6 @@ async def uses(
     same in the language of Graphviz; with `titled`, each has its `title`.
     """
     return await _trail(daemon, eid, limit, drawn, titled, forward=True)
-
-
-async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
-    """The index of what was made from each element of a memory, made now if it does not exist yet."""
-    for _ in memory.descent.reading:
-        await time_slice.yield_if_due()
-    return memory.descent
 
 
 async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, titled: bool, *, forward: bool) -> Form:

@@ -1,15 +1,15 @@
 """The provenance of an element both ways: what it was made from, and what was made of it.
 
-The way back follows the inputs that an origin names. The way forward has no index: it looks at what the runs
-made that hold or used an element, and for a replaced one at the younger ones of its name.
+The way back follows the inputs that an origin names, the way forward the index of what was made from each
+element (`narval.core.memory.descent`).
 """
 
 from __future__ import annotations
 
-import heapq
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import chain, count, islice, takewhile
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import chain
+from math import inf
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -18,16 +18,16 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.element_titles import title_in
 from narval.core.elements.element import Element
-from narval.core.elements.outdated_element import OUTDATED
 from narval.core.errors import UnreadableError
+from narval.core.memory.descent import Descent
+from narval.core.memory.lineage import made_from
+from narval.core.memory.memory import Memory
 from narval.system.time_slice import TimeSlice
 
 DEEPEST = 6
 """The most steps that a provenance goes from its element."""
 MOST_NODES = 200
 """The most elements of a provenance, each way."""
-LOOK_FORWARD = 5000
-"""The most elements and runs that are searched for what was made of one."""
 
 Node = dict[str, Any]
 
@@ -40,13 +40,14 @@ class Makers:
         self._targets: dict[str, dict[str, str | None]] = {}
         """The targets of the parts of each version of a definition."""
 
-    def node(self, eid: int, depth: int, begotten: Iterable[int], more: int) -> Node:
-        """An element of a provenance, `depth` steps away, made from these shown ones and `more` others.
+    def node(self, eid: int, depths: Mapping[int, int]) -> Node:
+        """An element of a provenance; `depths` has how many steps away each is that is shown.
 
         A forgotten element has only its number.
         """
-        element = self._agent.memory.element(eid)
-        known = {"eid": eid, "depth": depth, "from": list(begotten), "more": more}
+        element, inputs = self._agent.memory.element(eid), made_from(self._agent.memory, eid)
+        begotten = [before for before in inputs if before in depths]
+        known = {"eid": eid, "depth": depths[eid], "from": begotten, "more": len(inputs) - len(begotten)}
         if element is None:
             nothing = {"name": None, "title": ""}
             return {**known, **nothing, "added": None, "origin": None, **self.maker(None)}
@@ -89,90 +90,38 @@ class Makers:
 
 async def back(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
     """The elements that one was made from, nearest first; and True if there are more."""
-    time_slice, more = TimeSlice(), False
-    depths, nodes = {element.eid: 0}, list[Node]()
-    for eid in (order := [element.eid]):
-        await time_slice.yield_if_due()
-        found = agent.memory.element(eid)
-        inputs = found.origin.inputs if found is not None and found.origin is not None else ()
-        if depths[eid] < DEEPEST:
-            for before in inputs:
-                if before not in depths and len(depths) <= MOST_NODES:
-                    depths[before] = depths[eid] + 1
-                    order.append(before)
-        linked = [before for before in inputs if before in depths]
-        more = more or len(linked) < len(inputs)
-        if eid != element.eid:
-            nodes.append(makers.node(eid, depths[eid], linked, len(inputs) - len(linked)))
-    return nodes, more
+    before = partial(made_from, agent.memory)
+    depths, more = await reached(element.eid, before, DEEPEST, MOST_NODES)
+    return [makers.node(eid, depths) for eid in depths if eid != element.eid], more
 
 
 async def forward(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
-    """The elements that were made of one, oldest first; and True if there may be more."""
-    time_slice, left, more = TimeSlice(), LOOK_FORWARD, False
-    depths, nodes = {element.eid: 0}, list[Node]()
-    tracks = _Tracks(agent, element)
-    left -= tracks.open(element.eid, left)
-    for eid in tracks:
+    """The nearest elements that were made of one, oldest first; and True if there are more."""
+    descent = await descent_of(agent.memory, TimeSlice())
+    depths, more = await reached(element.eid, descent.of, DEEPEST, MOST_NODES)
+    return [makers.node(eid, depths) for eid in sorted(depths) if eid != element.eid], more
+
+
+async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
+    """The index of what was made from each element of a memory, made now if it does not exist yet."""
+    for _ in memory.descent.reading:
         await time_slice.yield_if_due()
-        left -= 1
-        if left <= 0:
-            return nodes, True
-        found = agent.memory.element(eid) if not agent.memory.is_run(eid) else None
-        inputs = found.origin.inputs if found is not None and found.origin is not None else ()
-        if depths.keys().isdisjoint(inputs):
-            continue
-        linked = [before for before in inputs if before in depths]
-        depth = min(depths[before] for before in linked) + 1
-        if len(nodes) == MOST_NODES:
-            return nodes, True
-        if depth > DEEPEST:
-            more = True
-            continue
-        depths[eid] = depth
-        nodes.append(makers.node(eid, depth, linked, len(inputs) - len(linked)))
-        left -= tracks.open(eid, left)
-    return nodes, more or left <= 0
+    return memory.descent
 
 
-class _Tracks:
-    """The eids to look at for what was made of an element, oldest first, each once.
-
-    When elements are found, the runs that hold or used them are followed too.
-    """
-
-    def __init__(self, agent: AgentState, element: Element) -> None:
-        self._agent = agent
-        self._runs: set[int] = set()
-        self._serials = count()
-        self._ahead: list[tuple[int, int, Iterator[int]]] = []
-        if element.eid in agent.memory.outdated:  # mostly by a person, so maybe no run knows it
-            younger = agent.memory.index.newest_named([element.name, OUTDATED])
-            newest = islice(takewhile(lambda eid: eid > element.eid, younger), LOOK_FORWARD // 2)
-            self._follow(iter(list(newest)[::-1]))
-
-    def open(self, eid: int, most: int) -> int:
-        """Follow the runs that hold or used an element, the youngest `most` of them; the number of all."""
-        memory = self._agent.memory
-        users = (run for _, run in memory.used_by(eid) if run)
-        fresh = {*memory.contexts.holders(eid), *users} - self._runs
-        runs = heapq.nlargest(max(most, 0), fresh)
-        self._runs.update(runs)
-        for run in runs:
-            held = list(memory.contexts.of(run))
-            self._follow(islice(held, bisect_right(held, eid), None))
-        return len(fresh)
-
-    def _follow(self, eids: Iterator[int]) -> None:
-        first = next(eids, None)
-        if first is not None:
-            heapq.heappush(self._ahead, (first, next(self._serials), eids))
-
-    def __iter__(self) -> Iterator[int]:
-        last = 0
-        while self._ahead:
-            eid, _, eids = heapq.heappop(self._ahead)
-            self._follow(eids)
-            if eid > last:
-                last = eid
-                yield eid
+async def reached(
+    eid: int, neighbours: Callable[[int], Iterable[int]], deepest: float = inf, most: float = inf
+) -> tuple[dict[int, int], bool]:
+    """The steps to each element that is reached from one, nearest first; and True if there are more."""
+    time_slice, depths, more = TimeSlice(), {eid: 0}, False
+    for place in (ahead := [eid]):
+        await time_slice.yield_if_due()
+        for other in neighbours(place):
+            if other in depths:
+                continue
+            if depths[place] >= deepest or len(depths) > most:
+                more = True
+                break
+            depths[other] = depths[place] + 1
+            ahead.append(other)
+    return depths, more
