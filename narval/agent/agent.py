@@ -121,6 +121,8 @@ class AgentState:
     ) -> None:
         self.store = store if store is not None else VolatileStore().of()
         self.memory = Memory()
+        self.facts: dict[str, str] = {}
+        """The small facts that the store has of it, by key."""
         self.home = home = home or CurrentSettings()
         self.folder = "" if folder is None else str(folder)
         self.lookup = Lookup(library if library is not None else Library(), home)

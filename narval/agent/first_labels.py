@@ -57,10 +57,10 @@ def label_secrets(transaction: Transaction) -> None:
     """Label what the owner of the home calls secret, once for each change of those patterns. All of memory is
     searched, with replaced and reserved elements, for runs may still hold them.
     """
-    memory, store = transaction.agent.memory, transaction.agent.store
+    memory, facts = transaction.agent.memory, transaction.agent.facts
     secrets = transaction.agent.lookup.secrets
     called = "\n".join(f"{name} {bound.text}" for name, bound in secrets)
-    if store.meta.get(SECRETS, "") == called:
+    if facts.get(SECRETS, "") == called:
         return
     transaction.batch.meta.append((SECRETS, called))
     for name, bound in secrets:

@@ -237,6 +237,8 @@ class Loop:
 
     def perform(self, turn: Turn) -> None:
         """Hand out what a recorded turn asked for, and answer those who waited for it."""
+        if (facts := vars(turn.transaction.batch).get("meta")) is not None:
+            self.agent.facts.update(facts)
         if not self.record_only:
             self.intake.post_returns(turn, self._perform)
         self.intake.answer(None)

@@ -74,9 +74,9 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
     """Restore memory from the store in pieces of at most `PIECE` rows; each yields what is to be read for it.
     The labels of files are read at once, as runs are, and restored in pieces.
     """
-    memory, store = agent.memory, agent.store
-    meta = store.meta
-    memory.fill((), store.keys(), number(meta, "next_eid", 1))
+    memory, store, facts = agent.memory, agent.store, agent.facts
+    facts.update(store.meta)
+    memory.fill((), store.keys(), number(facts, "next_eid", 1))
     # Those that the library declares share its bytes, which are there once for all who follow it.
     shared = {definition.xml: definition.xml for definition in agent.library}
     elements = store.elements()
@@ -116,10 +116,10 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             memory.labels.files[row.key] = memory.labels.number(msgspec.json.decode(row.data, type=list[str]))
         if len(written) == PIECE:
             yield tuple
-    if lost := number(meta, LOST_PAGES, 0):
+    if lost := number(facts, LOST_PAGES, 0):
         agent.damage.append(LostTurns(lost))
-    agent.numbers.resume(number(meta, "sequence", 0))
-    agent.clockwork.recall_late(meta.get("late", "[]"))
+    agent.numbers.resume(number(facts, "sequence", 0))
+    agent.clockwork.recall_late(facts.get("late", "[]"))
 
 
 def _some(rows: Iterator[Any]) -> list[Any]:
@@ -171,7 +171,7 @@ def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
         _nest(agent, run)
         if run.kind in standing:
             agent.signals.standing[run.name] = run.eid
-    agent.signals.lack(frozenset(agent.store.meta.get(GONE, "").split()))
+    agent.signals.lack(frozenset(agent.facts.get(GONE, "").split()))
     _restore_queue(agent)
     _restore_signals(agent)
     yield from _restoring_jobs(agent)

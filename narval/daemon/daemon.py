@@ -322,11 +322,12 @@ def assemble(
     is never written: nothing is remembered in it.
     """
     files, bell, settings, counts = home or model, Bell(), snapshot.settings, snapshot.own
+    zone = machine_zone()
     own = store.of().identity()._replace(name=settings.name)
     programs: ProgramBackend | None = None
     if executor is None:
         programs = programs_of(files, own, record_only=record_only)
-        executor = Executor(settings, clock, programs, settings.timezone or machine_zone(), store.mentions)
+        executor = Executor(settings, clock, programs, settings.timezone or zone, store.mentions)
     main_loop = _main_loop(store, settings, CallBook(executor), clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     rounds = main_loop.rounds
@@ -342,11 +343,10 @@ def assemble(
         office.share(OtherDaemons(store.leases))
     folder = files.path if files is not None else None
     is_up_to_date = programs.is_up_to_date if programs is not None else None
-    environment = Environment(store, folder, main_loop, office, in_force, is_up_to_date, record_only)
+    environment = Environment(store, folder, main_loop, office, in_force, is_up_to_date, zone, record_only)
     host = AgentHost(
         environment,
-        own.agent,
-        own.name,
+        own,
         counts.loaded.library,
         counts.schemas,
         settings.own,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Protocol
@@ -94,9 +94,13 @@ class Tables:
 
     def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
         """Rows on demand, `CHUNK` at a time. Raises StoreError."""
-        with self._cursor(name, given) as found:
-            while rows := found.fetchmany(CHUNK):
-                yield rows
+        try:
+            with self._reading() as connection, closing(connection.cursor()) as cursor:
+                cursor.execute(self._sql[name], given)
+                while rows := cursor.fetchmany(CHUNK):
+                    yield rows
+        except self._driver.errors as error:
+            raise self._driver.trouble(error) from error
 
     def agents(self) -> Iterator[AgentRow]:
         """All agents, by number. Raises StoreError."""
@@ -109,15 +113,6 @@ class Tables:
             for rows in self.stream(name, *([text] * count)):
                 for value in chain.from_iterable(rows):
                     yield value.encode() if isinstance(value, str) else bytes(value or b"")
-
-    @contextmanager
-    def _cursor(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
-        try:
-            with self._reading() as connection, closing(connection.cursor()) as cursor:
-                cursor.execute(self._sql[name], given)
-                yield cursor
-        except self._driver.errors as error:
-            raise self._driver.trouble(error) from error
 
 
 class ReadTables(Store):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import narval
+from bench import agents
 from bench.conditions import Hits, arriving, flat, indexed, wanted
 from bench.market import Market
 from bench.steps import MODULE, recipe
@@ -28,7 +29,10 @@ from narval.core.index.index import Index
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
 from narval.daemon import main_loop, shares
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
 from narval.store.batch import Batch
+from narval.store.reading import Tables
 from narval.surfaces.python.agent import Agent
 from tests.counting import CountedCalls
 
@@ -280,6 +284,28 @@ def looked_through(folder: Path, waiting: int) -> float:
         desk.agent.until_idle()
     desk.agent.close()
     return sum(numbers) / waiting
+
+
+def test_an_agent_that_comes_back_reads_nothing_of_its_store_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, queries = Tables.read, list[str]()
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/w.xml").write_text(agents.RECIPES.replace("w.nothing", "basic.nothing"))
+
+    async def activated() -> None:
+        daemon = await Daemon.open(Home(tmp_path))
+        await agents.make(daemon, "ada", elements=5, runs=2)
+        await agents.ask(daemon, "", "passivate", name="ada")
+        monkeypatch.setattr(
+            Tables, "read", lambda of, name, *given: queries.append(name) or read(of, name, *given)
+        )
+        await agents.ask(daemon, "ada", "count")
+        await daemon.close()
+
+    asyncio.run(activated())
+    assert "meta" in queries
+    assert len({*queries}) == len(queries)
 
 
 def test_where_a_task_waits_for_many_windows_a_late_one_is_not_looked_for_among_all(tmp_path: Path) -> None:

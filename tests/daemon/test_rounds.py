@@ -12,7 +12,7 @@ from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.daemon import Daemon
 from narval.files.agents.settings import AgentSettings
 from narval.files.settings import CurrentSettings
-from narval.store.batch import Batch
+from narval.store.batch import Batch, new_agent
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import in_a_loop
 
@@ -27,10 +27,10 @@ def joined(daemon: Daemon, number: int) -> AgentHost:
     schemas, since = daemon.files.own.schemas, daemon.rounds.clock.now()
     settings = CurrentSettings(daemon.files.settings)
     environment = Environment(
-        daemon.store, None, daemon.main_loop, daemon.host.mail.office, settings, None, False
+        daemon.store, None, daemon.main_loop, daemon.host.mail.office, settings, None, "UTC", False
     )
     name, own = f"agent-{number}", AgentSettings()
-    host = AgentHost(environment, number, name, Library(), schemas, own, since=since)
+    host = AgentHost(environment, new_agent(number, name), Library(), schemas, own, since=since)
     daemon.rounds.add(host)
     return host
 

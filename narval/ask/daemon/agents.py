@@ -139,7 +139,7 @@ def _settings_form(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
     text, settings = None, daemon.files.settings.own if own else daemon.files.followers.settings_of(name)
     is_roaming = daemon.files.followers.roaming is not None or daemon.store.is_shared
     if is_roaming and not (own or folder):
-        text = host.agent.store.meta.get(SETTINGS, "")
+        text = host.agent.facts.get(SETTINGS, "")
         settings = daemon.files.settings.usual.with_given(parse_stored_settings(text)[0] or {})
     return {
         "name": name,

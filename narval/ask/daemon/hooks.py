@@ -34,7 +34,7 @@ async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
     Each has the number of accepted calls, the moment of the last and its element; and the calls refused since
     the daemon began, by the status that was answered.
     """
-    meta, refused = daemon.agent.store.meta, daemon.main_loop.numbers.refused
+    meta, refused = daemon.agent.facts, daemon.main_loop.numbers.refused
     return [
         {
             "hook": hook.name,
@@ -113,7 +113,7 @@ class KeysOfSender:
     """The latest keys of a sender, as facts of the store whose names start with `fact`, as of a turn."""
 
     def __init__(self, turn: Turn, fact: str) -> None:
-        self.meta: Mapping[str, str] = {**turn.agent.store.meta, **dict(turn.transaction.batch.meta)}
+        self.meta: Mapping[str, str] = {**turn.agent.facts, **dict(turn.transaction.batch.meta)}
         self._turn, self._fact = turn, fact
         rows = (row.split(" ", 2) for name, row in self.meta.items() if name.startswith(f"{fact}/"))
         self._keys = {key: (int(number), int(eid)) for number, eid, key in rows}

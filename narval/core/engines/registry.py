@@ -20,6 +20,7 @@ def engine_of(kind: str) -> Engine:
     return _engine(KINDS[kind].engine)
 
 
+@cache
 def engine_of_run(run_kind: str) -> Engine:
     """The engine of a kind of runs, such as `plan`. Raises KeyError where there is none."""
     return _engine(next((kind.runs[run_kind] for kind in KINDS.values() if run_kind in kind.runs), ""))

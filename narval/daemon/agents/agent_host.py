@@ -40,7 +40,6 @@ from narval.people.chat.notices import ChatNotices
 from narval.people.mail.channel import MailChannel
 from narval.store.batch import AgentRow
 from narval.store.store import Store
-from narval.system.zone import machine_zone
 
 log = logging.getLogger("narval.daemon")
 
@@ -120,6 +119,8 @@ class Environment(NamedTuple):
     office: PostOffice
     settings: CurrentSettings
     is_up_to_date: IsUpToDate | None
+    zone: str
+    """The zone of agents whose settings name none."""
     record_only: bool
     """True if no agent advances anything."""
 
@@ -133,7 +134,7 @@ def _blank(
         environment.store.of(number),
         home=environment.settings,
         folder=environment.folder,
-        zone=own.timezone or machine_zone(),
+        zone=own.timezone or environment.zone,
         since=since,
         forget_after=own.forget_after,
     )
@@ -161,8 +162,7 @@ class AgentHost:
     def __init__(
         self,
         environment: Environment,
-        number: int,
-        name: str,
+        identity: AgentRow,
         library: Library,
         schemas: Schemas,
         own: AgentSettings,
@@ -178,10 +178,9 @@ class AgentHost:
         requests. Raises StoreError.
         """
         self._main_loop = environment.main_loop
-        agent = _blank(environment, number, library, own, since)
-        identity = agent.store.identity()._replace(name=name)
+        agent = _blank(environment, identity.agent, library, own, since)
         self.mail = _mail_of(environment, agent, identity, self.post, own)
-        calls = self._main_loop.calls.of(number) if calls is None else calls
+        calls = self._main_loop.calls.of(identity.agent) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
         by_chat = ChatNotices(agent, identity.name, environment.main_loop.chats)

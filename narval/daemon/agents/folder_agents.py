@@ -50,7 +50,7 @@ class FolderAgents:
     async def _follow(self) -> None:
         folders, rows, takes = self._files.followers.folders, self._agents.rows, self._agents.takes
         if self._known is None and (folders or len(rows) or takes != "none"):
-            self._known = frozenset(self._agents.own.agent.store.meta.get(RECORDED, "").split())
+            self._known = frozenset(self._agents.own.agent.facts.get(RECORDED, "").split())
         if not folders and not self._known:
             return
         known = self._known or frozenset()

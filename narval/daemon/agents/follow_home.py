@@ -83,7 +83,7 @@ class PeerRows:
     async def _note(self, names: str) -> None:
         """Record which peers the file names, for the other homes of a shared store."""
         own = self._agents.own
-        if self._store.leases is not None and own.agent.store.meta.get(NAMED, "") != names:
+        if self._store.leases is not None and own.agent.facts.get(NAMED, "") != names:
 
             def work(turn: Turn) -> None:
                 turn.transaction.batch.meta.append((NAMED, names))

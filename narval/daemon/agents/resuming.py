@@ -24,7 +24,7 @@ def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
     `latest` is the latest moment recorded for its runs.
     """
     agent = host.agent
-    has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
+    has_moved = agent.facts.get("zone", agent.clockwork.zone) != agent.clockwork.zone
     if not host.loop.record_only and (has_moved or now < latest):
         agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
 
@@ -55,15 +55,15 @@ def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]
     """
     agent = host.agent
     if not host.loop.record_only:
-        meta = agent.store.meta
-        if meta.get("zone") != agent.clockwork.zone:
+        facts = agent.facts
+        if facts.get("zone") != agent.clockwork.zone:
             turn.transaction.batch.meta.append(("zone", agent.clockwork.zone))
         for run in [run for run in agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
-        if LABELLED not in meta:
+        if LABELLED not in facts:
             derive_labels(turn.transaction)
-        tell_of_people(turn, meta.get(PEOPLE, ""))
+        tell_of_people(turn, facts.get(PEOPLE, ""))
     sync(turn, files, again)
 
 

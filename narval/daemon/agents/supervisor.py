@@ -344,8 +344,7 @@ class Supervisor:
         counts, is_suspended = self._files.followers.of(row.name), row.state == SUSPENDED
         return AgentHost(
             self._environment,
-            row.agent,
-            row.name,
+            row,
             counts.loaded.library,
             counts.schemas,
             self._files.followers.settings_of(row.name),
@@ -364,8 +363,8 @@ class Supervisor:
 
     def _begin(self, name: str, command: lifecycle.Begin) -> None:
         """Let a restored agent take part in rounds."""
-        host, row, files = self._hosts[name], self._rows[name], self._files
-        is_performing = not host.loop.record_only
+        host, files = self._hosts[name], self._files
+        row, is_performing = host.mail.identity, not host.loop.record_only
         if command.is_careful:
             host.loop.set_limit(1)
             host.loop.mark_poisonous(command.suspected)

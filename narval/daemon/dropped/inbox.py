@@ -143,7 +143,7 @@ class Inboxes(Collector):
 
     def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
         durable = files.settings.durability == "power"
-        self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
+        self._folder = DropFolder(home, number(host.agent.facts, RECORDED, 0), durable=durable)
         self._home, self._files, self._agents = home, files, agents
         self._stuck: dict[str, str] = {}
         """The reasons why nothing is added at present, by the names of agents; "" is the home's own."""
@@ -200,7 +200,7 @@ class Inboxes(Collector):
     async def _sent_to(self, name: str) -> None:
         if self._office.find(name) is None:
             return
-        recorded = number(self._host.agent.store.meta, noted_for(name), 0)
+        recorded = number(self._host.agent.facts, noted_for(name), 0)
         durable = self._files.settings.durability == "power"
         aside = f"../{REFUSED}"
         folder = DropFolder(
@@ -210,7 +210,7 @@ class Inboxes(Collector):
 
     async def _of_agent(self, name: str) -> None:
         async with self._agents.asked(name) as host:
-            recorded = number(host.agent.store.meta, RECORDED, 0)
+            recorded = number(host.agent.facts, RECORDED, 0)
             durable = self._files.settings.durability == "power"
             folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
             await Inbox(folder, host, self._files.followers.of(name).schemas).add_all()

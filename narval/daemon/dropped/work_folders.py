@@ -110,7 +110,7 @@ class WorkFolders(Collector):
     async def _take_all(self, person: Person) -> None:
         folder = self._folders.get(person.name)
         if folder is None:
-            recorded = number(self._host.agent.store.meta, _recorded(person), 0)
+            recorded = number(self._host.agent.facts, _recorded(person), 0)
             within, aside = f"{WORK_FOLDER}/{person.name}/", REFUSED_ANSWERS
             folder = DropFolder(
                 self._home, recorded, within=within, name=DONE, refused=aside, durable=self._durable

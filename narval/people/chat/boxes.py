@@ -334,7 +334,7 @@ class ChatBoxes:
 
     def _read(self) -> None:
         store, boxes = self._agent.store, dict[str, ChatBox]()
-        for key, fact in store.meta.items():
+        for key, fact in self._agent.facts.items():
             if key.startswith(PREFIX):
                 last, _, position = fact.partition(" ")
                 box = boxes.setdefault(name := key.removeprefix(PREFIX), ChatBox(name))

@@ -46,7 +46,7 @@ def answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | Non
         return None
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
         return None  # its mailbox was read before
-    key = bytes.fromhex(turn.agent.store.meta.get(KEY, ""))
+    key = bytes.fromhex(turn.agent.facts.get(KEY, ""))
     for token in forms:
         item = turn.agent.runs.active.get(int(token.partition("-")[0]))
         if not key or item is None or item.engine.kind != WORK or item.state is None:

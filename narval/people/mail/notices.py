@@ -146,7 +146,7 @@ class Notices:
     async def _key(self) -> bytes:
         """The key of the agent's tokens, made when first needed, and kept in the store."""
         async with self._making:
-            key = self._agent.store.meta.get(KEY)
+            key = self._agent.facts.get(KEY)
             if key is None:
                 made, done = secrets.token_hex(32), asyncio.get_running_loop().create_future()
                 self._post(Request(partial(_keep, made), partial(_settle, done)))
