@@ -52,7 +52,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
         if number != labels.files.get(paths[0], NONE):
             labels.files[paths[0]] = number
             data = msgspec.json.encode(labels.names(number))
-            transaction.batch.results.append(ResultRow(FILES, paths[0], transaction.at, data))
+            transaction.batch.put_result(ResultRow(FILES, paths[0], transaction.at, data))
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:

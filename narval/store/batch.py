@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -240,26 +240,31 @@ class DeadLetterRow(NamedTuple):
 
 
 class _Rows:
-    """A slot of a batch: its list is made when it is first asked for, because a turn fills few of them."""
+    """A slot of a batch, a list if nothing else is said: made when it is first asked for, because a turn
+    fills few of them.
+    """
+
+    def __init__(self, empty: Callable[[], Any] = list) -> None:
+        self._empty = empty
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, batch: Batch, owner: type) -> Any:
-        return batch.__dict__.setdefault(self._name, [])
+        return batch.__dict__.setdefault(self._name, self._empty())
 
 
 _rows: Any = _Rows
 
 
 class Batch:
-    """The record of one turn of `agent`. Each slot is a list of rows; they are written slot by slot in this
-    order, first all that comes and then what goes, whatever the order of filling.
+    """The record of one turn of `agent`. A slot has rows; they are written slot by slot in this order, first
+    all that comes and then what goes, whatever the order of filling.
     """
 
     __slots__ = ("__dict__", "agent")
 
-    def __init__(self, agent: int, **rows: list[Any]) -> None:
+    def __init__(self, agent: int, **rows: Any) -> None:
         self.agent, self.__dict__ = agent, rows
 
     agents: list[AgentRow] = _rows()
@@ -275,7 +280,8 @@ class Batch:
     held: list[tuple[int, int]] = _rows()
     """Run, eid."""
     marks: list[MarkRow] = _rows()
-    withdrawals: list[WithdrawalRow] = _rows()
+    withdrawals: dict[int, WithdrawalRow | None] = _rows(dict)
+    """By eid, what the turn said last of an element: its row, or None if it is no longer doubtful."""
     labels: list[tuple[int, str]] = _rows()
     """Eid of an element or a run, a label that it gets."""
     keys: list[tuple[str, str, str]] = _rows()
@@ -287,7 +293,8 @@ class Batch:
     queued: list[QueuedRow] = _rows()
     moments: list[MomentRow] = _rows()
     meta: list[tuple[str, str]] = _rows()
-    results: list[ResultRow] = _rows()
+    results: dict[tuple[str, str], ResultRow | None] = _rows(dict)
+    """By scope and key, what the turn said last of a result: its row, or None if it goes."""
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""
     taken: list[TakenRow] = _rows()
@@ -295,12 +302,8 @@ class Batch:
     dead_letters: list[DeadLetterRow] = _rows()
     trimmed: list[tuple[int, int, int]] = _rows()
     """Run, seq, how many: of its entries up to that line, all but the last that many are dropped."""
-    dropped_results: list[tuple[str, str]] = _rows()
-    """Scope, key."""
     dropped_scopes: list[str] = _rows()
     """The scopes whose results all go."""
-    confirmed: list[int] = _rows()
-    """The elements that are no longer doubtful."""
     dequeued: list[int] = _rows()
     moments_done: list[str] = _rows()
     letters_settled: list[int] = _rows()
@@ -321,6 +324,18 @@ class Batch:
         """Keep the bytes of some of its new elements once for all agents."""
         self.shared += (added for added in self.elements if added.element.eid in eids)
         self.elements[:] = [added for added in self.elements if added.element.eid not in eids]
+
+    def put_result(self, row: ResultRow) -> None:
+        """Add a result, or replace that of its key."""
+        self.results[row.scope, row.key] = row
+
+    def drop_result(self, scope: str, key: str) -> None:
+        """Remove a result."""
+        self.results[scope, key] = None
+
+    def results_in(self, scope: str) -> dict[str, ResultRow | None]:
+        """What the turn said of the results of a scope, by key; None for one that goes."""
+        return {key: row for (of, key), row in self.results.items() if of == scope}
 
     def record(self, change: Change) -> None:
         """Put a change of memory into its slot; reservations are left out, for they follow from the calls."""
@@ -350,30 +365,15 @@ def _put_used(batch: Batch, change: changes.Used) -> None:
 
 def _put_withdrawn(batch: Batch, change: changes.Withdrawn) -> None:
     batch.outdated.extend(change.eids)
-    _let_count(batch, change.eids)
-    batch.withdrawals.extend(WithdrawalRow(eid, change.why, False) for eid in change.eids)
+    batch.withdrawals.update((eid, WithdrawalRow(eid, change.why, False)) for eid in change.eids)
 
 
 def _put_doubted(batch: Batch, change: changes.Doubted) -> None:
-    if batch.confirmed:
-        _let_count(batch, change.eids)
-    batch.withdrawals.extend(WithdrawalRow(eid, "", True) for eid in change.eids)
+    batch.withdrawals.update((eid, WithdrawalRow(eid, "", True)) for eid in change.eids)
 
 
 def _put_confirmed(batch: Batch, change: changes.Confirmed) -> None:
-    _let_count(batch, change.eids)
-    batch.confirmed.extend(change.eids)
-
-
-def _let_count(batch: Batch, eids: Iterable[int]) -> None:
-    """Drop the earlier rows for elements: additions are written before removals, whatever their order in the
-    turn.
-    """
-    said = {*eids}
-    if batch.confirmed:
-        batch.confirmed[:] = [eid for eid in batch.confirmed if eid not in said]
-    if batch.withdrawals:
-        batch.withdrawals[:] = [row for row in batch.withdrawals if row.eid not in said]
+    batch.withdrawals.update(dict.fromkeys(change.eids))
 
 
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:

@@ -104,10 +104,10 @@ class VolatileAgent(AlwaysNew):
     def _keep_more(self, batch: Batch) -> None:
         self._snapshots.update((row.run, row) for row in batch.snapshots)
         self._meta.update(batch.meta)
-        for row in batch.results:
-            self._results.setdefault(row.scope, {})[row.key] = row
-        for scope, key in batch.dropped_results:
-            if (rows := self._results.get(scope)) is not None:
+        for (scope, key), row in batch.results.items():
+            if row is not None:
+                self._results.setdefault(scope, {})[key] = row
+            elif (rows := self._results.get(scope)) is not None:
                 rows.pop(key, None)
                 if not rows:
                     del self._results[scope]

@@ -186,6 +186,22 @@ def _entry_rows(batch: Batch) -> Rows:
     ]
 
 
+def _withdrawal_rows(batch: Batch) -> Rows:
+    return [(batch.agent, *row) for row in batch.withdrawals.values() if row is not None]
+
+
+def _confirmed(batch: Batch) -> Rows:
+    return [(batch.agent, eid) for eid, row in batch.withdrawals.items() if row is None]
+
+
+def _result_rows(batch: Batch) -> Rows:
+    return [(batch.agent, *row) for row in batch.results.values() if row is not None]
+
+
+def _dropped_results(batch: Batch) -> Rows:
+    return [(batch.agent, *key) for key, row in batch.results.items() if row is None]
+
+
 def _removed(batch: Batch) -> Rows:
     return [(number,) for number in batch.removed_agents]
 
@@ -222,7 +238,7 @@ WRITTEN: tuple[Slot, ...] = (
     _slot("undeclared", _row(eid=int), _set(ELEMENTS, "declared = ''", "eid")),
     _into(CONTEXTS, "keep", held=_held_rows),
     _into(MARKS, "keep"),
-    _into(WITHDRAWALS, "replace"),
+    _into(WITHDRAWALS, "replace", withdrawals=_withdrawal_rows),
     _into(LABELS, "keep"),
     _into(KEYS, "keep"),
     _into(RUNS, "replace"),
@@ -231,14 +247,19 @@ WRITTEN: tuple[Slot, ...] = (
     _into(QUEUE, "replace", queued=_rows_of("queued", QUEUE.columns)),
     _into(MOMENTS, "replace"),
     _into(META, "replace"),
-    _into(RESULTS, "replace"),
+    _into(RESULTS, "replace", results=_result_rows),
     _into(MESSAGES, "refuse"),
     _into(TAKEN, "replace", _drop(MESSAGES, "sender", " AND old.number <= new.number")),
     _into(DEAD_LETTERS, "refuse", _drop(DEAD_LETTERS, "", f" AND old.at < new.at - {LETTERS_KEPT}")),
     _slot("trimmed", _row(run=int, seq=int, keep=int), Each(_TRIM)),
-    _slot("dropped_results", _row(scope=str, key=str), _drop(RESULTS, "scope key")),
+    _slot(
+        "dropped_results",
+        _row(scope=str, key=str),
+        _drop(RESULTS, "scope key"),
+        results=_dropped_results,
+    ),
     _slot("dropped_scopes", _row(scope=str), _drop(RESULTS, "scope")),
-    _slot("confirmed", _row(eid=int), _drop(WITHDRAWALS, "eid")),
+    _slot("confirmed", _row(eid=int), _drop(WITHDRAWALS, "eid"), withdrawals=_confirmed),
     _slot("dequeued", _row(id=int), _drop(QUEUE, "id")),
     _slot("moments_done", _row(id=str), _drop(MOMENTS, "id")),
     _slot("letters_settled", _row(line=int), _drop(DEAD_LETTERS, "line")),

@@ -90,7 +90,7 @@ def test_G10_the_labels_of_many_files_are_brought_back_in_pieces(scene: Scene) -
     async def story() -> tuple[list[int], int]:
         daemon = await opened(scene)
         rows = [ResultRow(FILES, f"{n}.txt", 1.0, b'["mail"]') for n in range(PIECES * PIECE + 1)]
-        daemon.store.commit(Batch(2, results=rows))
+        daemon.store.commit(Batch(2, results={(row.scope, row.key): row for row in rows}))
         agent = blank(daemon.agent.library, daemon.store.of(2))
         work, done = restoring_memory(agent), list[int]()
         read = next(work)

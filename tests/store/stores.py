@@ -58,11 +58,8 @@ def running(eid: int, **fields: Any) -> RunRow:
     return row._replace(**fields)
 
 
-def batch(agent: int = HOME_AGENT, **slots: list[Any]) -> Batch:
-    filled = Batch(agent)
-    for slot, rows in slots.items():
-        getattr(filled, slot).extend(rows)
-    return filled
+def batch(agent: int = HOME_AGENT, **slots: Any) -> Batch:
+    return Batch(agent, **slots)
 
 
 def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
@@ -170,7 +167,9 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
                 runs=[running(1000 + number % 7)],
                 held=[(1000 + number % 7, number + 1), (1000, number // 2 + 1)],
                 marks=[MarkRow("a", "s", str(number), number + 1, 1000)],
-                withdrawals=[WithdrawalRow(number + 1, "" if number % 2 else "why", bool(number % 2))],
+                withdrawals={
+                    number + 1: WithdrawalRow(number + 1, "" if number % 2 else "why", bool(number % 2))
+                },
                 labels=[(number + 1, "mail"), (number + 1, "model:far")],
                 keys=[("n", "@x", str(number) * 5)],
                 journal=[entry(1000 + number % 7, number * 3 + 1)],

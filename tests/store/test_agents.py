@@ -47,7 +47,7 @@ def of(agent: int, turn: int) -> Batch:
         elements=[added(turn, f"<e of='{own}'/>".encode(), f"by:{own}", Origin(50, own))],
         held=[(50, turn), (51, turn)],
         marks=[MarkRow("r", "s", "i", turn, 50 + agent)],
-        withdrawals=[WithdrawalRow(turn, own, False)],
+        withdrawals={turn: WithdrawalRow(turn, own, False)},
         labels=[(turn, own)],
         keys=[("e", "@of", own)],
         runs=[running(50, name=own), running(51)],
@@ -55,7 +55,10 @@ def of(agent: int, turn: int) -> Batch:
         snapshots=[SnapshotRow(50, turn * 9 - 9, own.encode())],
         queued=[QueuedRow(turn, 50, own.encode())],
         moments=[MomentRow(str(turn), 1.0, own.encode())],
-        results=[ResultRow(scope, str(turn), 1.0, own.encode()) for scope in ("kept", f"session {agent}")],
+        results={
+            (scope, str(turn)): ResultRow(scope, str(turn), 1.0, own.encode())
+            for scope in ("kept", f"session {agent}")
+        },
         meta=[("sequence", own)],
         messages=[MessageRow(agent, 1 + agent % 3, turn, own, "element", 1.0, None, b"", own.encode())],
         taken=[TakenRow(agent, agent, turn)],
@@ -122,7 +125,7 @@ def test_what_goes_goes_from_its_agent_alone(store: Store) -> None:
             trimmed=[(50, 27, 1)],
             dequeued=[1],
             moments_done=["1"],
-            dropped_results=[("kept", "1")],
+            results={("kept", "1"): None},
             dropped_scopes=["session 2"],
             unheld=[(50, 1), (51, 1)],
             forgotten_elements=[2, 3],
@@ -205,6 +208,6 @@ def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
 def test_every_slot_that_brings_something_is_among_the_readers() -> None:
     going = {"retired", "outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
     going |= {"forgotten_elements", "forgotten_runs", "removed_agents", "letters_settled"}
-    going |= {"dropped_results", "dropped_scopes", "confirmed"}
+    going |= {"dropped_scopes"}
     filled = of(1, 1)
     assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

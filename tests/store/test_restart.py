@@ -190,8 +190,9 @@ class Model:
         self.held -= set(filled.unheld)
         for mark in filled.marks:
             self.marks.setdefault(mark[:4], mark.run)
-        self.withdrawals.update((row.eid, row) for row in filled.withdrawals)
-        for eid in (*filled.confirmed, *filled.forgotten_elements):
+        self.withdrawals.update(filled.withdrawals)
+        confirmed = [eid for eid, row in filled.withdrawals.items() if row is None]
+        for eid in (*confirmed, *filled.forgotten_elements):
             self.withdrawals.pop(eid, None)
         self.labels.update(filled.labels)
         self.keys.update(filled.keys)
@@ -211,6 +212,8 @@ class Model:
         for _ in range(slots.pop("new_elements", 0)):
             self.last += 1
             filled.elements.append(added(self.last))
+        filled.withdrawals.update((row.eid, row) for row in slots.pop("withdrawals", ()))
+        filled.withdrawals.update(dict.fromkeys(slots.pop("confirmed", ())))
         for slot, rows in slots.items():
             getattr(filled, slot).extend(rows)
         runs = self.runs | {row.eid for row in filled.runs}

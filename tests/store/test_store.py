@@ -102,8 +102,8 @@ def test_small_facts_are_kept(store: Store) -> None:
 
 def test_what_is_asked_of_results_that_are_not_there_takes_no_memory() -> None:
     with VolatileStore() as store:
-        store.commit(batch(results=[ResultRow("a", "1", 1.0, b"x")]))
-        store.commit(batch(dropped_results=[("a", "1"), ("b", "1")]))
+        store.commit(batch(results={("a", "1"): ResultRow("a", "1", 1.0, b"x")}))
+        store.commit(batch(results={("a", "1"): None, ("b", "1"): None}))
         assert (store.of().results("a"), store.of().results_of("c", ["1"])) == ([], [])
         tables = [table for table in vars(store.of()).values() if isinstance(table, dict)]
         assert not any(scope in table for table in tables for scope in "abc")
@@ -114,7 +114,7 @@ def test_of_what_one_turn_says_of_an_element_the_last_counts(store: Store) -> No
     if isinstance(store, VolatileStore):
         pytest.skip("memory alone has that")
     store.commit(
-        batch(elements=[added(eid) for eid in range(1, 5)], withdrawals=[WithdrawalRow(2, "", True)])
+        batch(elements=[added(eid) for eid in range(1, 5)], withdrawals={2: WithdrawalRow(2, "", True)})
     )
     turn = batch()
     for fact in (
@@ -139,14 +139,36 @@ def test_of_what_one_turn_says_of_an_element_the_last_counts(store: Store) -> No
     assert [row.eid for row in store.of().withdrawals()] == [2, 3]
 
 
+def test_of_what_one_turn_says_of_a_result_the_last_counts(store: Store) -> None:
+    first, again = ResultRow("homes", "1", 1.0, b"old"), ResultRow("homes", "1", 2.0, b"new")
+    turn = batch()
+    turn.put_result(first)
+    turn.drop_result("homes", "1")
+    assert turn.results_in("homes") == {"1": None}
+    turn.put_result(again)
+    store.commit(turn)
+    assert store.of().results("homes") == [again]
+    turn = batch()
+    turn.put_result(first)
+    turn.put_result(ResultRow("homes", "2", 1.0, b""))
+    turn.drop_result("homes", "1")
+    store.commit(turn)
+    assert [row.key for row in store.of().results("homes")] == ["2"]
+
+
 def test_results_are_read_by_scope_and_by_key(store: Store) -> None:
-    store.commit(batch(results=[ResultRow("homes", f"{n:03}", float(n // 2), b"old") for n in range(130)]))
-    store.commit(batch(results=[ResultRow("homes", "007", 200.0, b"new"), ResultRow("other", "1", 0.0, b"")]))
+    first, second = batch(), batch()
+    for n in range(130):
+        first.put_result(ResultRow("homes", f"{n:03}", float(n // 2), b"old"))
+    second.put_result(ResultRow("homes", "007", 200.0, b"new"))
+    second.put_result(ResultRow("other", "1", 0.0, b""))
+    store.commit(first)
+    store.commit(second)
     assert [row.key for row in store.of().results("homes", 4)] == ["007", "128", "129", "126"]
     assert store.of().results_of("homes", ["007", "nothing"]) == [ResultRow("homes", "007", 200.0, b"new")]
     assert len(store.of().results_of("homes", [f"{n:03}" for n in range(200)])) == 130
     assert [tuple(row) for row in store.of().scopes()] == [("homes", 130), ("other", 1)]
-    store.commit(batch(dropped_results=[("homes", "007")], dropped_scopes=["other"]))
+    store.commit(batch(results={("homes", "007"): None}, dropped_scopes=["other"]))
     assert [tuple(row) for row in store.of().scopes()] == [("homes", 129)]
     assert store.of().results_of("homes", ["007"]) == []
 
@@ -195,7 +217,8 @@ def test_a_batch_knows_whether_it_is_empty() -> None:
     for slot in SLOTS:
         filled = Batch(1)
         assert not filled
-        getattr(filled, slot).append(1)
+        rows = getattr(filled, slot)
+        rows.update({1: 1}) if isinstance(rows, dict) else rows.append(1)
         assert filled
 
 

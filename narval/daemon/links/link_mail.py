@@ -254,13 +254,13 @@ class LinkMailbox(Mailbox):
             log.error("the link with %s: %s", self.peer, error)
             return error
         record.beginnings.append(self.state.beginnings)
-        self.heard_at, results, reached = turn.at, turn.transaction.batch.results, record.reached
+        self.heard_at, put, reached = turn.at, turn.transaction.batch.put_result, record.reached
         self.trouble, self.fault = "", "" if self.state.is_of(frame) else self.fault
         names = {**self._names, **(frame.standing.names if frame.standing is not None else {})}
         if heard.met is not None:
-            results.append(ResultRow(LINK, MET, turn.at, _encode(tuple(heard.met))))
+            put(ResultRow(LINK, MET, turn.at, _encode(tuple(heard.met))))
         if heard.former is not None:
-            results.append(ResultRow(FORMER, ".".join(heard.former), turn.at, b""))
+            put(ResultRow(FORMER, ".".join(heard.former), turn.at, b""))
         reached.update(heard.corrected)
         for difference in heard.differences[:MOST_REPORTED]:
             self._passing_on.report(turn, difference, names.get(difference.sender_id, ""))
@@ -280,7 +280,7 @@ class LinkMailbox(Mailbox):
                 names[message.sender_id] = message.sender
         for id, number in reached.items():
             self._names[id] = names.get(id, "")
-            results.append(ResultRow(LINK, id, turn.at, _encode((number, self._names[id]))))
+            put(ResultRow(LINK, id, turn.at, _encode((number, self._names[id]))))
         return None
 
     def _recorded(self, record: OnceRecorded, result: object, error: BaseException | None) -> None:

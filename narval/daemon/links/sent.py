@@ -74,7 +74,7 @@ class SentMessages:
                 self._remember(turn, row.id, f"{row.kind} {to}")
             elif row.kind != CANCEL and row.id in self._answered:
                 self._answered.discard(row.id)
-                turn.transaction.batch.dropped_results.append((SENT, row.id))
+                turn.transaction.batch.drop_result(SENT, row.id)
             yield row
         if waiting is not None and not waiting:
             del self._waiting[sender_id]
@@ -90,7 +90,7 @@ class SentMessages:
         else:
             self._unanswered.discard(id)
             self._answered.add(id)
-            turn.transaction.batch.results.append(ResultRow(SENT, id, turn.at, ANSWERED))
+            turn.transaction.batch.put_result(ResultRow(SENT, id, turn.at, ANSWERED))
 
     def end_overdue(self, turn: Turn) -> set[str]:
         """End the overdue messages, and return their ids."""
@@ -103,7 +103,7 @@ class SentMessages:
 
     def _remember(self, turn: Turn, id: str, what: str) -> None:
         self._add(id, what)
-        turn.transaction.batch.results.append(ResultRow(SENT, id, turn.at, what.encode()))
+        turn.transaction.batch.put_result(ResultRow(SENT, id, turn.at, what.encode()))
         if len(self._by_receiver[what]) > MOST_TAKEN:
             self._drop(turn, next(iter(self._by_receiver[what])))
         elif len(self._taken) > MOST_IN_ALL:
@@ -119,4 +119,4 @@ class SentMessages:
         del ids[id]
         if not ids:
             del self._by_receiver[what]
-        turn.transaction.batch.dropped_results.append((SENT, id))
+        turn.transaction.batch.drop_result(SENT, id)

@@ -19,7 +19,7 @@ receipt so far; each with the peer.
 
 def await_receipt(turn: Turn, call: str, id: str, peer: str) -> None:
     """Wait for the receipt of a message of a call to another home, where it may wait for long."""
-    turn.transaction.batch.results.append(ResultRow(f"{AWAITED} {call}", id, turn.at, peer.encode()))
+    turn.transaction.batch.put_result(ResultRow(f"{AWAITED} {call}", id, turn.at, peer.encode()))
 
 
 def _is_sent_to(turn: Turn, id: str, sender: str) -> bool:
@@ -32,16 +32,15 @@ def _is_sent_to(turn: Turn, id: str, sender: str) -> bool:
     waiting = turn.agent.store.results_of(scope, (id,))
     if not waiting or waiting[0].data != peer_of(sender).encode():
         return False
-    batch.dropped_results.append((scope, id))
+    batch.drop_result(scope, id)
     return True
 
 
 def _receipts_wanted(turn: Turn, call: str) -> bool:
     """True while a receipt from another home is awaited."""
-    scope, batch = f"{AWAITED} {call}", turn.transaction.batch
-    dropped = {key for of, key in batch.dropped_results if of == scope}
-    new = (row for row in batch.results if row.scope == scope)
-    return any(row.key not in dropped for row in (*turn.agent.store.results(scope), *new))
+    scope = f"{AWAITED} {call}"
+    in_turn = turn.transaction.batch.results_in(scope)
+    return any(in_turn.values()) or any(row.key not in in_turn for row in turn.agent.store.results(scope))
 
 
 def _call_of(id: str) -> str:

@@ -117,10 +117,9 @@ def _bad_before(turn: Turn, sender: str, origins: Iterable[Origin], what: TakenB
     now = dict.fromkeys((*what.withdrawn, *what.doubtful), BAD) | dict.fromkeys(what.confirmed, b"")
     others = sorted(map(str, together - now.keys()))
     standing = {row.key: row.data for row in (turn.agent.store.results_of(scope, others) if others else ())}
-    standing |= {row.key: row.data for row in batch.results if row.scope == scope}
-    batch.results.extend(
-        ResultRow(scope, str(there), turn.at, now[there]) for there in sorted(together & now.keys())
-    )
+    standing |= {key: row.data for key, row in batch.results_in(scope).items() if row is not None}
+    for there in sorted(together & now.keys()):
+        batch.put_result(ResultRow(scope, str(there), turn.at, now[there]))
     yield from (int(key) for key, data in standing.items() if data and int(key) not in now)
 
 

@@ -170,10 +170,8 @@ class ChatBox:
     def is_there(self, turn: Turn, number: int, part: str = IN) -> bool:
         """True if a message is still in a part, changes of this turn included."""
         entries = self.inbox if part == IN else self.owed
-        return (
-            number in entries
-            and (self.scope(part), str(number)) not in turn.transaction.batch.dropped_results
-        )
+        in_turn = turn.transaction.batch.results
+        return number in entries and in_turn.get((self.scope(part), str(number)), True) is not None
 
     def draw(self, turn: Turn, position: str | None = None) -> int:
         """Draw the next number, and record it with the position."""
@@ -187,19 +185,17 @@ class ChatBox:
     def put(self, turn: Turn, part: str, key: str, form: msgspec.Struct | int) -> None:
         """Record an entry of a part."""
         data = msgspec.json.encode(form)
-        turn.transaction.batch.results.append(ResultRow(self.scope(part), key, turn.at, data))
+        turn.transaction.batch.put_result(ResultRow(self.scope(part), key, turn.at, data))
 
     def drop(self, turn: Turn, part: str, key: str) -> None:
         """Record the removal of an entry of a part."""
-        turn.transaction.batch.dropped_results.append((self.scope(part), key))
+        turn.transaction.batch.drop_result(self.scope(part), key)
 
     def take(self, turn: Turn, message: Incoming, person: str) -> Taken:
         """Record a message of a person in the inbox."""
         taken = Taken(number=self.draw(turn, message.position), person=person, message=message)
         self.put(turn, IN, str(taken.number), taken)
         if not message.room:
-            rows = turn.transaction.batch.results
-            rows[:] = [row for row in rows if (row.scope, row.key) != (self.scope(WROTE), person)]
             self.put(
                 turn, WROTE, person, Whereabouts(address=message.sender, place=message.place, at=turn.at)
             )
@@ -207,11 +203,10 @@ class ChatBox:
 
     def see(self, turn: Turn, message: Incoming, *, is_strange: bool = False) -> bool:
         """Record that a message was received, by its writer and id; False if it had come before."""
-        key, scopes = f"{message.sender} {message.id}", {self.scope(SEEN), self.scope(STRANGE)}
-        rows = turn.transaction.batch.results
+        key, in_turn = f"{message.sender} {message.id}", turn.transaction.batch.results
         if key in self.seen or key in self.strange:
             return False
-        if any(row.key == key and row.scope in scopes for row in rows):
+        if any(in_turn.get((self.scope(part), key)) for part in (SEEN, STRANGE)):
             return False
         part, ids = (STRANGE, self.strange) if is_strange else (SEEN, self.seen)
         self.put(turn, part, key, self.last)
@@ -325,11 +320,12 @@ class ChatBoxes:
         for key, fact in batch.meta:
             if key.startswith(PREFIX):
                 self.box(key.removeprefix(PREFIX)).position = fact.partition(" ")[2]
-        for row in batch.results:
-            if row.scope.startswith(PREFIX):
-                self.box(_name_in(row.scope)).keep(row)
-        for scope, key in batch.dropped_results:
-            if scope.startswith(PREFIX):
+        for (scope, key), row in batch.results.items():
+            if not scope.startswith(PREFIX):
+                continue
+            if row is not None:
+                self.box(_name_in(scope)).keep(row)
+            else:
                 self.box(_name_in(scope)).lose(scope.rpartition(" ")[2], key)
 
     def _read(self) -> None:
@@ -361,12 +357,11 @@ def sent_in(turn: Turn, box: ChatBox) -> dict[str, Sent]:
 
 
 def _altered(turn: Turn, scope: str, entries: Mapping[str, Form], form: type[Form]) -> dict[str, Form]:
-    batch, altered = turn.transaction.batch, dict(entries)
-    for row in batch.results:
-        if row.scope == scope:
-            altered[row.key] = msgspec.json.decode(row.data, type=form)
-    for dropped, key in batch.dropped_results:
-        if dropped == scope:
+    altered = dict(entries)
+    for key, row in turn.transaction.batch.results_in(scope).items():
+        if row is not None:
+            altered[key] = msgspec.json.decode(row.data, type=form)
+        else:
             altered.pop(key, None)
     return altered
 

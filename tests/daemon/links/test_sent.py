@@ -41,9 +41,10 @@ class Peer:
         batch = Batch(2)
         result = work(SimpleNamespace(transaction=SimpleNamespace(batch=batch), at=0.0), *arguments)
         assert result is None or list(result)
-        self.stored.update((row.key, row) for row in batch.results)
-        for _, key in batch.dropped_results:
+        for (_, key), row in batch.results.items():
             self.stored.pop(key, None)
+            if row is not None:
+                self.stored[key] = row
 
     def take(self) -> None:
         self.turn(self.messages.taken, ME, self.numbers)

@@ -51,8 +51,10 @@ class ResultChange(msgspec.Struct, frozen=True):
 
     def put(self, batch: Batch) -> None:
         """Add it to the batch of a turn."""
-        batch.results.extend(self.rows)
-        batch.dropped_results.extend(self.dropped)
+        for row in self.rows:
+            batch.put_result(row)
+        for scope, key in self.dropped:
+            batch.drop_result(scope, key)
         batch.dropped_scopes.extend(self.scopes)
 
 
