@@ -65,6 +65,10 @@ class FilesInForce:
         """The other agents, and the files that count for each."""
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
+        self._hangs = asyncio.Event()
+        """Set while reading does not end."""
+        self._left: set[asyncio.Task[bool]] = set()
+        """The readings that nobody waits for any more."""
         self._unread: tuple[Fault, ...] = ()
         """The reasons why the files were not read this time."""
         self._on_change: list[Callable[[], Awaitable[None]]] = []
@@ -174,6 +178,28 @@ class FilesInForce:
                     await on_change()
             return True
 
+    async def take_over(self) -> None:
+        """Let what was written take effect. Raises RequestError where reading fails, or does not end: then it
+        takes effect once that has ended.
+        """
+        reading = asyncio.create_task(self.reload())
+        hanging = asyncio.create_task(self._hangs.wait())
+        try:
+            await asyncio.wait((reading, hanging), return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+                return
+            self._left.add(reading)
+            reading.add_done_callback(self._left.discard)
+        except (OSError, NarvalError) as error:
+            raise RequestError(f"it is written, and does not count yet: {error}") from error
+        except asyncio.CancelledError:
+            reading.cancel()
+            raise
+        finally:
+            hanging.cancel()
+        raise RequestError(f"it is written, and does not count yet: {self._unread[0]}")
+
     async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         """The files of the home, read in a thread that the end of the daemon does not wait for: a module that
         is imported may never end. Where reading fails, or does not end, that is a fault.
@@ -188,6 +214,7 @@ class FilesInForce:
             raise
         finally:
             timer.cancel()
+            self._hangs.clear()
         self._unread = ()
         return files
 
@@ -200,6 +227,7 @@ class FilesInForce:
         message = f"reading has been here for {LONG:g} s, and no file is read again before that ends"
         self._unread = (Fault(path, line, 1, f"{message}; set it right, and start the daemon again"),)
         log.error("%s", self._unread[0])
+        self._hangs.set()
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()
@@ -241,19 +269,14 @@ class FilesInForce:
         self.followers.tell(changed)
 
 
-async def altered(home: Home, files: FilesInForce, alter: Callable[[], Answer]) -> Answer:
-    """Alter files of a home in a thread, alone, and let that take effect; the answer.
-
-    Raises what `alter` raises.
-    """
+async def altered(home: Home, alter: Callable[[], Answer]) -> Answer:
+    """Alter files of a home in a thread, alone; the answer. Raises what `alter` raises."""
 
     def alone() -> Answer:
         with altering(home.path):
             return alter()
 
-    answer = await asyncio.to_thread(alone)
-    await files.reload()
-    return answer
+    return await asyncio.to_thread(alone)
 
 
 class GrantAnswers:
@@ -271,7 +294,9 @@ class GrantAnswers:
         return bool(self._writing)
 
     async def written(self, host: AgentHost, item: int) -> None:
-        """Wait until the answer of an item is written, and counts. Raises RequestError where it cannot be."""
+        """Wait until the answer of an item is written, and counts. Raises RequestError where it cannot be, or
+        where the files are not read after it.
+        """
         writing = self._writing.get((host, item))
         if writing is not None and (why := await asyncio.shield(writing)):
             raise RequestError(why)
@@ -294,12 +319,18 @@ class GrantAnswers:
 
     async def _write(self, home: Home, host: AgentHost, answer: RequestAnswer, run: Run) -> str:
         of_agent, now, at = self._files.of(host), self._files.followers.snapshot, run.ended or 0.0
+        decided = f"what {answer.name} needs is decided by {answer.by}"
         try:
-            await altered(home, self._files, lambda: write_answer(home.path, of_agent, now, answer, at))
-        except (OSError, NarvalError) as error:
-            why = f"what {answer.name} needs is decided by {answer.by}, and cannot be written: {error}"
-            host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
-            return why
+            try:
+                await altered(home, lambda: write_answer(home.path, of_agent, now, answer, at))
+            except (OSError, NarvalError) as error:
+                why = f"{decided}, and cannot be written: {error}"
+                host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
+                return why
+            try:
+                await self._files.take_over()
+            except RequestError as error:
+                return f"{decided}; {error}"
         finally:
             self._writing.pop((host, run.eid), None)
             host.wake()

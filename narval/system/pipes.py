@@ -88,8 +88,13 @@ class Descriptors:
     def _tell(self, poll: select.epoll) -> None:
         ready = [(descriptor, self._ready[descriptor]) for descriptor, _ in poll.poll(0)]
         for descriptor, call in ready:
-            if self._ready.get(descriptor) is call:  # else it was closed, and its number may be another's
+            if self._ready.get(descriptor) is not call:  # it was closed, and its number may be another's
+                continue
+            try:
                 call()
+            except Exception as error:  # the others are told all the same
+                message = "what was watched could not be read"
+                self._loop.call_exception_handler({"message": message, "exception": error})
 
 
 Readers = asyncio.AbstractEventLoop | Descriptors

@@ -15,6 +15,7 @@ from narval import Needs
 from narval.ask.operations import invoke
 from narval.calls.confining import services_for
 from narval.core.errors import NarvalError, RequestError
+from narval.daemon import reload
 from narval.files import grants
 from narval.files.making.new_home import create_home
 from narval.files.outside.services import LanguageModel, WebService
@@ -416,6 +417,26 @@ def test_F11_an_answer_that_cannot_be_written_is_told_and_asked_again(asking_hom
         agent.until_idle()
         (again,) = waiting(agent)
         agent.ask("answer", item=again, outcome="grant")
+        agent.until_idle()
+        assert standing(agent, "post.send")["standing"] == "granted"
+
+
+def test_F11_who_answers_is_told_if_the_answer_is_written_and_cannot_be_read(
+    asking_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(folder: Path) -> None:
+        raise OSError("the disk is gone")
+
+    with narval.open(asking_home, by="ann") as agent:
+        agent.until_idle()
+        (item,) = waiting(agent)
+        with monkeypatch.context() as patched:
+            patched.setattr(reload, "read_settings", fails)
+            with pytest.raises(RequestError, match=r"ann; it is written, .* yet: the disk is gone"):
+                agent.ask("answer", item=item, outcome="grant")
+        agent.until_idle()
+        assert [e.attributes["type"] for e in agent.memory("error")] == ["not-granted"]
+        agent.ask("reload")
         agent.until_idle()
         assert standing(agent, "post.send")["standing"] == "granted"
 

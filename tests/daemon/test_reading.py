@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from narval.ask.daemon.status import status
-from narval.core.errors import RefusedRowsError
+from narval.core.errors import RefusedRowsError, RequestError
 from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
@@ -173,6 +173,25 @@ async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_do
     threading.waits.set()  # type: ignore[attr-defined]
     assert await reading
     assert faults_of(daemon) == {}
+    await scene.end()
+
+
+@in_a_loop
+async def test_who_alters_a_file_is_told_that_reading_does_not_end_and_it_counts_once_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "LONG", 0.05)
+    scene = Scene(tmp_path)
+    daemon = await scene.open()
+    scene.write("modules/m.py", "import threading\n\nthreading.waits.wait()\n")
+    scene.write("recipes/w.xml", recipe("r"))
+    monkeypatch.setattr(threading, "waits", threading.Event(), raising=False)
+    for _ in range(2):  # the second finds that it hangs
+        with pytest.raises(RequestError, match=r"it is written, and .* yet: modules/m.py.* has been"):
+            await daemon.files.take_over()
+    threading.waits.set()  # type: ignore[attr-defined]
+    assert not await daemon.files.reload(), "the first reading took it over"
+    assert daemon.agent.library.get("recipe", "w.r") is not None
     await scene.end()
 
 

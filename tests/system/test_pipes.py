@@ -43,6 +43,31 @@ def test_each_that_can_be_read_is_told_of_until_it_is_watched_no_more() -> None:
     asyncio.run(scene())
 
 
+def test_one_that_fails_keeps_no_other_from_being_told() -> None:
+    async def scene() -> None:
+        loop, heard, failed = asyncio.get_running_loop(), list[int](), list[str]()
+        loop.set_exception_handler(lambda _, context: failed.append(str(context["exception"])))
+        descriptors = Descriptors(loop)
+        pipes = [os.pipe() for _ in range(4)]
+
+        def told(number: int) -> None:
+            if number % 2:
+                raise ValueError(f"pipe {number}")
+            heard.append(number)
+
+        for number, (end, feed) in enumerate(pipes):
+            descriptors.add_reader(end, lambda number=number: told(number))
+            os.close(feed)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (sorted({*heard}), sorted({*failed})) == ([0, 2], ["pipe 1", "pipe 3"])
+        for end, _ in pipes:
+            descriptors.remove_reader(end)
+            os.close(end)
+
+    asyncio.run(scene())
+
+
 def test_one_that_an_earlier_one_has_closed_is_not_told_of_in_its_place() -> None:
     async def scene() -> None:
         heard: list[str] = []

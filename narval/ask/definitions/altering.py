@@ -16,9 +16,11 @@ Answer = TypeVar("Answer")
 async def altered(daemon: Daemon, home: Home, what: str, alter: Callable[[], Answer]) -> Answer:
     """Alter files in a thread, for `what`, and let them take effect; returns the answer of `alter`.
 
-    Raises RequestError if a file cannot be written.
+    Raises RequestError if a file cannot be written, or is not read then.
     """
     try:
-        return await reload.altered(home, daemon.files, alter)
+        answer = await reload.altered(home, alter)
     except OSError as error:
         raise RequestError(f"{what} cannot be written: {error.strerror}") from None
+    await daemon.files.take_over()
+    return answer
