@@ -11,7 +11,15 @@ import msgspec
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.agent.run import Run
-from narval.agent.runs import answer_run, deliver_signal, end_run, is_withheld, start_run, take_back
+from narval.agent.runs import (
+    answer_run,
+    cannot_start,
+    deliver_signal,
+    end_run,
+    is_withheld,
+    start_run,
+    take_back,
+)
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
@@ -27,9 +35,6 @@ from narval.core.memory.lineage import in_force
 from narval.store.batch import Offer
 
 log = logging.getLogger("narval.turn")
-
-ROOM_PAUSE = 60.0
-"""Seconds until an agent tries again to begin a run that it had no room for."""
 
 Act = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
@@ -152,6 +157,8 @@ class TurnEffects:
             release = commands.Release(tuple(run.reserved))
             self.apply(run.eid, release)
         end_run(self._transaction, run, command)
+        if self._agent.clockwork.held:
+            start_what_may(self._transaction)
         if run.retry_of and run.caller is None and command.phase != "cancelled":
             _settle_failure(self._transaction, run.retry_of)
 
@@ -243,17 +250,12 @@ def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with its elements as they are now: a replaced one gives way to what replaced it.
 
-    If the agent has as many runs as it may, or the definition's needs are not granted, try again a minute
-    later.
+    While something keeps it from beginning, it waits.
     """
     agent = transaction.agent
-    if over := agent.excess_of_runs():
-        log.warning("%s: %s starts again, and waits %d s more: %s", OVER_LIMIT, job.name, ROOM_PAUSE, over)
-        transaction.later(transaction.at + ROOM_PAUSE, job)
-        return
-    definition = runnable(agent.library, job.name)
-    if definition is not None and is_withheld(definition):
-        transaction.later(transaction.at + ROOM_PAUSE, job)
+    if why := keeps_from_beginning(agent, job):
+        log.warning("%s starts again, and waits: %s", job.name, why)
+        transaction.later(None, job)
         return
     memory = agent.memory
     there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
@@ -270,14 +272,34 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
         log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)
 
 
+def keeps_from_beginning(agent: AgentState, job: StartRun, more: int = 0) -> str:
+    """The reason why a run cannot begin yet, beside `more` others: the agent has as many as it may, or its
+    needs are not granted; "" if it can.
+    """
+    if over := agent.excess_of_runs(1 + more):
+        return f"{OVER_LIMIT}: {over}"
+    definition = runnable(agent.library, job.name)
+    return (cannot_start(definition) or ("", ""))[1] if definition and is_withheld(definition) else ""
+
+
+def start_what_may(transaction: Transaction) -> None:
+    """Begin the runs that were kept from beginning, and may begin now: a run has ended, or other grants or
+    limits count.
+    """
+    agent, begun = transaction.agent, 0
+    for identifier, job in list(agent.clockwork.held.items()):
+        if not keeps_from_beginning(agent, job, begun):
+            agent.clockwork.release(transaction.at, identifier)
+            begun += 1
+
+
 def start_what_changed(transaction: Transaction) -> None:
     """Begin at once the slowed runs of definitions that have another version now."""
     agent = transaction.agent
     for identifier, job in list(agent.clockwork.starts.items()):
         definition = runnable(agent.library, job.name) if job.slowed else None
         if definition is not None and definition.digest != job.slowed:
-            agent.clockwork.starts.pop(identifier)
-            agent.clockwork.timers.discard((0, identifier))
+            agent.clockwork.drop_start(identifier)
             transaction.batch.moments_done.append(identifier)
             agent.pacing.recover(job.name, "it has another version now")
             start_again(transaction, msgspec.structs.replace(job, laps=0, slowed="", circle=()))

@@ -238,17 +238,32 @@ class Clockwork:
         self.zone, self.since = zone, since
         self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         self.starts: dict[str, StartRun] = {}
-        """The runs that begin at a moment, by the identifier of the job: few among very many timers."""
+        """The runs that are to begin, by the identifier of the job: few among very many timers."""
+        self.held: dict[str, StartRun] = {}
+        """Those among them that wait for no moment, but for what keeps them from beginning to change."""
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
         self.late: list[LateMoment] = []
         self.fresh = 0
         self._slept = False
 
-    def plan(self, at: float, identifier: str, job: Job) -> None:
-        """Have a job done at a moment."""
-        self.timers.push(at, (0, identifier), job)
+    def plan(self, at: float | None, identifier: str, job: Job) -> None:
+        """Have a job done at a moment; None: a run begins once `release` is called."""
+        if at is not None:
+            self.timers.push(at, (0, identifier), job)
         if isinstance(job, StartRun):
             self.starts[identifier] = job
+            if at is None:
+                self.held[identifier] = job
+
+    def release(self, at: float, identifier: str) -> None:
+        """Have a run that was kept begin at a moment."""
+        self.timers.push(at, (0, identifier), self.held.pop(identifier))
+
+    def drop_start(self, identifier: str) -> None:
+        """Drop a run that was to begin."""
+        self.starts.pop(identifier, None)
+        self.held.pop(identifier, None)
+        self.timers.discard((0, identifier))
 
     def next_moment(self) -> float | None:
         """The moment at which something is due, or None."""

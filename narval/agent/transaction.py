@@ -270,10 +270,10 @@ class Transaction:
             self.batch.runs.extend(map(row_of, self._altered.values()))
         return self.batch
 
-    def later(self, at: float, job: Job) -> None:
-        """Schedule a job at a moment."""
+    def later(self, at: float | None, job: Job) -> None:
+        """Schedule a job at a moment; None: a run that begins once it may, which each start tries too."""
         identifier = str(self.agent.numbers.draw())
-        self.batch.moments.append(MomentRow(identifier, at, encode_job(job)))
+        self.batch.moments.append(MomentRow(identifier, self.at if at is None else at, encode_job(job)))
         self.agent.clockwork.plan(at, identifier, job)
 
     def request_quit(self) -> None:

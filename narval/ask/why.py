@@ -10,6 +10,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from narval.agent.agent import AgentState
+from narval.agent.effects import keeps_from_beginning
 from narval.agent.jobs import StartRun
 from narval.agent.pacing import slowed_text
 from narval.agent.replay import definition_of, state_of
@@ -270,8 +271,11 @@ def _cancellation(agent: AgentState, run: Run) -> str:
 
 def _restart(agent: AgentState, run: Run) -> str:
     """The moment when a failed run, or one of a slowed definition, is started again (N28), and why so late;
-    "" if it is not.
+    or what keeps it from that; "" if it is not.
     """
+    for start in agent.clockwork.held.values():
+        if start.name == run.name and _is_newest(agent, run) and (why := keeps_from_beginning(agent, start)):
+            return f"{run.name} begins again once it may: {why}"
     for id, start in agent.clockwork.starts.items():
         if start.slowed and start.name == run.name and _is_newest(agent, run):
             due = agent.clockwork.timers.due((0, id))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
-from narval.agent.effects import start_what_changed
+from narval.agent.effects import start_what_changed, start_what_may
 from narval.agent.first_labels import label_secrets
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
@@ -187,6 +187,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
         keep_standing(turn)
         follow_newest(turn)
         start_what_changed(turn.transaction)
+        start_what_may(turn.transaction)
     is_settled |= start_declared(turn, again)
     if is_settled and not turn.transaction.record_only:
         settle_errors(turn)

@@ -49,6 +49,47 @@ LONG = 30.0
 """Seconds after which it is reported that reading does not end."""
 
 
+class ReadingBeside:
+    """Reads the files of a home in a thread that the end of the daemon does not wait for: a module that is
+    imported may never end.
+    """
+
+    def __init__(self) -> None:
+        self.alone = asyncio.Lock()
+        """Held while something is read, or is taken over."""
+        self.hangs = asyncio.Event()
+        """Set while reading does not end."""
+        self.faults: tuple[Fault, ...] = ()
+        """The reason why the files were not read this time, or are not read yet."""
+
+    async def read(self, home: Home, work: Callable[[], Snapshot]) -> Snapshot:
+        """What `work` reads. Where it fails, or does not end, that is a fault."""
+        reading = LoneThread(work, "narval-files")
+        timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
+        try:
+            files = await reading.done
+        except Exception as error:
+            where, is_told = str(home.path), isinstance(error, NarvalError)
+            self.faults = (Fault(where, 1, 1, str(error)) if is_told else unexpected(where, error),)
+            raise
+        finally:
+            timer.cancel()
+            self.hangs.clear()
+        self.faults = ()
+        return files
+
+    def _note_hanging(self, home: Home, reading: LoneThread[Snapshot]) -> None:
+        """Note that reading does not end, and at which place in a file of the home."""
+        stack = reversed(reading.stack())
+        frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
+        path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
+        line = (frame.lineno or 1) if frame is not None else 1
+        message = f"reading has been here for {LONG:g} s, and no file is read again before that ends"
+        self.faults = (Fault(path, line, 1, f"{message}; set it right, and start the daemon again"),)
+        log.error("%s", self.faults[0])
+        self.hangs.set()
+
+
 class FilesInForce:
     """The definitions, schemas, settings and people that count, their faults, and their renewal.
 
@@ -64,13 +105,9 @@ class FilesInForce:
         self.followers = Followers(snapshot, settings)
         """The other agents, and the files that count for each."""
         self._added: list[str | Path] = []
-        self._reading = asyncio.Lock()
-        self._hangs = asyncio.Event()
-        """Set while reading does not end."""
+        self._reading = ReadingBeside()
         self._left: set[asyncio.Task[bool]] = set()
         """The readings that nobody waits for any more."""
-        self._unread: tuple[Fault, ...] = ()
-        """The reasons why the files were not read this time."""
         self._on_change: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -105,7 +142,7 @@ class FilesInForce:
     @property
     def faults(self) -> list[Fault]:
         """All that is wrong with the files of the home."""
-        return [*self.followers.snapshot.faults, *self._unread]
+        return [*self.followers.snapshot.faults, *self._reading.faults]
 
     def use(self) -> None:
         """Use the definitions there are from now on; import their engines before the first run needs one."""
@@ -167,9 +204,10 @@ class FilesInForce:
         """
         if self._home is None:
             return False
-        async with self._reading:
+        async with self._reading.alone:
             before = self.followers.snapshot
-            files = await self._read_beside(self._home, before, first)
+            read = partial(self._read, self._home, before, first)
+            files = await self._reading.read(self._home, read)
             if files.state == before.state or not is_settled():
                 return False
             with apart():
@@ -183,7 +221,7 @@ class FilesInForce:
         takes effect once that has ended.
         """
         reading = asyncio.create_task(self.reload())
-        hanging = asyncio.create_task(self._hangs.wait())
+        hanging = asyncio.create_task(self._reading.hangs.wait())
         try:
             await asyncio.wait((reading, hanging), return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
@@ -198,36 +236,7 @@ class FilesInForce:
             raise
         finally:
             hanging.cancel()
-        raise RequestError(f"it is written, and does not count yet: {self._unread[0]}")
-
-    async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
-        """The files of the home, read in a thread that the end of the daemon does not wait for: a module that
-        is imported may never end. Where reading fails, or does not end, that is a fault.
-        """
-        reading = LoneThread(partial(self._read, home, before, first), "narval-files")
-        timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
-        try:
-            files = await reading.done
-        except Exception as error:
-            where, is_told = str(home.path), isinstance(error, NarvalError)
-            self._unread = (Fault(where, 1, 1, str(error)) if is_told else unexpected(where, error),)
-            raise
-        finally:
-            timer.cancel()
-            self._hangs.clear()
-        self._unread = ()
-        return files
-
-    def _note_hanging(self, home: Home, reading: LoneThread[Snapshot]) -> None:
-        """Note that reading does not end, and at which place in a file of the home."""
-        stack = reversed(reading.stack())
-        frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
-        path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
-        line = (frame.lineno or 1) if frame is not None else 1
-        message = f"reading has been here for {LONG:g} s, and no file is read again before that ends"
-        self._unread = (Fault(path, line, 1, f"{message}; set it right, and start the daemon again"),)
-        log.error("%s", self._unread[0])
-        self._hangs.set()
+        raise RequestError(f"it is written, and does not count yet: {self._reading.faults[0]}")
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()

@@ -233,10 +233,16 @@ async def test_G16_a_run_that_begins_again_waits_until_there_is_room(scene: Scen
     await ask(daemon, "ada", "start", name="w.again")
     await daemon.main_loop.until_idle()
     other = (await ask(daemon, "ada", "start", name="w.waits"))["eid"]
-    await daemon.main_loop.elapse(30.0)
+    await daemon.main_loop.elapse(3600.0)
+    first = await ask(daemon, "ada", "runs")
     assert await begun() == 1
+    again = next(run["eid"] for run in first if run["name"] == "w.again")
+    said = "\n".join(why(await ask(daemon, "ada", "why", run=again)))
+    assert "w.again begins again once it may: over-limit: 1 of 1 active" in said
+    with pytest.raises(RequestError, match="ada has something to do"):
+        await ask(daemon, "", "passivate", name="ada")
     await ask(daemon, "ada", "cancel", run=other)
-    await daemon.main_loop.elapse(35.0)
+    await daemon.main_loop.until_idle()
     assert await begun() > 1
     await scene.end()
 

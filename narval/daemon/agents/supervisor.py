@@ -500,7 +500,8 @@ def _is_idle(host: AgentHost, turn: Turn) -> bool:
     """True if nothing is left to do after what this turn has done already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
     mail = host.mail.waiting or host.mail.mailbox.keeps_active
-    has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or mail
+    held = host.agent.clockwork.held  # only an active agent is told of other grants
+    has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or mail or held
     return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 
