@@ -281,7 +281,7 @@ class Batch:
     """Run, eid."""
     marks: list[MarkRow] = _rows()
     withdrawals: dict[int, WithdrawalRow | None] = _rows(dict)
-    """By eid, what the turn said last of an element: its row, or None if it is no longer doubtful."""
+    """The last that the turn said of an element, by eid: its row, or None if it is no longer doubtful."""
     labels: list[tuple[int, str]] = _rows()
     """Eid of an element or a run, a label that it gets."""
     keys: list[tuple[str, str, str]] = _rows()
@@ -294,7 +294,7 @@ class Batch:
     moments: list[MomentRow] = _rows()
     meta: list[tuple[str, str]] = _rows()
     results: dict[tuple[str, str], ResultRow | None] = _rows(dict)
-    """By scope and key, what the turn said last of a result: its row, or None if it goes."""
+    """The last that the turn said of a result, by scope and key: its row, or None if it goes."""
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""
     taken: list[TakenRow] = _rows()
