@@ -63,7 +63,7 @@ class ReadingBeside:
         """The reason why the files were not read this time, or are not read yet."""
 
     async def read(self, home: Home, work: Callable[[], Snapshot]) -> Snapshot:
-        """What `work` reads. Where it fails, or does not end, that is a fault."""
+        """The files that `work` reads. Where it fails, or does not end, that is a fault."""
         reading = LoneThread(work, "narval-files")
         timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
         try:

@@ -334,7 +334,7 @@ class Batch:
         self.results[scope, key] = None
 
     def results_in(self, scope: str) -> dict[str, ResultRow | None]:
-        """What the turn said of the results of a scope, by key; None for one that goes."""
+        """The new results of a scope, by key; None for one that goes."""
         return {key: row for (of, key), row in self.results.items() if of == scope}
 
     def record(self, change: Change) -> None:
