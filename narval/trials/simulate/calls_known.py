@@ -12,7 +12,7 @@ from narval.core.definitions.prototype import Prototype
 from narval.core.elements.element import Element
 from narval.trials.simulate.agents import AgentsAtPlay
 from narval.trials.simulate.executor import RecordedCall, SimulationHooks
-from narval.trials.simulate.names import FLOW
+from narval.trials.simulate.names import DATAFLOW
 from narval.trials.simulate.scenario import CannedAnswer
 
 
@@ -43,7 +43,7 @@ def _place(agents: AgentsAtPlay, call: CallContext) -> tuple[int, str, str]:
     if run is None:
         return call.run, "", call.step
     caller = run.caller
-    if run.kind == FLOW and caller is not None and caller.run in runs:
+    if run.kind == DATAFLOW and caller is not None and caller.run in runs:
         return caller.run, runs[caller.run].name, caller.step
     return run.eid, run.name, call.step
 
@@ -53,7 +53,7 @@ def _prototype(agents: AgentsAtPlay, call: CallContext) -> Prototype | None:
     one without outputs.
     """
     library, name = agents.known[call.agent].library, call.target.action
-    action, dataflow = library.get("action", name), library.get(FLOW, name)
+    action, dataflow = library.get("action", name), library.get(DATAFLOW, name)
     if action is None and dataflow is not None and not getattr(dataflow, "outputs", True):
         return Prototype()
     run = agents.host(call.agent).agent.runs.get(call.run)

@@ -13,15 +13,17 @@ from narval.core.definitions.suggestions import closest
 from narval.core.definitions.transform.definition import Transform
 from narval.core.elements.element import parse
 from narval.core.engines.calls.outputs import judge
+from narval.core.engines.commands import FLOW
 from narval.core.engines.events import OutputElement
 from narval.core.engines.registry import runnable
 from narval.core.engines.view import View
 from narval.core.errors import Fault
+from narval.core.kinds import KINDS
 from narval.core.source.text import Source
 from narval.files.schemas import Schemas
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
 
-FLOW = "dataflow"
+DATAFLOW = next((name for name, kind in KINDS.items() if FLOW in kind.preparers), "")
 """The kind of dataflows: each run of one calls what does its sessions by its own name."""
 
 
@@ -49,7 +51,8 @@ class _Names:
         remote = {
             call.target for _, definition in definitions for call in getattr(definition, "remote_calls", ())
         }
-        self.dataflows = {name: flow for each in reversed(libraries) for name, flow in each.of(FLOW).items()}
+        flows = (each.of(DATAFLOW) for each in reversed(libraries))
+        self.dataflows = {name: flow for each in flows for name, flow in each.items()}
         self.called = {**self.calls, **dict.fromkeys((*self.programs, *self.dataflows, *remote))}
         self.work = {name: None for library in libraries for name in library.of("work")}
 
@@ -114,7 +117,7 @@ def _callable(names: _Names) -> str:
     sorts = [
         "action",
         "transform",
-        *["dataflow"] * bool(names.dataflows),
+        *[DATAFLOW] * bool(names.dataflows),
         *["program"] * bool(names.programs),
     ]
     return f"{', '.join(sorts[:-1])} or {sorts[-1]}"

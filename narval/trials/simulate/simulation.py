@@ -19,6 +19,7 @@ import msgspec
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.pacing import slowed_in
+from narval.agent.recovery import row_of
 from narval.agent.turn import Turn
 from narval.ask.places import place_of
 from narval.ask.runs.listing import runs as list_runs
@@ -126,7 +127,7 @@ class Simulation:
             store = SimulatedStore(rows, self._listen, keeps_ended=replay is None)
         else:
             rows, store = dict.fromkeys(look.agents(), Remembered), look.fork(self._listen)
-        self._trace = Trace(self._clock, {row.agent: row.name for row in rows}, is_brief=replay is not None)
+        self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(recalled.elements))
         settings = msgspec.structs.replace(
@@ -159,7 +160,7 @@ class Simulation:
     async def go_on(self) -> None:
         """Restore the runs of a look; the trace knows their names from then on."""
         await self.daemon.simulate(goes_on=True)
-        self._trace.know(self._agents.own_name, self.daemon.agent.runs.active.values())
+        self._trace.know(self._agents.own_name, map(row_of, self.daemon.agent.runs.active.values()))
 
     async def play(self, progress: Progress = lambda lines: None) -> SimulationReport:
         """Let time pass, judge, and report."""

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
-from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands as asked
 from narval.core.engines.events import CallApproved, Returned, Started, TimerFired
 from narval.core.engines.registry import is_beside, is_runnable, is_standing
 from narval.core.kinds import ASKING, KINDS
-from narval.store.batch import Advance, Batch
+from narval.store.batch import Advance, Batch, RunRow
 from narval.system.clock import Clock
 
 Line = dict[str, Any]
@@ -27,8 +26,8 @@ class Trace:
     names by number.
     """
 
-    def __init__(self, clock: Clock, names: Mapping[int, str], *, is_brief: bool = False) -> None:
-        self._clock, self._names, self._is_brief = clock, names, is_brief
+    def __init__(self, clock: Clock, names: Mapping[int, str]) -> None:
+        self._clock, self._names = clock, names
         self.lines: list[Line] = []
         self._shown = 0
         self.of: dict[str, AgentTrace] = {}
@@ -57,22 +56,19 @@ class Trace:
         for trace in self.of.values():
             trace.drop()
 
-    def know(self, name: str, runs: Iterable[Run]) -> None:
+    def know(self, name: str, rows: Iterable[RunRow]) -> None:
         """Record the runs of an agent that began before the simulation."""
-        self._of(name).know(runs)
+        self._of(name).know(rows)
 
     def _of(self, name: str) -> AgentTrace:
         if (trace := self.of.get(name)) is None:
-            trace = self.of[name] = AgentTrace(self._clock, is_brief=self._is_brief)
+            trace = self.of[name] = AgentTrace(self._clock)
         return trace
 
     def listen(self, batch: Batch) -> None:
         """Add the record of one turn."""
         name = self._names[batch.agent]
-        trace = self._of(name)
-        trace.listen(batch)
-        lines, trace.lines = trace.lines, []
-        for line in lines:
+        for line in self._of(name).lines_of(batch):
             self.add(name, line)
 
     def add(self, name: str, line: Line) -> None:
@@ -81,60 +77,50 @@ class Trace:
 
 
 class AgentTrace:
-    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun. A brief trace has
-    only arrivals, beginnings, messages sent, and ends.
-    """
+    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun."""
 
-    def __init__(self, clock: Clock, *, is_brief: bool = False) -> None:
-        self._clock, self._is_brief = clock, is_brief
-        self.lines: list[Line] = []
-        """The lines of the last turn."""
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.begun = 0
         """The number of runs that began at this moment."""
         self.last = ""
-        self.phases: dict[int, tuple[str, str]] = {}
-        """The definition and the phase of each run, forgotten runs included."""
+        self._runs: dict[int, RunRow] = {}
+        """The runs as last recorded, forgotten ones included."""
         self.items: dict[int, str] = {}
         """The work definition of each item."""
-        self._names: dict[int, str] = {}
-        self._started: dict[int, Started] = {}
-        self._besides: dict[int, str] = {}
-        """Runs of other kinds than the usual one of their definition, which no scenario expects."""
         self._errors: dict[int, str] = {}
         self._calls: dict[str, asked.Call] = {}
         """The calls under way by their ids: one that is agreed to is told when it is made."""
         self._over: list[int] = []
         """The runs that have ended since the last drop."""
 
-    def know(self, runs: Iterable[Run]) -> None:
-        """Record the definitions of runs that began before, and their callers."""
-        for run in runs:
-            self._names[run.eid] = run.name
-            self._started[run.eid] = Started(0, run.started, caller=run.caller)
-            if is_beside(run.kind):
-                self._besides[run.eid] = run.kind
-            else:
-                self.phases[run.eid] = run.name, run.phase
-            if run.kind == KINDS[ASKING].run:
-                self.items[run.eid] = run.name
+    @property
+    def phases(self) -> dict[int, tuple[str, str]]:
+        """The definition and the phase of each run of the usual kind of its definition."""
+        return {row.eid: (row.name, row.phase) for row in self._runs.values() if not is_beside(row.kind)}
+
+    def know(self, rows: Iterable[RunRow]) -> None:
+        """Record runs as they are now."""
+        for row in rows:
+            self._runs[row.eid] = row
+            if row.kind == KINDS[ASKING].run:
+                self.items[row.eid] = row.name
 
     def drop(self) -> None:
         """Drop runs that have ended."""
         for run in self._over:
-            for facts in (self.phases, self.items, self._names, self._started, self._besides):
-                facts.pop(run, None)
+            self._runs.pop(run, None)
+            self.items.pop(run, None)
         self._over.clear()
         self._errors.clear()
 
     def name(self, run: int) -> str:
         """The name of the definition that a run follows."""
-        return self._names.get(run, "")
+        return self._runs[run].name if run in self._runs else ""
 
-    def listen(self, batch: Batch) -> None:
-        """Add the record of one turn."""
-        self._names.update((row.eid, row.name) for row in batch.runs)
-        self._besides.update((row.eid, row.kind) for row in batch.runs if is_beside(row.kind))
-        self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)
+    def lines_of(self, batch: Batch) -> Iterator[Line]:
+        """The record of one turn in lines."""
+        self.know(batch.runs)
         by_engines = {
             command.element.eid
             for advance in batch.journal
@@ -143,33 +129,17 @@ class AgentTrace:
         }
         new = (row.element for row in batch.elements if not row.declared)
         others = [element for element in new if element.eid not in by_engines]
-        if self._is_brief:
-            self._listen_briefly(others, batch)
-            return
-        self.lines += (_arrived(element) for element in others if not _maker(element))
+        yield from (_arrived(element) for element in others if not _maker(element))
         for advance in batch.journal:
-            self.lines += self._entry(advance)
-        self.lines += (self._added(element, run) for element in others if (run := _maker(element)))
+            yield from self._entry(advance)
+        yield from (self._added(element, run) for element in others if (run := _maker(element)))
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
-            self.lines.append({"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements})
-
-    def _listen_briefly(self, others: Iterable[Element], batch: Batch) -> None:
-        self.lines += ({"what": "arrived"} for element in others if not _maker(element))
-        for advance in batch.journal:
-            run, at = advance.run, advance.event.at
-            if isinstance(advance.event, Started) and not is_standing(self._besides.get(run, "")):
-                self.lines.append(self._start(run, advance.event))
-            for command in advance.commands:
-                is_sent = isinstance(command, asked.Call) and command.kind == asked.SEND
-                is_error = isinstance(command, asked.Add) and command.element.name == ERROR
-                if is_sent or is_error or isinstance(command, asked.Finish):
-                    line = self._command(run, at, command)
-                    self.lines += [line] if line is not None else []
+            yield {"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements}
 
     def _entry(self, advance: Advance) -> Iterator[Line]:
         run, event = advance.run, advance.event
-        if isinstance(event, Started) and not is_standing(self._besides.get(run, "")):
+        if isinstance(event, Started) and not is_standing(self._runs[run].kind):
             yield self._start(run, event)
         elif isinstance(event, CallApproved) and (call := self._calls.get(event.call)) is not None:
             if (line := self._command(run, event.at, call)) is not None:  # it is made now
@@ -194,9 +164,6 @@ class AgentTrace:
 
     def _start(self, run: int, event: Started) -> Line:
         self.begun, self.last = self.begun + 1, self.name(run)
-        self._started[run] = event
-        if run not in self._besides:
-            self.phases[run] = self.name(run), "active"
         line = {"at": event.at, "what": "started", "run": run, "name": self.name(run)}
         caller, by = event.caller, None
         if caller is not None and caller.agent:
@@ -240,14 +207,10 @@ class AgentTrace:
 
     def _ended(self, run: int, at: float, command: asked.Finish) -> Line:
         self._over.append(run)
-        line = {"at": at, "what": "ended", "run": run, "name": self.name(run), "phase": command.phase}
-        if run not in self._besides:
-            self.phases[run] = self.name(run), command.phase
-        start = self._started.get(run)
-        line["called"] = start is not None and start.caller is not None
-        took = at - start.at if start is not None else 0.0
-        why = self._errors.get(command.error, "") if command.error is not None else ""
-        return {**line, "state": command.state, "took": took, "error": why or None}
+        row, why = self._runs[run], self._errors.get(command.error or 0)
+        line = {"at": at, "what": "ended", "run": run, "name": row.name, "phase": command.phase}
+        line |= {"called": row.parent_run is not None, "took": at - row.started}
+        return {**line, "state": command.state, "error": why}
 
 
 def _maker(element: Element) -> int:
