@@ -162,11 +162,11 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
 
 
 class ReplayedEntry(NamedTuple):
-    """One entry of the history of a run: its lines as fields (the event first), its changes, and the version
-    that the run follows from then on, if that is another. An entry that is not told has no lines.
+    """One entry of the history of a run: its row, None if it is not told, its changes, and the version that
+    the run follows from then on, if that is another.
     """
 
-    lines: list[dict[str, Any]]
+    row: JournalRow | None
     changes: list[Any]
     definition: Any
 
@@ -178,11 +178,10 @@ def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> I
     for row in agent.store.journal(run.eid, reached):
         entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
         is_told = row.seq + entry.lines - 1 > after
-        lines = codec.describe_entry(row.data, None, row.seq) if is_told else []
         definition = None
         if migration_in(row) is not None:  # the store keeps a version between two only with the later one
             definition = definition_before(agent, run, agent.store.journal(run.eid, row.seq))
-        yield ReplayedEntry(lines, entry.changes, definition)
+        yield ReplayedEntry(row if is_told else None, entry.changes, definition)
 
 
 def _basis(

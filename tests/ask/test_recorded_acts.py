@@ -81,8 +81,8 @@ def test_M67_a_run_that_is_started_signalled_and_cancelled_says_so_in_its_histor
     assert who(event(agent, run, "Cancelled")) == WHO
     assert "cancelled by ann (web, session 7): enough" in agent.ask("why", run=run)["reason"]
     told = [entry["what"] for entry in agent.ask("replay", run=run)["entries"]]
-    assert told[0] == "started by ann (web, session 7)"
-    assert "signal refuse by ann (web, session 7)" in told
+    assert told[0].startswith("ann (web, session 7) started it, with first ")
+    assert "ann (web, session 7) sent it the signal refuse. " in "".join(f"{words} " for words in told)
 
 
 def test_M67_a_retry_says_so_in_the_history_of_the_new_run(agent: Agent) -> None:

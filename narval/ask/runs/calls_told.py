@@ -33,17 +33,19 @@ class CallTold:
 
 
 class CallsTold:
-    """The calls of a run, by their ids, as its entries record them."""
+    """The calls of a run, by their ids, as its entries record them. In `pairs`, the end of one completes the
+    sentence on its beginning; otherwise each is told as it was at its moment.
+    """
 
-    def __init__(self, agent: AgentState, run: Run, sentences: Sentences) -> None:
-        self._agent, self._run, self._sentences = agent, run, sentences
+    def __init__(self, agent: AgentState, run: Run, sentences: Sentences, *, pairs: bool) -> None:
+        self._agent, self._run, self._sentences, self._pairs = agent, run, sentences, pairs
         self._open: dict[str, CallTold] = {}
         self._known: dict[str, CallTold | None] = {}
 
     def begin(self, row: JournalRow, line: Row) -> tuple[str, Said]:
         """The part that makes a call, and the sentence on it, which its end completes."""
         said, child = self._asked(line), self._agent.runs.by_call.get(line["call"])
-        is_open = self._run.active and line["call"] in self._run.calls
+        is_open = self._pairs and self._run.active and line["call"] in self._run.calls
         is_held = is_open and bool(line.get("approve")) and not line.get("approved")
         if child is not None:
             said += ["; ", run_piece(child), " asks if it may"] if is_held else [", by ", run_piece(child)]
@@ -51,7 +53,9 @@ class CallsTold:
             said.append("; it waits for an agreement")
         said.append("; it is under way." if is_open and not is_held else ".")
         call = CallTold(line, row.at, said)
-        self._open[line["call"]] = self._known[line["call"]] = call
+        self._known[line["call"]] = call
+        if self._pairs:
+            self._open[line["call"]] = call
         return call.part, said
 
     def _asked(self, line: Row) -> Said:
@@ -96,8 +100,8 @@ class CallsTold:
         if not made and problem is None:
             made = event.get("eids") or []
         outdated = [eid for line in facts if line["what"] == "Outdate" for eid in line["eids"]]
-        call = self._open.pop(event["call"], None)
-        took = length_of(row.at - call.at) if call is not None else ""
+        begun, call = self._open.pop(event["call"], None), self.find(event["call"])
+        took = length_of(row.at - call.at) if call is not None and (begun or not self._pairs) else ""
         said: Said
         if event.get("abandoned"):
             said = [f"was given up{f' after {took}' if took else ''}"]
@@ -109,13 +113,13 @@ class CallsTold:
                 said += [" and gave ", *self._sentences.named(made)]
             if outdated and made:
                 said += [" in place of ", *self._sentences.named(outdated)]
-        if call is not None:
-            call.end(["; it ", *said, "."])
+        if begun is not None:
+            begun.end(["; it ", *said, "."])
             return None
-        call = self.find(event["call"])
         if call is None:
             return ["A call ", *said, "."]
-        return [f"{call.name}, which was asked at ", {"moment": call.event_at}, ", ", *said, "."]
+        asked = [", which was asked at ", {"moment": call.event_at}, ","] if self._pairs else []
+        return [call.name, *asked, " ", *said, "."]
 
     def given(self, facts: list[Row]) -> list[int]:
         """The elements that a call gave, of those that an entry added: without arguments of the next call."""

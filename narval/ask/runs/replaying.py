@@ -6,19 +6,22 @@ from itertools import zip_longest
 from typing import Any
 
 from narval.agent.history import ReplayedEntry, RunSnapshot, replayed_entries, snapshot_before
-from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.registry import operation
 from narval.ask.runs.drawing import LONGEST, arc_ids, graph_of
+from narval.ask.runs.history import concealed, lines_of
+from narval.ask.runs.story import Sentence, Teller, in_words
 from narval.core.engines.engine import Engine
 from narval.core.engines.graph import GraphEdge, GraphNode, clipped
 from narval.core.errors import RequestError, UnreadableError
-from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 MOST = 1000
 """The most entries in one answer."""
+
+SAID = 5
+"""The most sentences on one entry."""
 
 Row = dict[str, Any]
 Parts = tuple[GraphNode | GraphEdge, ...]
@@ -27,8 +30,8 @@ Parts = tuple[GraphNode | GraphEdge, ...]
 @operation("read")
 async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
     """The entries of a run's journal after line `after`, at most `limit` and 1,000. Each has its last line,
-    its moment, what happened in words, a mark for errors and signals, and the parts and arcs that changed, in
-    their new state; if the run migrated, also its new `version`.
+    its moment, what happened in the words of `story`, a mark for errors and signals, and the parts and arcs
+    that changed, in their new state; if the run migrated, also its new `version`.
 
     `parts` and `arcs` have all of them before the first entry given. The run can be shown from line `first`
     on, which is its beginning if it is `whole`; `more` says that entries follow, `fault` why no more can be
@@ -43,19 +46,21 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     try:
         begun = snapshot_before(daemon.agent, found, after)
         answer |= {"first": begun.first, "whole": begun.whole}
-        pictures = _Pictures(found.engine, begun)
+        pictures, teller = _Pictures(found.engine, begun), Teller(daemon.agent, found, SAID, pairs=False)
         for entry in replayed_entries(daemon.agent, found, begun.reached, after):
             await pictures.time_slice.yield_if_due()
-            if entry.lines and base is None:
+            if entry.row is not None and base is None:
                 base = await pictures.taken()
             if len(entries) == min(limit, MOST):
                 answer["more"] = True
                 break
             before = pictures.last
             pictures.apply(entry)
-            if entry.lines:
+            if entry.row is not None:
                 then = await pictures.taken() if entry.changes else before
-                row = _summary(entry.lines) | _differences(before, then)
+                event, *facts = concealed(found, lines_of(entry.row))
+                row = _summary(event, facts, teller.hear(entry.row, event, facts))
+                row |= _differences(before, then)
                 version = {} if entry.definition is None else {"version": entry.definition.digest}
                 entries.append(row | version)
         if base is None:
@@ -107,48 +112,10 @@ def _stands(node: GraphNode) -> list[str]:
     return [node.id, node.status, node.tone, clipped(node.badge, LONGEST)]
 
 
-def _summary(lines: list[Row]) -> Row:
-    """An entry in one line of words, with its last line, its moment and its mark."""
-    event = lines[0]
-    what, mark = _words(event), "signal" if event["what"] in ("Signalled", "Cancelled") else ""
-    end = next((line for line in lines[1:] if line["what"] == "Finish"), None)
-    if end is not None:
-        what += f"; the run is {end['state']}"
-    if event.get("problem") or (end is not None and end["phase"] == "failed"):
+def _summary(event: Row, facts: list[Row], said: list[Sentence]) -> Row:
+    """An entry in words, with its last line, its moment and its mark."""
+    mark = "signal" if event["what"] in ("Signalled", "Cancelled") else ""
+    if event.get("problem") or any(line["what"] == "Finish" and line["phase"] == "failed" for line in facts):
         mark = "error"
-    return {"seq": lines[-1]["seq"], "at": moment(event["at"]), "what": what, "mark": mark}
-
-
-def _words(event: Row) -> str:
-    """The event in words, without what a person answered."""
-    by = f" by {event['by']}" if event.get("by") else ""
-    by += f" ({event['way']}, session {event['session']})" if event.get("way") else ""
-    match event["what"]:
-        case "Started":
-            return f"started{by}"
-        case "Redefined":
-            return f"goes on with version {event['version'][:12]}, for it has taken nothing yet"
-        case "Migrated":
-            back = "goes back to" if event.get("undoes") else "goes on with"
-            return f"{back} version {event['version'][:12]} in place of {event['before'][:12]}{by}"
-        case "Returned" if event.get("problem"):
-            problem = event["problem"]
-            return without_secrets(f"call {event['call']} failed: {problem['kind']}: {problem['message']}")
-        case "Returned":
-            return f"call {event['call']} {'was given up' if event.get('abandoned') else 'came back'}"
-        case "Produced":
-            return f"call {event['call']} gave something"
-        case "CallStarting":
-            return f"call {event['call']} is about to be made"
-        case "CallApproved":
-            return f"call {event['call']} was agreed to"
-        case "Matched":
-            return f"element {event['eid']} came"
-        case "TimerFired":
-            return "a moment came"
-        case "Signalled":
-            return f"signal {event['name']}{by}"
-        case "Cancelled":
-            reason = f": {event['reason']}" if event.get("reason") else ""
-            return without_secrets(f"cancelled{by}{reason}")
-    return str(event["what"])
+    what = in_words(said) or "A call begins."  # nothing else is told by none
+    return {"seq": event["seq"] + len(facts), "at": event["at"], "what": what, "mark": mark}

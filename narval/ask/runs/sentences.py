@@ -86,6 +86,20 @@ class Sentences:
         return said[1:] + ([f" and {more} more"] if more > 0 else [])
 
 
+def text_of(said: Said) -> str:
+    """A sentence as text: elements with their names and numbers, moments as operations write them."""
+    return "".join(map(_text_of, said))
+
+
+def _text_of(piece: str | Row) -> str:
+    if isinstance(piece, str):
+        return piece
+    if "element" not in piece:
+        return str(piece.get("moment") or piece["title"])
+    name, _, about = piece["title"].partition(" · ")
+    return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
+
+
 def run_piece(eid: int) -> Row:
     """A run in a sentence."""
     return {"run": eid, "title": f"run {eid}"}

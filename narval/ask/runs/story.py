@@ -14,7 +14,7 @@ from narval.ask.lookup import find_run
 from narval.ask.registry import operation
 from narval.ask.runs.calls_told import CallsTold, made_by
 from narval.ask.runs.history import NEWEST, concealed, lines_of
-from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece
+from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece, text_of
 from narval.ask.text import person, shortened
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.story import Fact, part_word_of, story_of
@@ -42,12 +42,13 @@ async def story(
     texts, elements with their titles, runs, moments. `older` is the `before` for earlier entries, None if
     there are none; `last` is the `after` for later ones, and `more` says that there are some.
     """
-    teller = _Teller(daemon.agent, find_run(daemon, run))
+    found = find_run(daemon, run)
+    teller, groups = Teller(daemon.agent, found, SENTENCES), list[Row]()
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
     if after is not None and before is not None:
         raise RequestError("expected after or before, one of the two")
-    most, time_slice, rows = min(limit, MOST), TimeSlice(), list[JournalRow]()
+    most, time_slice, rows, last = min(limit, MOST), TimeSlice(), list[JournalRow](), after or 0
     store = daemon.agent.store
     entries = (
         store.journal(run, after, most=most + 1)
@@ -61,18 +62,32 @@ async def story(
     rows = rows[:most] if after is not None else rows[:most][::-1]
     for row in rows:
         await time_slice.yield_if_due()
-        teller.hear(row)
+        event, *facts = concealed(found, lines_of(row))
+        for sentence in teller.hear(row, event, facts):
+            _add(groups, {"seq": row.seq, "at": event["at"], "said": sentence.said}, sentence)
+        last = event["seq"] + len(facts)
     return {
         "run": run,
-        "name": teller.name,
-        "groups": teller.groups,
+        "name": found.name,
+        "groups": groups,
         "older": rows[0].seq if rows and after is None and is_more else None,
-        "last": teller.last if rows else after or 0,
+        "last": last,
         "more": is_more and after is not None,
     }
 
 
-class _Sentence(NamedTuple):
+def _add(groups: list[Row], entry: Row, sentence: Sentence) -> None:
+    """Add a sentence to the latest group of its part, or to a new one."""
+    part = sentence.part
+    latest = groups[-1:] if not part else (group for group in reversed(groups) if group["part"] == part)
+    group = None if sentence.begins else next(iter(latest), None)
+    if group is None or group["part"] != part:
+        group = {"part": part, "word": sentence.word if part else "run", "entries": []}
+        groups.append(group)
+    group["entries"].append(entry)
+
+
+class Sentence(NamedTuple):
     """A sentence on a part of a run, "" for the run itself; `begins` says that it enters the part."""
 
     said: Said
@@ -81,45 +96,29 @@ class _Sentence(NamedTuple):
     begins: bool = False
 
 
-class _Teller:
-    """The groups built from the entries of a run, one entry after another."""
+class Teller:
+    """The sentences on the entries of a run, one entry after another, at most `most` on each. In `pairs`, the
+    end of a call completes the sentence on its beginning.
+    """
 
-    def __init__(self, agent: AgentState, run: Run) -> None:
-        self._agent, self._run = agent, run
+    def __init__(self, agent: AgentState, run: Run, most: int, *, pairs: bool = True) -> None:
+        self._agent, self._run, self._most = agent, run, most
         self._facts, self._word = story_of(run.engine), part_word_of(run.engine)
         self._sentences = Sentences(agent)
-        self._calls = CallsTold(agent, run, self._sentences)
+        self._calls = CallsTold(agent, run, self._sentences, pairs=pairs)
         self._tokens: dict[int, str] = {}
         self._now: tuple[Any, Any] | None = None
-        self._latest: dict[str, Row] = {}
-        self.name = run.name
-        self.groups: list[Row] = []
-        self.last = 0
 
-    def hear(self, row: JournalRow) -> None:
-        """Take one entry: its event, and what followed."""
-        event, *facts = concealed(self._run, lines_of(row))
-        self.last = event["seq"] + len(facts)
+    def hear(self, row: JournalRow, event: Row, facts: list[Row]) -> list[Sentence]:
+        """The sentences on one entry: its event, and what followed."""
         sentences = [*self._of_event(row, event, facts), *self._of_facts(row, facts)]
         if not sentences and event["what"] != "Returned":
             sentences = list(self._of_quiet(event))
-        for sentence in sentences[:SENTENCES]:
-            self._add(row.seq, event["at"], sentence)
-        if len(sentences) > SENTENCES:
-            more = f"{len(sentences) - SENTENCES} more things happened at once."
-            self._add(row.seq, event["at"], _Sentence([more]))
+        if (more := len(sentences) - self._most) > 0:
+            sentences[self._most :] = [Sentence([f"{more} more things happened at once."])]
+        return sentences
 
-    def _add(self, seq: int, at: str, sentence: _Sentence) -> None:
-        part = sentence.part
-        group = self._latest.get(part)
-        is_last = bool(self.groups) and group is self.groups[-1]
-        if group is None or sentence.begins or (not part and not is_last):
-            group = {"part": part, "word": sentence.word if part else "run", "entries": []}
-            self._latest[part] = group
-            self.groups.append(group)
-        group["entries"].append({"seq": seq, "at": at, "said": sentence.said})
-
-    def _of_event(self, row: JournalRow, event: Row, facts: list[Row]) -> Iterator[_Sentence]:
+    def _of_event(self, row: JournalRow, event: Row, facts: list[Row]) -> Iterator[Sentence]:
         match event["what"]:
             case "Returned":
                 if (said := self._calls.end(row, event, facts)) is not None:
@@ -132,7 +131,7 @@ class _Teller:
                 yield self._of_call(event["call"], [f"{name} gave ", *given, "."])
                 return
             case "Started":
-                yield _Sentence(self._beginning(event))
+                yield Sentence(self._beginning(event))
             case "CallStarting":
                 if (said := self._calls.starting(event["call"])) is not None:
                     yield self._of_call(event["call"], said)
@@ -141,32 +140,32 @@ class _Teller:
                 yield self._of_call(event["call"], said)
             case "Cancelled":
                 reason = f": {shortened(event['reason'], LONGEST)}" if event.get("reason") else ""
-                yield _Sentence([f"It was cancelled{_by(event)}{reason}."])
+                yield Sentence([f"It was cancelled{_by(event)}{reason}."])
             case "Signalled" if event.get("by") and not any(line.get("by") for line in facts):
-                yield _Sentence([f"{person(event)} sent it the signal {event['name']}."])
+                yield Sentence([f"{person(event)} sent it the signal {event['name']}."])
             case "Redefined":
                 version = event["version"][:12]
-                yield _Sentence([f"It goes on with version {version}, for it has taken nothing yet."])
+                yield Sentence([f"It goes on with version {version}, for it has taken nothing yet."])
             case "Migrated":
                 way = "goes back to" if event.get("undoes") else "goes on with"
-                yield _Sentence([f"It {way} version {event['version'][:12]}{_by(event)}."])
+                yield Sentence([f"It {way} version {event['version'][:12]}{_by(event)}."])
             case "Unreadable":
-                yield _Sentence([f"This cannot be read: {event['message']}."])
+                yield Sentence([f"This cannot be read: {event['message']}."])
         if made := made_by(facts):
-            yield _Sentence(["It made ", *self._sentences.named(made), "."])
+            yield Sentence(["It made ", *self._sentences.named(made), "."])
 
-    def _of_quiet(self, event: Row) -> Iterator[_Sentence]:
+    def _of_quiet(self, event: Row) -> Iterator[Sentence]:
         """The sentence on an entry that has no other sentence."""
         match event["what"]:
             case "Matched":
-                yield _Sentence([*self._sentences.named([event["eid"]]), " came."])
+                yield Sentence([*self._sentences.named([event["eid"]]), " came."])
             case "TimerFired":
                 yield self._of_call(event["wake"], ["A moment came."])
             case "Signalled":
-                yield _Sentence([f"Signal {event['name']} came."])
+                yield Sentence([f"Signal {event['name']} came."])
 
-    def _of_call(self, id: str, said: Said) -> _Sentence:
-        return _Sentence(said, self._calls.part_of(id), self._word)
+    def _of_call(self, id: str, said: Said) -> Sentence:
+        return Sentence(said, self._calls.part_of(id), self._word)
 
     def _beginning(self, event: Row) -> Said:
         caller, resume = event.get("caller"), event.get("resume")
@@ -186,7 +185,7 @@ class _Teller:
             said.append(f", after {event['attempt']} failures in a row")
         return [*said, "."]
 
-    def _of_facts(self, row: JournalRow, facts: list[Row]) -> Iterator[_Sentence]:
+    def _of_facts(self, row: JournalRow, facts: list[Row]) -> Iterator[Sentence]:
         watches = {line["watch"]: line for line in facts if line["what"] == "Watch"}
         for line in facts:
             if "token" in line and "node" in line:
@@ -194,16 +193,16 @@ class _Teller:
             match line["what"]:
                 case "Call":
                     part, said = self._calls.begin(row, line)
-                    yield _Sentence(said, part, self._word)
+                    yield Sentence(said, part, self._word)
                 case "Start":
                     at = [" at ", {"moment": moment(line["due"])}] if line.get("due") else []
-                    yield _Sentence([f"The next run of {line['name']} begins", *at, "."])
+                    yield Sentence([f"The next run of {line['name']} begins", *at, "."])
                 case "Finish":
-                    yield _Sentence(self._finish(line))
+                    yield Sentence(self._finish(line))
                 case what if (fact := self._facts.get(what)) is not None:
                     said = self._sentences.in_words(fact.words, line, watches)
                     for part, word in self._parts(fact, line) if said else ():
-                        yield _Sentence(said, part, word, fact.begins)
+                        yield Sentence(said, part, word, fact.begins)
 
     def _parts(self, fact: Fact, line: Row) -> Iterator[tuple[str, str]]:
         """The parts that a change is about, each with its sort."""
@@ -244,3 +243,13 @@ class _Teller:
 
 def _by(event: Row) -> str:
     return f" by {person(event)}" if event.get("by") else ""
+
+
+def in_words(sentences: list[Sentence]) -> str:
+    """The sentences on an entry as one text, with the parts that they are about."""
+    parts = [""] + [sentence.part for sentence in sentences]
+    texts = (
+        text_of([f"{one.part}: "] * (one.part not in ("", before)) + one.said)
+        for one, before in zip(sentences, parts, strict=False)
+    )
+    return " ".join(texts)

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, moment, moment_exactly
+from narval.ask.runs.sentences import text_of
+from narval.ask.text import Row, clean, moment_exactly, spoken
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render import answers
@@ -155,15 +156,4 @@ def _lines(groups: list[Row], last_part: str) -> Iterator[str]:
 
 def sentence(said: list[Any]) -> str:
     """A sentence on one line: elements with their names and numbers, moments in the form for people."""
-    return clean("".join(map(_piece, said)))
-
-
-def _piece(piece: Any) -> str:
-    if isinstance(piece, str):
-        return piece
-    if "moment" in piece:
-        return moment(piece["moment"])
-    if "run" in piece:
-        return str(piece["title"])
-    name, _, about = piece["title"].partition(" · ")
-    return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
+    return spoken(text_of(said))

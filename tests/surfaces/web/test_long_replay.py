@@ -51,7 +51,7 @@ def test_M34_the_operation_begins_where_the_run_can_be_shown(pages: PagesOfHome,
     assert (told["whole"], told["fault"], told["more"]) == (False, None, False)
     assert told["first"] > pages.ask("history", run=run)[0]["seq"]
     assert entries[0]["seq"] > told["first"]
-    assert entries[-1]["what"].endswith("; the run is done")
+    assert entries[-1]["what"].endswith("The run is done.")
     for count, entry in enumerate(entries, 1):
         drawn = pages.ask("drawn", run=run, at=entry["seq"])["parts"]
         assert moved(told, entries[:count]) == {
