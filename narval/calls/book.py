@@ -150,7 +150,7 @@ class CallBook:
         queued = executor.queued + sum(
             calls.slots.queued + len(calls.behind) for calls in self._agents.values()
         )
-        return Counts(self._open - queued, queued, executor.given_up, executor.workers.restarts)
+        return Counts(self._open - queued, queued, executor.given_up, executor.workers.budget.restarts)
 
     def is_busy(self) -> bool:
         """True if some call may still advance by itself. One that has caught up waits for the world; one that

@@ -152,9 +152,8 @@ class Executor:
         """Apply other limits from now on; calls under way continue."""
         self._limits = limits
         self._threads.limit(limits.threads)
-        self.workers.limit(limits)
-        for workers in self.confined.values():
-            workers.limit(limits)
+        for pool in (self.workers, *self.confined.values()):
+            pool.limit(limits)
         for late in (self.cluster, self.servers):
             if late is not None:
                 late.limit(limits)
@@ -203,15 +202,16 @@ class Executor:
 
     def _confining(self, record: CallRecord) -> Workers:
         """The workers that may reach only what a call needs."""
-        if record.confined is None:
-            record.confined = confined_to(record.call)
-        workers = self.confined.pop(record.confined, None)
-        if workers is None:
+        record.confined = record.confined or confined_to(record.call)
+        pool = self.confined.pop(record.confined, None)
+        if pool is None:
             _retire_idle(self.confined)
-            workers = Workers(self._loop, self._limits, self.programs.reaper, record.confined)
-            workers.share(self._is_shared)
-        self.confined[record.confined] = workers  # last: it was used last
-        return workers
+            pool = Workers(
+                self._loop, self._limits, self.programs.reaper, record.confined, self.workers.budget
+            )
+            pool.share(self._is_shared)
+        self.confined[record.confined] = pool  # last: it was used last
+        return pool
 
     async def _sleep(self, record: CallRecord, call: CallContext, seconds: float) -> None:
         """Let a call sleep on the simulated clock; if its time limit comes first, it ends then."""
@@ -241,7 +241,7 @@ def _retire_idle(confined: dict[Confined, Workers]) -> None:
     """
     idle = [places for places, workers in confined.items() if workers.is_idle]
     for places in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
-        confined.pop(places).renew()
+        confined.pop(places).leave()
 
 
 def _answer_inline(record: CallRecord) -> None:

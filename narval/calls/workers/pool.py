@@ -7,7 +7,9 @@ with all that it started. The crash of a worker costs only its call, and another
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -34,9 +36,60 @@ from narval.files.settings import CallLimits
 from narval.system.clock import RunClock, SystemClock
 
 
+class WorkerBudget:
+    """The workers that may live at once, `most` of them: all pools of a home share it, so that the number of
+    programs does not grow with the places to which calls are confined.
+
+    Each pool in which calls wait gets an equal share first, for which idle workers of others end.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.restarts = most, 0
+        """The most workers, and the number of those that died or were killed."""
+        self._pools: dict[Workers, None] = {}
+
+    def add(self, pool: Workers) -> None:
+        """Let a pool share the budget."""
+        self._pools[pool] = None
+
+    def drop(self, pool: Workers) -> None:
+        """Stop counting the workers of a pool, which is used no more."""
+        self._pools.pop(pool, None)
+
+    def limit(self, most: int) -> None:
+        """Let at most `most` workers live from now on."""
+        self.most = most
+
+    def count_restart(self) -> None:
+        """Count a worker that died or was killed."""
+        self.restarts += 1
+
+    def taken(self) -> Iterator[CallRecord]:
+        """The calls that have a worker, in any pool."""
+        return chain.from_iterable(pool._busy for pool in self._pools)
+
+    def hand_out(self) -> None:
+        """Give waiting calls to idle workers, and start others while there may be more."""
+        waiting = [pool for pool in self._pools if pool.queued]
+        share = max(1, self.most // max(1, len(waiting)))
+        for pool in waiting:
+            while pool.size < share and pool.lacks_workers and self._has_room():
+                pool.start_worker()
+        for pool in waiting:
+            pool.give_to_idle()
+        for pool in waiting:
+            while pool.lacks_workers and self._has_room():
+                pool.start_worker()
+
+    def _has_room(self) -> bool:
+        """True if one more worker may live; an idle one ends for it."""
+        has_room = sum(pool.size for pool in self._pools) < self.most
+        return has_room or any(pool.retire_one() for pool in self._pools)
+
+
 class Workers(QueuedBackend):
-    """At most `limits.workers` programs, each started when it is first needed, and confined if `confined` is
-    given.
+    """A pool of programs, each started when it is first needed, and confined if `confined` is given. It has
+    as many as its `budget` lets it; without one, `limits.workers`.
     """
 
     def __init__(
@@ -45,6 +98,7 @@ class Workers(QueuedBackend):
         limits: CallLimits,
         reaper: ReaperClient | None = None,
         confined: Confined | None = None,
+        budget: WorkerBudget | None = None,
     ) -> None:
         super().__init__("workers")
         self._confined = confined
@@ -52,11 +106,13 @@ class Workers(QueuedBackend):
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._starting: set[Child] = set()
-        self.restarts = 0
+        self.budget = budget or WorkerBudget(limits.workers)
+        self.budget.add(self)
 
     def limit(self, limits: CallLimits) -> None:
         """Apply other limits from the next call on."""
         self._limits = limits
+        self.budget.limit(limits.workers)
         self._hand_out()
 
     def renew(self) -> None:
@@ -67,6 +123,11 @@ class Workers(QueuedBackend):
             child.outdate()
         for child in tuple(self._idle):
             self._retire(child)
+
+    def leave(self) -> None:
+        """Retire the workers of a pool that is used no more."""
+        self.budget.drop(self)
+        self.renew()
 
     @property
     def is_idle(self) -> bool:
@@ -82,35 +143,52 @@ class Workers(QueuedBackend):
     # --- giving calls ---------------------------------------------------------------------------------
 
     def _most(self) -> int:
-        return self._limits.workers
+        return self.budget.most
+
+    def _taken(self) -> Iterable[CallRecord]:
+        return self.budget.taken()
 
     def _hand_out(self) -> None:
-        while self._waiting:
-            full = self._full()
-            if not self._waiting.has_but(full):
-                return
-            if not self._idle:
-                break
+        self.budget.hand_out()
+
+    @property
+    def size(self) -> int:
+        """The workers that live, without those that are to end."""
+        return len(self._busy) + len(self._idle) + len(self._starting)
+
+    @property
+    def lacks_workers(self) -> bool:
+        """True while more calls wait than there are workers idle or starting for them."""
+        is_more = len(self._idle) + len(self._starting) < len(self._waiting)
+        return is_more and self._waiting.has_but(self._full())
+
+    def give_to_idle(self) -> None:
+        """Give waiting calls to idle workers."""
+        while self._idle and self._waiting.has_but(full := self._full()):
             self._give(self._idle.pop(), self._waiting.next(full))
-        while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
-            try:
-                child = Child(
-                    self._loop,
-                    self,
-                    worker_words(self._limits.worker_memory, self._confined),
-                    None
-                    if self._confined is None
-                    else {**small_environment(), **dict(self._confined.environment)},
-                )
-            except OSError as error:
-                self._fail(Outcome(problem=Failure("no-worker", f"a worker cannot be started: {error}")))
-                continue
-            self._children.add(child)
-            self._starting.add(child)
-            if self._reaper is not None:
-                self._reaper.guard(child.pid)
-            limit = self._limits.worker_start
-            child.after(limit, partial(child.kill, f"took more than {limit:g} s"))
+
+    def retire_one(self) -> bool:
+        """End a worker that is idle, the one that was used first; False if none is."""
+        if idle := self._idle[:1]:
+            self._retire(idle[0])
+        return bool(idle)
+
+    def start_worker(self) -> None:
+        """Start a worker; where that fails, the call whose turn it is is answered so."""
+        confined = self._confined
+        environment = None if confined is None else {**small_environment(), **dict(confined.environment)}
+        words = worker_words(self._limits.worker_memory, confined)
+        try:
+            child = Child(self._loop, self, words, environment)
+        except OSError as error:
+            self._fail(Outcome(problem=Failure("no-worker", f"a worker cannot be started: {error}")))
+            return
+        self._children.add(child)
+        self._starting.add(child)
+        if self._reaper is not None:
+            self._reaper.guard(child.pid)
+        limit = self._limits.worker_start
+        child.after(limit, partial(child.kill, f"took more than {limit:g} s"))
 
     def _give(self, child: Child, record: CallRecord) -> None:
         child.take(record)
@@ -152,7 +230,7 @@ class Workers(QueuedBackend):
     def _stop(self, record: CallRecord, outcome: Outcome) -> None:
         """Kill its worker."""
         self._take(record).kill()
-        self.restarts += 1
+        self.budget.count_restart()
         record.answer(outcome)
         self._hand_out()
 
@@ -171,6 +249,7 @@ class Workers(QueuedBackend):
                 self._starting.discard(child)
                 child.stop_timer()
                 self._set_free(child)
+                self.give_to_idle()  # it answers at least one before it may end for another pool
                 self._hand_out()
         elif record is None or message.call != record.call.id:
             return
@@ -195,7 +274,8 @@ class Workers(QueuedBackend):
             self._reaper.unguard(child.pid)
         last_lines = "\n".join(child.prints.last)
         record, was_starting = child.record, child in self._starting
-        self.restarts += record is not None or was_starting or child in self._idle
+        if record is not None or was_starting or child in self._idle:
+            self.budget.count_restart()
         self._starting.discard(child)
         if child in self._idle:
             self._idle.remove(child)

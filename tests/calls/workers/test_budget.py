@@ -1,0 +1,156 @@
+"""All workers of a home share one budget, whatever they are confined to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from narval.calls import executor as executors
+from narval.calls.context import CallContext, Target
+from narval.calls.executor import Executor
+from narval.calls.programs.reaper_client import ReaperClient
+from narval.calls.record import CallListener, CallRecord, Outcome
+from narval.calls.workers import pool
+from narval.calls.workers.confined import Confined
+from narval.calls.workers.frames import Answered, Ready
+from narval.calls.workers.pool import Workers
+from narval.core.definitions.action.needs import Needs
+from narval.files.settings import CallLimits
+from narval.system.landlock import Confinement
+
+
+class FakeChild:
+    """A worker without a program: it is ready, and answers, when it is told to."""
+
+    pid = 0
+    is_stale = is_ready = False
+    record: CallRecord | None = None
+
+    def __init__(self, living: list[FakeChild], loop: Any, workers: Workers, *program: Any) -> None:
+        self.workers, self._living = workers, living
+        living.append(self)
+
+    def take(self, record: CallRecord | None) -> None:
+        self.record = record
+
+    def retire(self) -> None:
+        self._living.remove(self)
+
+    def get_on(self) -> None:
+        """Be ready, or answer the call."""
+        if self.record is not None:
+            answer = Answered(self.record.call.id, Outcome())
+            self.workers.child_said(self, answer)  # type: ignore[arg-type]
+        elif not self.is_ready:
+            self.is_ready = True
+            self.workers.child_said(self, Ready())  # type: ignore[arg-type]
+
+    after = send = stop_timer = end = kill = lambda *_: None
+
+
+class Scene:
+    """An executor with so many workers, in a test's loop; calls by their ids, with the place they reach."""
+
+    def __init__(self, workers: int, living: list[FakeChild]) -> None:
+        self.executor = Executor(CallLimits(workers=workers))
+        self.living = living
+        self.answered: list[str] = []
+
+    def call(self, id: str, host: str = "", agent: str = "narval") -> CallRecord:
+        target = Target(where="worker", needs=Needs(hosts=(host,)), limits=bool(host))
+        call = CallContext(id, 1, "s", target=target, agent=agent)
+        record = CallRecord(call, CallListener(lambda _: self.answered.append(id)), lambda _: None)
+        self.executor.start(record)
+        return record
+
+    def get_on(self) -> None:
+        for child in tuple(self.living):
+            if child in self.living:
+                child.get_on()
+
+
+Play = Callable[[int, Callable[[Scene], None]], None]
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    living: list[FakeChild] = []
+
+    def confined_to(call: CallContext) -> Confined:
+        return Confined(Confinement(), call.target.needs.hosts if call.target.needs else ())
+
+    monkeypatch.setattr(executors, "confined_to", confined_to)
+    monkeypatch.setattr(pool, "Child", partial(FakeChild, living))
+    monkeypatch.setattr(ReaperClient, "guard", lambda *_: None)
+
+    def play(workers: int, story: Callable[[Scene], None]) -> None:
+        async def scene() -> None:
+            story(Scene(workers, living))
+
+        asyncio.run(scene())
+
+    return play
+
+
+def test_there_are_no_more_workers_than_allowed_for_however_many_places(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        for number in range(9):
+            scene.call(f"1.{number}", f"host-{number}")
+        for _ in range(40):
+            assert len(scene.living) <= 2
+            scene.get_on()
+        assert sorted(scene.answered) == [f"1.{number}" for number in range(9)]
+
+    play(2, story)
+
+
+def test_calls_to_a_place_wait_for_none_of_the_calls_that_came_before_to_another(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        for number in range(20):
+            scene.call(f"plain.{number}")
+        scene.get_on()
+        scene.call("other", "host")
+        while "other" not in scene.answered:
+            scene.get_on()
+        assert len(scene.answered) < 10
+        assert len(scene.living) <= 3
+
+    play(3, story)
+
+
+def test_workers_that_are_idle_end_for_those_of_another_place_and_else_are_used_again(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        for number in range(2):
+            scene.call(f"plain.{number}")
+        for _ in range(2):
+            scene.get_on()
+        before = [*scene.living]
+        scene.call("plain.2")
+        assert scene.living == before
+        scene.get_on()
+        scene.call("other", "host")
+        assert [child in before for child in scene.living] == [True, False]
+
+    play(2, story)
+
+
+def test_one_agent_gets_not_all_workers_though_its_calls_reach_several_places(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        scene.executor.share(lambda: True)
+        calls = [scene.call(f"ada.{number}", f"host-{number}", "ada") for number in range(3)]
+        for _ in range(3):
+            for child in tuple(scene.living):
+                if not child.is_ready:
+                    child.get_on()
+        assert [call.has_room for call in calls] == [True, False, False]
+        why = "1 of 1 workers that an agent may have are taken by calls of ada"
+        assert scene.executor.waits_for(calls[1]) == why
+        assert scene.call("bob.1", "host-1", "bob").has_room
+        while len(scene.answered) < 4:
+            scene.get_on()
+
+    play(2, story)
