@@ -100,6 +100,7 @@ class Resources:
         uri, session = str(params.uri), ctx.session
         await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=uri)
         key = (_session(ctx), uri)
+        await self._follow(key, uri)
         if key in self._told:
             return types.EmptyResult()
         if len(self._told) >= MOST:  # the oldest may be of a session that has gone
@@ -113,7 +114,6 @@ class Resources:
                 task.add_done_callback(telling.discard)
 
         self._told[key] = self._bus.subscribe(tell)
-        self._follow(key, uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -135,9 +135,9 @@ class Resources:
         for uri in uris:
             await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=str(uri))
         keys: list[tuple[object, str]] = [(object(), str(uri)) for uri in uris]
-        for key in keys:
-            self._follow(key, key[1])
         try:
+            for key in keys:
+                await self._follow(key, key[1])
             return await self._listening(ctx, params)
         finally:
             for key in keys:
@@ -153,11 +153,13 @@ class Resources:
             task.cancel()
         self._listening.close()
 
-    def _follow(self, key: object, uri: str) -> None:
+    async def _follow(self, key: object, uri: str) -> None:
+        """Follow an address: what changes once this returns is told. Raises MCPError."""
         agent = urlsplit(uri).netloc
+        now = await ask_or_refuse(self._asks, "changed", agent=agent)
         self._following.setdefault(agent, {})[key] = uri
         if agent not in self._watching:
-            self._watching[agent] = asyncio.ensure_future(self._watch(agent))
+            self._watching[agent] = asyncio.ensure_future(self._watch(agent, now["turn"]))
 
     def _unfollow(self, key: object, uri: str) -> None:
         agent = urlsplit(uri).netloc
@@ -166,27 +168,29 @@ class Resources:
         if not followed and (watching := self._watching.pop(agent, None)) is not None:
             watching.cancel()
 
-    async def _watch(self, agent: str) -> None:
-        """Notify followers of changes at an agent."""
-        async for changes in changes_of(self._asks, agent):
+    async def _watch(self, agent: str, turn: int) -> None:
+        """Notify followers of changes at an agent after a turn."""
+        async for changes in changes_of(self._asks, agent, turn):
             for uri in {*self._following.get(agent, {}).values()}:
                 if _is_altered(uri, changes):
                     await self._bus.publish(ResourceUpdated(uri=uri))
 
 
-async def changes_of(asks: Asks, agent: str, *, files: bool = False) -> AsyncIterator[dict[str, Any]]:
-    """The changes at an agent from now on, with `files` only those of its files; nothing is polled."""
-    turn, wait = 0, 0.0
+async def changes_of(
+    asks: Asks, agent: str, turn: int, *, files: bool = False
+) -> AsyncIterator[dict[str, Any]]:
+    """The changes at an agent after a turn, with `files` only those of its files; nothing is polled.
+
+    A daemon that has gone and is back says that changes are lost: anything may have changed meanwhile.
+    """
     while True:
         try:
-            changes = await asks.ask("changed", agent=agent, after=turn, wait=wait, files=files)
+            changes = await asks.ask("changed", agent=agent, after=turn, wait=STEP, files=files)
         except NarvalError:
             await asyncio.sleep(PAUSE)
-            turn, wait = 0, 0.0
             continue
-        is_first, turn, wait = wait == 0.0, changes["turn"], STEP
-        if not is_first:
-            yield changes
+        turn = changes["turn"]
+        yield changes
 
 
 async def ask_or_refuse(asks: Asks, method: str, /, **params: Any) -> Any:

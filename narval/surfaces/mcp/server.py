@@ -103,10 +103,10 @@ class ToolServer:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         client = self._client_of(ctx)
-        rows = await ask_or_refuse(self._asks, "client_tools", client=client)
         if not is_modern(ctx):
             with suppress(NarvalError):
                 await self._lists.follow(_connection(ctx), client, ctx.session.send_tool_list_changed)
+        rows = await ask_or_refuse(self._asks, "client_tools", client=client)
         return types.ListToolsResult(tools=[_tool(row) for row in rows])
 
     async def _listen(

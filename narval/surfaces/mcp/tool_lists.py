@@ -39,17 +39,18 @@ class ToolLists:
 
     async def follow(self, key: object, client: str, tell: Tell) -> None:
         """Call `tell` when the tools of a client differ from those now. Raises NarvalError."""
-        rows = await self._asks.ask("client_tools", client=client)
         clients = await self._asks.ask("mcp_clients")
         agents = next((row["agents"] for row in clients if row["client"] == client), None)
         if not agents:
             return
+        now = await self._asks.ask("changed", agent=agents[0])
+        rows = await self._asks.ask("client_tools", client=client)
         self._lists[key] = FollowedList(client, agents[0], digest_of(rows), tell)
         self._lists.move_to_end(key)
         if len(self._lists) > MOST:
             self.leave(next(iter(self._lists)))
         if agents[0] not in self._watching:
-            self._watching[agents[0]] = asyncio.ensure_future(self._watch(agents[0]))
+            self._watching[agents[0]] = asyncio.ensure_future(self._watch(agents[0], now["turn"]))
 
     def leave(self, key: object) -> None:
         """Stop notifying a client."""
@@ -62,8 +63,8 @@ class ToolLists:
         for task in self._watching.values():
             task.cancel()
 
-    async def _watch(self, agent: str) -> None:
-        async for _ in changes_of(self._asks, agent, files=True):
+    async def _watch(self, agent: str, turn: int) -> None:
+        async for _ in changes_of(self._asks, agent, turn, files=True):
             for key, followed in tuple(self._lists.items()):
                 if followed.agent == agent:
                     with suppress(NarvalError):

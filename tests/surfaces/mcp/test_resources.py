@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ pytest.importorskip("mcp")
 
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import SubscribeRequestParams
 
+from narval.surfaces.mcp.resources import Resources
+from narval.surfaces.mcp.tool_lists import ToolLists
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
 
@@ -87,6 +91,7 @@ def test_a_client_is_told_when_recipes_that_are_tools_come_and_go(home: HomeOfCl
 
     async def follow() -> None:
         told: list[Any] = []
+        is_heard = asyncio.Event()
 
         async def hear(message: Any) -> None:
             if listening is None:
@@ -94,6 +99,7 @@ def test_a_client_is_told_when_recipes_that_are_tools_come_and_go(home: HomeOfCl
 
         async def listen() -> None:
             async with client.listen(tools_list_changed=True) as heard:
+                is_heard.set()
                 async for event in heard:
                     told.append(type(event).__name__)
 
@@ -105,7 +111,7 @@ def test_a_client_is_told_when_recipes_that_are_tools_come_and_go(home: HomeOfCl
             assert not await listed()
             if mode != MODES[0]:
                 listening = asyncio.create_task(listen())
-            await asyncio.sleep(0.3)
+                await is_heard.wait()
             for text, is_tool in ((plain.format(""), False), (plain.format("<tool/>"), True), ("", False)):
                 before = len(told)
                 if text:
@@ -135,6 +141,7 @@ def test_who_subscribes_is_told_of_what_changed(home: HomeOfClients, mode: str) 
 
     async def follow() -> None:
         told: list[str] = []
+        is_heard = asyncio.Event()
 
         async def hear(message: Any) -> None:
             params = getattr(message, "params", None)
@@ -142,6 +149,7 @@ def test_who_subscribes_is_told_of_what_changed(home: HomeOfClients, mode: str) 
 
         async def listen() -> None:
             async with client.listen(resource_subscriptions=[uri]) as heard:
+                is_heard.set()
                 async for event in heard:
                     told.append(str(getattr(event, "uri", "")))
 
@@ -156,10 +164,10 @@ def test_who_subscribes_is_told_of_what_changed(home: HomeOfClients, mode: str) 
                     await client.subscribe_resource(unknown)
             else:
                 listening = asyncio.create_task(listen())
+                await is_heard.wait()
                 with pytest.raises(MCPError):
                     async with client.listen(resource_subscriptions=[unknown]):
                         pass
-            await asyncio.sleep(0.3)
             home.ask("add", elements=[b"<note/>"])
             home.ask("signal", run=eid, name="go")
             while uri not in told:
@@ -168,5 +176,44 @@ def test_who_subscribes_is_told_of_what_changed(home: HomeOfClients, mode: str) 
             if listening is not None:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
+
+    run(follow())
+
+
+class DaemonAtTurn:
+    """A daemon whose tools and runs change with each turn."""
+
+    turn = 1
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        if method == "changed":
+            if params.get("after") == self.turn:
+                await asyncio.Event().wait()
+            return {"turn": self.turn, "runs": [5], "lost": False}
+        if method == "mcp_clients":
+            return [{"client": "desk", "agents": ["narval"]}]
+        return [{"tool": f"of turn {self.turn}"}]
+
+
+def test_a_client_is_told_of_what_changes_as_soon_as_it_follows() -> None:
+    """G76 and G77: also before the daemon could be asked what changes."""
+
+    async def follow() -> None:
+        told: asyncio.Queue[str] = asyncio.Queue()
+
+        async def tell(uri: str = "tools") -> None:
+            told.put_nowait(uri)
+
+        daemon = DaemonAtTurn()
+        lists, resources = ToolLists(daemon), Resources(daemon, lambda ctx: "desk")
+        await lists.follow("", "desk", tell)
+        daemon.turn += 1
+        assert await told.get() == "tools"
+        asked: Any = SimpleNamespace(request=None, session=SimpleNamespace(send_resource_updated=tell))
+        await resources.subscribe(asked, SubscribeRequestParams(uri="narval://narval/run/5"))
+        daemon.turn += 1
+        assert await told.get() == "narval://narval/run/5"
+        lists.close()
+        resources.close()
 
     run(follow())
