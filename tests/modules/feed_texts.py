@@ -13,7 +13,7 @@ from lxml import etree
 from modules import feeds
 from modules.feeds import reading as feeds_reading
 from narval import Element
-from narval.calls.context import CallContext, Target
+from narval.calls.context import CallContext, Target, call
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "feeds"
@@ -61,7 +61,7 @@ async def taken(source: AsyncIterator[list[Any]], count: int) -> list[list[Any]]
 
 
 async def gather(source: AsyncIterator[list[Any]], enough: Callable[[list[Any]], bool]) -> list[Any]:
-    """What a source gives until it is enough, with the last yield recorded as well."""
+    """What a source gives until it is enough and its first pass is recorded."""
     found: list[Any] = []
     caught = asyncio.Event()
 
@@ -73,7 +73,8 @@ async def gather(source: AsyncIterator[list[Any]], enough: Callable[[list[Any]],
 
     task = asyncio.create_task(follow())
     await asyncio.wait((task, asyncio.create_task(caught.wait())), return_when=asyncio.FIRST_COMPLETED)
-    await asyncio.sleep(0.05)
+    while not (task.done() or call().has_caught_up):
+        await asyncio.sleep(0.001)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return found

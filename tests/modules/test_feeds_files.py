@@ -94,12 +94,10 @@ def test_a_file_that_goes_and_comes_back_with_its_folders_is_told_of_each_time(t
             assert titles(await anext(source)) == ["feed-unreachable"]
             for title in ("a", "b"):
                 following = asyncio.create_task(anext(source))
-                await asyncio.sleep(0.05)
                 path.parent.mkdir(parents=True)
                 path.write_bytes(rss(title))
                 assert titles(await following) == [title]
                 following = asyncio.create_task(anext(source))
-                await asyncio.sleep(0.05)
                 shutil.rmtree(tmp_path / "deep")
                 assert titles(await following) == ["feed-unreachable"]
 

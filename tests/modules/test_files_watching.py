@@ -145,7 +145,7 @@ def test_a_file_is_told_of_once_it_has_been_left_alone(home: Path) -> None:
         assert await watched.next() == [("created", "in/a.txt")]
         assert watched.elements[0].get("size") == "70"
 
-    watching(home, story, settle="0.15")
+    watching(home, story, settle="0.3")
 
 
 def test_moved_and_deleted_files_are_told_of(home: Path) -> None:

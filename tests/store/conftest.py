@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -30,21 +30,31 @@ def new_store(tmp_path: Path) -> Path:
     return tmp_path / "new.db"
 
 
-@pytest.fixture(params=["file", "memory", "simulated server", "postgresql"])
-def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
-    """Makes empty stores: all kinds go through the same cases."""
+KINDS = ("file", "memory", "simulated server", "postgresql")
+
+
+@contextmanager
+def making_stores(kind: str, folder: Path) -> Iterator[Callable[[], Store]]:
+    """Make empty stores of a kind, which are closed in the end."""
     with ExitStack() as stores:
         names = count()
 
         def make() -> Store:
-            if request.param == "simulated server":
-                server = stores.enter_context(closing(Server(tmp_path / f"made-{next(names)}.db")))
+            if kind == "simulated server":
+                server = stores.enter_context(closing(Server(folder / f"made-{next(names)}.db")))
                 return stores.enter_context(SharedStore(server))
-            if request.param == "postgresql":
+            if kind == "postgresql":
                 return stores.enter_context(open_store(stores.enter_context(fresh_schema(shared_server()))))
-            where = tmp_path / f"made-{next(names)}.db" if request.param == "file" else None
+            where = folder / f"made-{next(names)}.db" if kind == "file" else None
             return stores.enter_context(open_store(where))
 
+        yield make
+
+
+@pytest.fixture(params=KINDS)
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+    """Makes empty stores: all kinds go through the same cases."""
+    with making_stores(request.param, tmp_path) as make:
         yield make
 
 

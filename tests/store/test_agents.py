@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,6 +31,7 @@ from narval.store.batch import (
 )
 from narval.store.open import open_store
 from narval.store.store import Store
+from tests.store.conftest import KINDS, making_stores
 from tests.store.stores import added, batch, content, entry, reopened, running
 
 AGENTS = {number: AgentRow(number, f"{number:032x}", f"agent-{number}") for number in (1, 2, 3)}
@@ -98,13 +99,28 @@ READERS: dict[str, Any] = {
 }
 
 
+class Filled(NamedTuple):
+    """A store that has all agents, and one for each alone; they are only read."""
+
+    together: Store
+    alone: dict[int, Store]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    """Stores of every kind, with the same turns."""
+    with making_stores(request.param, tmp_path_factory.mktemp("filled")) as make:
+        stores = Filled(make(), {agent: make() for agent in AGENTS})
+        fill(stores.together, *AGENTS)
+        for agent, store in stores.alone.items():
+            fill(store, agent)
+        yield stores
+
+
 @pytest.mark.parametrize("reader", READERS)
-def test_a_reader_gives_the_rows_of_its_agent_alone(make_store: Callable[[], Store], reader: str) -> None:
-    together, read = make_store(), READERS[reader]
-    fill(together, *AGENTS)
-    for agent in AGENTS:
-        alone = make_store()
-        fill(alone, agent)
+def test_a_reader_gives_the_rows_of_its_agent_alone(filled: Filled, reader: str) -> None:
+    together, read = filled.together, READERS[reader]
+    for agent, alone in filled.alone.items():
         assert read(together.of(agent)) == read(alone.of(agent))
     if not together.is_volatile:  # one in memory has nothing to give at a start
         found = [read(together.of(agent)) for agent in AGENTS]
