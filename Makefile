@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TELLING = $(PYTHON) tests/setting_up.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format docs pages bench wishes soak vendor shots deb clean
+.PHONY: help demo test check compiled browser format docs pages bench wishes soak vendor shots deb clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -33,9 +33,14 @@ browser:
 	    sh -c 'apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz prometheus' 2>/dev/null \
 	  || echo "they cannot be had here; tests that want them are skipped"; }
 
-# One worker more than two cores have: tests often wait for programs and for moments.
-test: check browser  ## style, types and all tests
+# One worker more than two cores have: tests often wait for programs and for moments. Each worker would
+# compile all tests of a fresh clone; here one program does, on the core that the check of types leaves.
+test: browser  ## style, types and all tests
+	@$(MAKE) --no-print-directory -j2 check compiled
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+compiled: $(STAMP)
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 
 check: $(STAMP)  ## style and types alone
 	@$(BIN)/ruff check .
