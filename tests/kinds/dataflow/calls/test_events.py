@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -139,14 +138,16 @@ def test_T53_show_tells_what_operators_took_and_gave_and_what_was_printed_while_
     (home / "recipes" / "homes.plan").write_text(PLAN)
     with narval.open(home) as agent:
         run = agent.start("homes.Long")
-        deadline = time.monotonic() + 20
-        while len((shown := agent.ask("show", run=run))["printed"]) < 2 and time.monotonic() < deadline:
+        while True:
+            shown = agent.ask("show", run=run)
+            by_id = {row["id"]: row for row in shown["operators"]}
+            if len(shown["printed"]) == 2 and by_id["sleep-1"]["state"] == "finishing":
+                break
             agent.wait(run, timeout=0.02)
         assert shown["printed"] == [
             {"session": "session 1", "line": '{"n":2}'},
             {"session": "session 1", "line": '{"n":3}'},
         ]
-        by_id = {row["id"]: row for row in shown["operators"]}
         assert by_id["select-1"]["line"] == 17
         assert [by_id["select-1"][key] for key in ("state", "taken", "given")] == ["finished", 3, 2]
         assert [by_id["sleep-1"][key] for key in ("state", "requests")] == ["finishing", 1]
