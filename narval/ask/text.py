@@ -6,7 +6,6 @@ terminal.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -83,6 +82,8 @@ def root_attributes(xml: str) -> dict[str, str]:
 
 def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
     """A value as JSON in UTF-8."""
+    import json  # here: answers for people need none
+
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text.translate(_ESCAPE).encode("utf-8", "backslashreplace")
 

@@ -34,15 +34,14 @@ NarvalError
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class NarvalError(Exception):
     """An error that narval raises on purpose."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class Fault(NamedTuple):
     """A fault in a file: its place, what is wrong, and what to do next. `line` and `column` count from 1.
 
     A `warning` is about something allowed that may be unintended: the file is accepted.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from narval.core.agent_name import peer_of
@@ -211,7 +210,7 @@ def _faults_outside(
     loaded, faulty = loaded.with_fitting(texts.values())
     for path, why in faulty.items():
         unsure = alone and _is_well_written(texts[path])
-        faults += (replace(fault, warning=True) if unsure else fault for fault in why.faults)
+        faults += (fault._replace(warning=True) if unsure else fault for fault in why.faults)
     for file in files:
         if file.name in _SPECIAL:
             faults += _faults_declared(file, loaded.library, starts=not alone)

@@ -11,7 +11,8 @@ import msgspec
 
 from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault
-from narval.core.source.text import MAX_BYTES, Source
+from narval.core.source import MAX_BYTES
+from narval.core.source.text import Source
 from narval.files.module_text import FIRST, ModuleText
 from narval.system.regular_file import read_file
 

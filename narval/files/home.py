@@ -8,19 +8,21 @@ every command needs it.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from narval.core.errors import HomeHeldError, NoHomeError, OperatorError, SurroundingsError
 from narval.system.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PARTS = ("etc", "recipes", "modules", "data")
 """The folders that mark a folder as a home; some may be missing, but not all."""
@@ -32,8 +34,7 @@ _LONGEST_SOCKET = 107
 """The most bytes in the path of a Unix socket, on Linux."""
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where that is unknown.
 
     A daemon holds it until it is stopped, any other program until its task is done. A standby daemon waits
@@ -61,22 +62,37 @@ class Holder:
         return f"{what} {self.pid} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _part(*names: str) -> cached_property[Path]:
+    return cached_property(lambda home: home.path.joinpath(*names))
+
+
 class Home:
-    """The paths of one home; making a Home touches nothing."""
+    """The paths of one home; making a Home touches nothing.
+
+    What a command needs to ask a daemon is done without `pathlib`, which takes a tenth of such a command.
+    """
+
+    settings, schemas = _part("etc", "narval.toml"), _part("etc", "schemas")
+    recipes, modules, inbox = _part("recipes"), _part("modules"), _part("inbox")
+    memory = _part("data", "memory.xml")
+    """The file that declares elements (N4)."""
+    var, store, log = _part("var"), _part("var", "store.db"), _part("var", "narval.log")
 
     def __init__(self, path: Path | str) -> None:
-        self.path = Path(os.path.abspath(Path(path).expanduser()))
-        self.settings, self.schemas = self.path / "etc" / "narval.toml", self.path / "etc" / "schemas"
-        self.recipes, self.modules, self.inbox = (
-            self.path / part for part in ("recipes", "modules", "inbox")
-        )
-        self.memory = self.path / "data" / "memory.xml"
-        """The file that declares elements (N4)."""
-        self.var = self.path / "var"
-        self.store, self.log = self.var / "store.db", self.var / "narval.log"
+        self.folder = os.path.abspath(os.path.expanduser(path))
+
+    @cached_property
+    def path(self) -> Path:
+        """The folder."""
+        from pathlib import Path
+
+        return Path(self.folder)
+
+    def _at(self, *names: str) -> str:
+        return os.path.join(self.folder, *names)
 
     def __repr__(self) -> str:
-        return f"Home({str(self.path)!r})"
+        return f"Home({self.folder!r})"
 
     # --- finding ---------------------------------------------------------------------------------------
 
@@ -86,9 +102,9 @@ class Home:
         chosen = option or environ.get("NARVAL_HOME") or "~/.narval"
         home = cls(chosen)
         if not home.exists():
-            missing = "is no home" if home.path.is_dir() else "is not there"
+            missing = "is no home" if os.path.isdir(home.folder) else "is not there"
             raise NoHomeError(
-                f"expected a home, but {home.path} {missing}; make one: narval init {home.quoted}"
+                f"expected a home, but {home.folder} {missing}; make one: narval init {home.quoted}"
                 + ("" if option else ", or name another: narval --home DIR")
             )
         return home
@@ -96,16 +112,16 @@ class Home:
     @property
     def quoted(self) -> str:
         """The path quoted for a shell."""
-        return shlex.quote(str(self.path))
+        return shlex.quote(self.folder)
 
     def exists(self) -> bool:
         """True if any of a home's folders is there."""
-        return any((self.path / part).is_dir() for part in PARTS)
+        return any(os.path.isdir(self._at(part)) for part in PARTS)
 
     def zone_name(self) -> str:
         """The zone in the settings; "" where they name none, and the machine's zone counts."""
         with suppress(OSError, ValueError):
-            data = read_regular(self.settings)
+            data = read_regular(self._at("etc", "narval.toml"))
             if any(b"timezone" in line for line in data.splitlines() if not line.lstrip().startswith(b"#")):
                 import tomllib  # here: most homes name none, and most commands need no more of the settings
 
@@ -140,7 +156,7 @@ class Home:
         """
         self.prepare()
         try:
-            handle = os.open(self.var / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(self._at("var", "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OperatorError(f"expected a lock one may write in {self.var}: {error}") from error
         try:
@@ -150,7 +166,7 @@ class Home:
             holder = Holder(os.getpid(), time.time(), as_daemon)
             _write(handle, _noted(holder))
             try:
-                yield lambda **now: _write(handle, _noted(replace(holder, **now)))
+                yield lambda **now: _write(handle, _noted(holder._replace(**now)))
             finally:
                 _write(handle, b"")
         finally:
@@ -159,13 +175,13 @@ class Home:
     def held_by(self, holder: Holder) -> HomeHeldError:
         """The error for a program that finds the home held."""
         return HomeHeldError(
-            f"{self.path} is held by {holder}; ask it (narval status), or end it (narval stop)"
+            f"{self.folder} is held by {holder}; ask it (narval status), or end it (narval stop)"
         )
 
     def holder(self) -> Holder | None:
         """The program that holds the home now, or None."""
         try:
-            handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(self._at("var", "lock"), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
@@ -180,7 +196,7 @@ class Home:
         The lock is tried only where the number of a killed holder is another program's by now.
         """
         try:
-            handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(self._at("var", "lock"), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
@@ -202,23 +218,26 @@ class Home:
         temporary files. `var/socket` has its path, so that every program of this home finds it, and the
         identity of the folder `var`: a copy of a home has its own socket.
         """
+        from pathlib import Path
+
         known = self.known_socket()
         if known is not None:
-            return known
+            return Path(known)
         self.prepare()
         folder = _private_folder(environ)
-        _note(self.var / "socket", f"{folder}\n{_identity(self.var)}")
+        _note(self.var / "socket", f"{folder}\n{_identity(str(self.var))}")
         return folder / "control.sock"
 
-    def known_socket(self) -> Path | None:
+    def known_socket(self) -> str | None:
         """The path of the control socket; None where it is a short one that no daemon has made yet."""
-        usual = self.var / "control.sock"
+        usual = self._at("var", "control.sock")
         if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
             return usual
         with suppress(OSError):
-            folder, _, owner = os.fsdecode((self.var / "socket").read_bytes()).rpartition("\n")
-            if owner == _identity(self.var) and _is_private(Path(folder)):
-                return Path(folder, "control.sock")
+            with open(self._at("var", "socket"), "rb") as file:
+                folder, _, owner = os.fsdecode(file.read()).rpartition("\n")
+            if owner == _identity(self._at("var")) and _is_private(folder):
+                return os.path.join(folder, "control.sock")
         return None
 
 
@@ -237,12 +256,16 @@ def _lock(handle: int, how: int, attempts: int = 1) -> bool:
 
 
 def _noted(holder: Holder) -> bytes:
-    return json.dumps(vars(holder)).encode()
+    import json  # here and below: asking a daemon needs none
+
+    return json.dumps(holder._asdict()).encode()
 
 
 def _read_holder(handle: int) -> Holder:
+    import json
+
     try:
-        noted, unknown = json.loads(os.pread(handle, 4096, 0)), vars(Holder())
+        noted, unknown = json.loads(os.pread(handle, 4096, 0)), Holder()._asdict()
         return Holder(**{name: type(unknown[name])(noted[name]) for name in unknown if name in noted})
     except (ValueError, TypeError):  # it has not written its number yet
         return Holder()
@@ -270,21 +293,22 @@ def _note(path: Path, text: str) -> None:
     scratch.replace(path)
 
 
-def _identity(folder: Path) -> str:
+def _identity(folder: str) -> str:
     """The device and the inode of a folder, which a copy of it does not share."""
-    found = folder.stat()
+    found = os.stat(folder)
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def _is_private(folder: Path) -> bool:
+def _is_private(folder: str) -> bool:
     """True for a folder, not a link to one, that only this user may enter."""
-    found = folder.lstat()
+    found = os.lstat(folder)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _private_folder(environ: Mapping[str, str]) -> Path:
     """Make a folder with a short path and an unguessable name, for this user alone."""
     import tempfile  # few homes need it, and it imports much
+    from pathlib import Path
 
     for base in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108
         short = len(os.fsencode(base)) + len("/narval-12345678/control.sock") <= _LONGEST_SOCKET

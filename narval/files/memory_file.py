@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -188,7 +187,7 @@ def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
     known = known_attributes(library)
     for child in (each for each in root.children if each.tag in known):
         for name, message in unread_attributes(known, child.tag, child.attributes):
-            yield replace(source.fault(message, *child.place(name)), warning=True)
+            yield source.fault(message, *child.place(name))._replace(warning=True)
 
 
 def _unknown(

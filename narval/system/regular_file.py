@@ -9,10 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from narval.core.errors import DefinitionError, Fault
-from narval.core.source.text import MAX_BYTES, Source
+from narval.core.source import MAX_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from narval.core.source.text import Source
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -50,7 +55,7 @@ def read_source(path: Path, label: str) -> Source:
     Raises FileNotFoundError, and DefinitionError where it cannot be read.
     """
     try:
-        return Source(label, read_regular(path))
+        return _source(label, read_regular(path))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
@@ -60,9 +65,15 @@ def read_source(path: Path, label: str) -> Source:
 def read_file(path: Path, label: str, most: int = MAX_BYTES) -> Source | Fault:
     """The text of a file, with the name under which people see it, or the reason why it cannot be read."""
     try:
-        return Source(label, read_regular(path, most))
+        return _source(label, read_regular(path, most))
     except (OSError, ValueError) as error:
         return _fault(label, error)
+
+
+def _source(label: str, data: bytes) -> Source:
+    from narval.core.source.text import Source  # here: a command that asks a daemon reads only bytes
+
+    return Source(label, data)
 
 
 def _check(status: os.stat_result, most: int) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 HIDDEN = "…"
 
-_URL = re.compile(r"(?<=://)([^\s/?#@:\"'<>]*:)[^\s/?#\"'<>]+(?=@)")
+_URL = r"(?<=://)([^\s/?#@:\"'<>]*:)[^\s/?#\"'<>]+(?=@)"
 """The name and the password in a URL; the last `@` before the path ends it."""
 
-_NAMED = re.compile(
-    r"""(?ix)
+_NAMED = r"""(?ix)
     ( (?<![a-z0-9])
       (?: passw(?:or)?d | passphrase | pwd | client[_-]?secret | api[_-]?key | access[_-]?key
         | (?:access|auth|api|bearer|refresh|session|id)[_-]?token )
@@ -20,16 +19,19 @@ _NAMED = re.compile(
     (?: (?<=["']) [^"'\n]+ | [^\s"'<>&,;)\]}]+ )
     | ( \b authorization ["']? \s* [=:] \s* ["']? (?:basic|bearer)\s+ ) [^\s"'<>,;]+
     """
-)
 """A word that names a secret and its value: `password=…`, `"api_key": "…"`, `Authorization: Basic …`."""
+
+
+_WORDS = ("pass", "pwd", "secret", "key", "token", "author")
+"""Words of which each such name has one. Most texts have none, and need no search for names."""
 
 
 def without_secrets(text: str) -> str:
     """A text in which the passwords of URLs and the values of named secrets are hidden."""
     if "://" in text:
-        text = _URL.sub(rf"\1{HIDDEN}", text)
-    if "=" in text or ":" in text:
-        text = _NAMED.sub(lambda match: (match[1] or match[2]) + HIDDEN, text)
+        text = re.sub(_URL, rf"\1{HIDDEN}", text)
+    if ("=" in text or ":" in text) and any(map(text.casefold().__contains__, _WORDS)):
+        text = re.sub(_NAMED, lambda match: (match[1] or match[2]) + HIDDEN, text)
     return text
 
 
@@ -53,4 +55,4 @@ def _of(key: object, value: Any) -> Any:
 
 @lru_cache(1000)
 def _names_a_secret(key: str) -> bool:
-    return _NAMED.search(f"{key}=x") is not None
+    return re.search(_NAMED, f"{key}=x") is not None

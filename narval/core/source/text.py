@@ -13,7 +13,6 @@ from functools import cached_property
 
 from narval.core.errors import DefinitionError, Fault
 
-MAX_BYTES = 16 * 1024 * 1024
 SHIPPED = "<narval>"
 """The name under which people are shown the place of files that ship with narval."""
 

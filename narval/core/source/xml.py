@@ -13,7 +13,8 @@ from html import escape
 from typing import NamedTuple
 from xml.parsers import expat
 
-from narval.core.source.text import MAX_BYTES, Source
+from narval.core.source import MAX_BYTES
+from narval.core.source.text import Source
 
 MAX_DEPTH = 200
 MAX_NODES = 1_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from narval.core.errors import DefinitionError, Fault
@@ -51,7 +50,7 @@ def faults_of(packed: PackedCollection, name: str, home: Mapping[str, bytes]) ->
                 (place / path).write_bytes(data)
             found = _faults(place, ("", within))
     own = (fault for fault in found if fault.path.startswith(within) and not fault.warning)
-    return sorted(replace(fault, path=fault.path.removeprefix(within)) for fault in own)
+    return sorted(fault._replace(path=fault.path.removeprefix(within)) for fault in own)
 
 
 def _faults(place: Path, collections: tuple[str, ...]) -> tuple[Fault, ...]:

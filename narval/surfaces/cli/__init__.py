@@ -146,7 +146,7 @@ main = click.version_option(__version__, "--version", prog_name="narval", messag
         name="narval",
         # a group without a command asks for one, and adds nothing
         commands=cast(MutableMapping[str, click.Command], COMMANDS),
-        params=common_options(),
+        params=[*common_options()],
         summaries=SUMMARIES,
         help=_HELP,
     )

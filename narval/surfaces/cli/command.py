@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,8 +28,6 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from click.shell_completion import CompletionItem
 
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
@@ -43,15 +41,13 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 class Folder(click.Path):
-    """The path of a folder; an empty one, which would be the current folder, is refused."""
+    """The path of a folder, as a text; an empty one, which would be the current folder, is refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path. Fails for an empty one."""
         if value == "":
             self.fail("expected the path of a folder, got an empty one", param, ctx)
-        from pathlib import Path  # here: help does not need it
-
-        return Path(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        return super().convert(value, param, ctx)
 
 
 _FINDS = {"run": "`narval runs --name NAME`", "element": "`narval memory NAME`"}
@@ -216,7 +212,7 @@ class Commands(click.Group):
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
         """Read the arguments; write help."""
         with _writing():
-            return super().make_context(*arguments, **settings)
+            return super().make_context(*arguments, terminal_width=_width(), **settings)
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command; write the message of an error, and exit with its status."""
@@ -228,6 +224,16 @@ class Commands(click.Group):
             context.exit(exit_status(error))
         except KeyboardInterrupt:
             context.exit(INTERRUPTED)
+
+
+def _width() -> int:
+    """The width of help, as click chooses it with `shutil`, whose import takes a twentieth of the command."""
+    columns = os.environ.get("COLUMNS", "")
+    try:
+        wide = (int(columns) if columns.isdecimal() else 0) or os.get_terminal_size().columns or 80
+    except OSError:  # no terminal
+        wide = 80
+    return max(min(wide, 80) - 2, 50)
 
 
 @contextmanager
@@ -326,11 +332,15 @@ def command_group(
     return lambda function: declare(alone(function))
 
 
-def common_options(*, acting: bool = True) -> list[click.Parameter]:
+@cache
+def common_options(*, acting: bool = True) -> tuple[click.Parameter, ...]:
     """--home, --json, --agent and --peer, which may come before the command's name or after it; --as if it is
-    `acting`.
+    `acting`. All commands share them.
     """
-    options: list[click.Parameter] = [
+    if acting:
+        as_another = click.Option(["acting_as", "--as"], metavar="NAME", help=_AS, **_COMMON)
+        return (*common_options(acting=False), as_another)
+    return (
         click.Option(["directory", "--home"], type=Folder(), metavar="DIR", help=_HOME, **_COMMON),
         click.Option(["as_json", "--json"], is_flag=True, help=_JSON, **_COMMON),
         click.Option(
@@ -339,13 +349,10 @@ def common_options(*, acting: bool = True) -> list[click.Parameter]:
         click.Option(
             ["peer", "--peer"], metavar="NAME", help=_PEER, shell_complete=completion.peers, **_COMMON
         ),
-    ]
-    if acting:
-        options.append(click.Option(["acting_as", "--as"], metavar="NAME", help=_AS, **_COMMON))
-    return options
+    )
 
 
-def _note(context: click.Context, option: click.Parameter, value: Path | str | bool | None) -> None:
+def _note(context: click.Context, option: click.Parameter, value: str | bool | None) -> None:
     if value == "":
         what = {"agent": "an agent", "peer": "a peer"}.get(str(option.name), "a person")
         raise click.BadParameter(f"expected the name of {what}, got an empty one", context, option)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace as altered
 from typing import Any, BinaryIO
 
 import click
@@ -329,7 +328,7 @@ def memory(
         click.echo(f"{len(answer['elements'])} of {answer['tried']} tried fit{further}", err=True)
         context.exit(NOT_WELL if query["xpath"] is not None and not answer["elements"] else 0)
     if as_xml and not page.limit_given:
-        page = altered(page, limit=None)
+        page = page._replace(limit=None)
     found = page.ask(session, "memory", **query)
     if as_xml:  # a document that `narval add` accepts
         found = found[: page.limit][::-1]

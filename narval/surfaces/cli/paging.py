@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -37,8 +36,7 @@ class Limit(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argum
         return number
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """The requested part of a listing: at most `limit` rows (None for all), of eids below `before`."""
 
     limit: int | None
@@ -94,8 +92,8 @@ def _command(session: Session, before: int) -> str:
     """The running command, with the options to continue before an eid."""
     context = click.get_current_context()
     words = ["narval"]
-    if session.directory is not None:
-        words += ["--home", str(session.directory)]
+    if session.directory:
+        words += ["--home", session.directory]
     if session.agent:
         words += ["--agent", session.agent]
     if session.peer:

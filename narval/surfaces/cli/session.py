@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -20,8 +19,6 @@ from narval.core.errors import HomeHeldError, NarvalError, OperatorError
 from narval.system.startup_gc import suspended
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from narval.ask.text import Row
     from narval.files.home import Home
     from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
@@ -49,15 +46,15 @@ class Connection(Protocol):
         """The answer to one operation. Raises NarvalError."""
 
 
-@dataclass
 class Session:
     """The common options of commands, and what follows from them."""
 
-    directory: Path | None = None
-    as_json: bool = False
-    acting_as: str = ""
-    agent: str = field(default_factory=lambda: os.environ.get("NARVAL_AGENT", ""))
-    peer: str = ""
+    def __init__(self) -> None:
+        self.directory = ""
+        self.as_json = False
+        self.acting_as = ""
+        self.agent = os.environ.get("NARVAL_AGENT", "")
+        self.peer = ""
 
     def note(self, name: str, value: Any) -> None:
         """Set an option by its name."""

@@ -33,7 +33,7 @@ class AsyncClient:
     broken connection; requests under way raise DaemonGoneError.
     """
 
-    def __init__(self, find: Callable[[], Path | None], scope: Scope | None = None) -> None:
+    def __init__(self, find: Callable[[], Path | str | None], scope: Scope | None = None) -> None:
         self._find, self._scope = find, scope
         self._number = 0
         self._waiting: dict[int, tuple[asyncio.Future[Any], list[Any]]] = {}

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import socket
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narval.core.errors import DaemonGoneError
 from narval.surfaces.control import wire
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATIENCE = 5.0
 """Seconds within which a daemon that is alive greets a client."""
@@ -41,7 +43,7 @@ class Client:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         *,
         patience: float | None = None,
         answer: float = ANSWER,
@@ -65,7 +67,7 @@ class Client:
             time.sleep(PAUSE)
         self.about: dict[str, Any] = about if isinstance(about, dict) else {}
 
-    def _greeted(self, path: Path, patience: float) -> Any:
+    def _greeted(self, path: Path | str, patience: float) -> Any:
         """Connect; returns what the daemon says about itself."""
         try:
             self._socket = _connect(path, patience)
@@ -84,7 +86,7 @@ class Client:
     @classmethod
     def reach(
         cls,
-        path: Path,
+        path: Path | str,
         *,
         patience: float | None = None,
         answer: float = ANSWER,
@@ -177,7 +179,7 @@ class Client:
         return DaemonGoneError(f"the daemon at {self._path} {what}")
 
 
-def _connect(path: Path, patience: float) -> socket.socket:
+def _connect(path: Path | str, patience: float) -> socket.socket:
     """A connected socket; while the queue of a busy daemon is full, tried again until patience ends."""
     deadline = time.monotonic() + patience
     while True:

@@ -24,13 +24,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
 from narval.core import errors
 from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError, TokenError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REQUEST, REPLY, PART, GREETING = range(4)
 
@@ -208,13 +210,14 @@ def error_of(form: Any) -> NarvalError:
 
 
 @contextmanager
-def address(path: Path) -> Iterator[str]:
+def address(path: Path | str) -> Iterator[str]:
     """A name for a socket's path that is short enough for the system: 107 bytes at most."""
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
         return
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    parent, name = os.path.split(path)
+    folder = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
+        yield f"/proc/self/fd/{folder}/{name}"
     finally:
         os.close(folder)

@@ -183,7 +183,7 @@ WAITED_FOR: Mapping[str, str] = {
 """The words for what a part waits for."""
 
 
-def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None) -> Site:
+def make_site(find_socket: Callable[[], Path | str | None], folder: Path | None = None) -> Site:
     """The site of the home whose daemon `find_socket` names; its cached files go into a folder."""
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")

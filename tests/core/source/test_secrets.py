@@ -26,6 +26,8 @@ from narval.core.source.secrets import hide_secrets, without_secrets
             "token=4 node=bill, its secret is a file of etc/",
         ),
         ("the password is wrong", "the password is wrong"),
+        ("PA\u017f\u017fWORD=abc, Api-\u212aey: abc", "PA\u017f\u017fWORD=…, Api-\u212aey: …"),
+        ("author\u0131zation: basic abc; PWD=abc", "author\u0131zation: basic …; PWD=…"),
     ],
 )
 def test_passwords_of_urls_and_what_is_named_a_secret_are_hidden(text: str, shown: str) -> None:

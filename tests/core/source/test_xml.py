@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.core.errors import DefinitionError
-from narval.core.source import xml
-from narval.core.source.text import MAX_BYTES, Source
+from narval.core.source import MAX_BYTES, xml
+from narval.core.source.text import Source
 from narval.core.source.xml import MAX_DEPTH, read_xml
 from tests.core.source.places import fault_of, root_of
 from tests.examples import examples

@@ -14,23 +14,23 @@ _LONGEST = 36_525 * 86400
 """Seconds: a hundred years."""
 LENGTH = 'a length of time such as "3d", "1d 12h" or "15m", of whole days, no more than a hundred years'
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
-_PART = re.compile(rf"({_NUMBER})\s*([a-z]*)")
-_DURATION = re.compile(rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*")
+_PART = rf"({_NUMBER})\s*([a-z]*)"
+_DURATION = rf"\s*{_NUMBER}\s*|(?:\s*{_NUMBER}\s*(?:{'|'.join(filter(None, _UNITS))}))+\s*"
 
 
 def read_duration(text: str) -> float:
     """The seconds of a text such as "90", "5m" or "1d 12h". Raises ValueError with what was expected."""
-    if not _DURATION.fullmatch(text):
+    if not re.fullmatch(_DURATION, text):
         raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text))
 
 
 def read_length(text: str) -> tuple[int, float]:
     """The days and the seconds of a text such as "3d", "1w" or "1d 12h". Raises ValueError as above."""
     days, seconds = 0.0, 0.0
-    if not _DURATION.fullmatch(text):
+    if not re.fullmatch(_DURATION, text):
         raise ValueError(LENGTH)
-    for number, unit in _PART.findall(text):
+    for number, unit in re.findall(_PART, text):
         if unit in _DAYS:
             days += float(number) * _DAYS[unit]
         else:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from lxml import etree
@@ -118,7 +117,7 @@ class Reading:
 
     def warn_at(self, place: Place, message: str) -> None:
         """Note a warning at a line and column: it is told with the definition that is made next."""
-        self.warnings.append(replace(self.source.fault(message, *place), warning=True))
+        self.warnings.append(self.source.fault(message, *place)._replace(warning=True))
 
     def warnings_so_far(self) -> tuple[Fault, ...]:
         """Take the warnings for the definition that is being made: those that no earlier one was given."""

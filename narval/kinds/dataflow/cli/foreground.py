@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +82,8 @@ def dataflow(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     flow = load_dataflow(file, plan)
-    home = replace(session, directory=flow.home)
+    if flow.home is not None:
+        session.directory = str(flow.home)
     sessions = sessions_of(document.read() if document is not None else None, dict(values))
     writers = [_WRITERS[form](_shown(len(sessions), at)) for at in range(1, len(sessions) + 1)]
     prints = sys.stdout if form == "table" else sys.stderr
@@ -96,7 +96,7 @@ def dataflow(
                 lambda line: print(clean_lines(line), file=prints, flush=True),
                 lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),
                 asked,
-                HomeResults(home.ask, keeps=remember) if flow.home is not None else None,
+                HomeResults(session.ask, keeps=remember) if flow.home is not None else None,
             )
         )
     except FlowError as error:

@@ -19,7 +19,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
 from narval.core.errors import DefinitionError, ElementError, Fault
-from narval.core.source.text import MAX_BYTES
+from narval.core.source import MAX_BYTES
 from narval.core.source.xml import MAX_NODES
 from narval.kinds.process.language.definition import Arc, DraftArc, External, Node, Process, link
 

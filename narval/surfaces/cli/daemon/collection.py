@@ -113,7 +113,7 @@ def _print_collection(row: Row) -> None:
 @click.argument("folder", metavar="[DIR]", required=False, type=Folder())
 @click.option("--name", metavar="NAME", help="Its name, rather than that of DIR.")
 @_STORE
-def publish(session: Session, folder: Path | None, name: str | None, store: str | None) -> None:
+def publish(session: Session, folder: str | None, name: str | None, store: str | None) -> None:
     """Check a folder, and publish it for all daemons.
 
     That is its recipes/, modules/, etc/schemas/ and data/memory.xml. Without DIR it is this home itself, as
@@ -123,7 +123,7 @@ def publish(session: Session, folder: Path | None, name: str | None, store: str 
     from narval.files.agents.publishing import packed_and_checked
     from narval.system.logins import login
 
-    path = Path(os.path.abspath(folder.expanduser())) if folder is not None else session.home.path
+    path = Path(os.path.abspath(os.path.expanduser(folder))) if folder is not None else session.home.path
     if not path.is_dir():
         raise RequestError(f"expected a folder, got {folder}")
     with _published(session, store) as published:

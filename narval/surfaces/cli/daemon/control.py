@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -141,6 +140,8 @@ def _stop_peer(session: Session, timeout: float, *, drain: bool) -> None:
 
 def _end(home: Home, waiting: Holder, timeout: float) -> None:
     """End a waiting daemon, which has no agents and no socket. Raises DaemonGoneError."""
+    import signal
+
     deadline = time.monotonic() + timeout
     os.kill(waiting.pid, signal.SIGTERM)
     while (holder := home.holder()) is not None and holder.pid == waiting.pid:

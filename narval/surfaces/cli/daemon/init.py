@@ -62,7 +62,7 @@ narval init ~/mine --bare"""
 @click.option("--bare", is_flag=True, help="Leave the demo out: no recipes, and nothing in memory.")
 def init(
     session: Session,
-    folder: Path | None,
+    folder: str | None,
     mail: str | None,
     zone: str | None,
     answer: str | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -141,6 +140,8 @@ _HEAD = ("seq", "at", "run", "what", "agent")
 
 
 def _detail(value: Any) -> str:
+    import json
+
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shortened(text, SNIPPET) if text else "''"
 

@@ -350,9 +350,8 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     if drawn and columns:
         styles = [[column.style(row) if column.style else "" for column in columns] for row in listed]
         _drawn(columns, cells, styles)
-    else:
-        for line in _plain(columns, cells) if columns else ():
-            click.echo(line)
+    elif columns:
+        click.echo("\n".join(_plain(columns, cells)))
 
 
 def _text(column: Column, row: Row, *, cut: bool) -> str:

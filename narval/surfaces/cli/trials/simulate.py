@@ -153,7 +153,7 @@ def _home_or_new(context: click.Context, session: Session) -> Home:
     try:
         return session.home
     except NoHomeError:
-        if session.directory is not None or "NARVAL_HOME" in os.environ:
+        if session.directory or "NARVAL_HOME" in os.environ:
             raise
     click.echo("there is no home yet: what follows is of one as `narval init --demo` makes it", err=True)
     return create_home(context.with_resource(tempfile.TemporaryDirectory(prefix="narval-home-")))
