@@ -83,7 +83,7 @@ def dataflow(
         raise click.UsageError(str(error)) from None
     flow = load_dataflow(file, plan)
     if flow.home is not None:
-        session.directory = str(flow.home)
+        session.note("directory", str(flow.home))
     sessions = sessions_of(document.read() if document is not None else None, dict(values))
     writers = [_WRITERS[form](_shown(len(sessions), at)) for at in range(1, len(sessions) + 1)]
     prints = sys.stdout if form == "table" else sys.stderr
