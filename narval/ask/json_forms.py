@@ -72,6 +72,12 @@ def fault(fault: Fault) -> dict[str, Any]:
     return {"path": fault.path, "line": fault.line, "column": fault.column, "message": fault.message}
 
 
+def run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
+    """The definition and the state of a run, or None if it is forgotten or there is none."""
+    run = agent.runs.get(eid) if eid else None
+    return {"run_of": run.name if run is not None else None, "state": run.status if run is not None else None}
+
+
 def run(agent: AgentState, run: Run) -> dict[str, Any]:
     """A run. The run that it begins again is named if that is known without reading its history: for one that
     was under way since the daemon began. `run_in_full` always names it.

@@ -20,7 +20,7 @@ from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
 from narval.ask.element_titles import TITLED, title_in, titles
-from narval.ask.json_forms import moment
+from narval.ask.json_forms import moment, run_of
 from narval.ask.lookup import definition_and_state, find_run, standing_of
 from narval.ask.memory.provenance import descent_of, reached
 from narval.ask.places import place_of
@@ -157,16 +157,16 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         "decided_by": form["decided_by"],
         "hearsay": form["hearsay"],
         "made_from": [_named(agent, before) for before in origin],
-        "used_by": [use | _run_of(agent, use["run"]) for use in form["used_by"]],
+        "used_by": [use | run_of(agent, use["run"]) for use in form["used_by"]],
         "given_to": [
-            {"run": run.eid, "step": call.step, "target": call.name} | _run_of(agent, run.eid)
+            {"run": run.eid, "step": call.step, "target": call.name} | run_of(agent, run.eid)
             for run in agent.runs.active.values()
             for call in run.calls.values()
             if eid in call.elements or any(eid in eids for _, eids in call.inputs)
         ],
         "made_of_it": made,
         "made": count,
-        "held_by": [{"run": run} | _run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
+        "held_by": [{"run": run} | run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
         "outdated": form["outdated"],
         "withdrawn": form["withdrawn"],
         "doubtful": form["doubtful"],
@@ -181,19 +181,13 @@ def _relative(agent: AgentState, element: Element) -> dict[str, Any]:
     form = json_forms.element(agent, element)
     run = element.origin.run if element.origin is not None else 0
     row = {"eid": form["eid"], "name": form["name"], "title": title_in(element)}
-    return {**row, "added": form["added"], "origin": form["origin"], **_run_of(agent, run)}
+    return {**row, "added": form["added"], "origin": form["origin"], **run_of(agent, run)}
 
 
 def _named(agent: AgentState, eid: int) -> dict[str, Any]:
     element = agent.memory.element(eid)
     name, words = (element.name, title_in(element)) if element is not None else (None, "")
     return {"eid": eid, "name": name, "title": words}
-
-
-def _run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
-    """The definition and the state of a run, or None if it is forgotten or there is none."""
-    run = agent.runs.get(eid) if eid else None
-    return {"run_of": run.name if run is not None else None, "state": run.status if run is not None else None}
 
 
 def _successor(agent: AgentState, element: Element) -> dict[str, Any]:
@@ -220,7 +214,7 @@ def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[s
                 obstacle = "" if free else ": ".join(obstacle_of(memory, element.eid, scope))
                 pattern = f"none fits {bound.text}" if none else bound.text
                 part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": pattern}
-                yield part | {"not": obstacle or None} | _run_of(agent, run.eid)
+                yield part | {"not": obstacle or None} | run_of(agent, run.eid)
 
 
 def explain(

@@ -11,7 +11,7 @@ from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.json_forms import moment
+from narval.ask.json_forms import moment, run_of
 from narval.ask.lookup import command, no_element
 from narval.ask.memory.provenance import Makers, Node, back, forward
 from narval.ask.registry import operation
@@ -46,7 +46,11 @@ async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
         **makers.maker(stored),
         "attributes": {name: value for name, value in stored.attributes.items() if name != "eid"},
         "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
-        "held_by": [_run(agent.runs[run]) for run in heapq.nlargest(HOLDERS, holders) if run in agent.runs],
+        "held_by": [
+            {"run": run, **run_of(agent, run)}
+            for run in heapq.nlargest(HOLDERS, holders)
+            if run in agent.runs
+        ],
         "holders": len(holders),
         "forgotten": await _forgotten(agent, stored, holders),
         "before": list(_versions(memory, stored, behind)),
@@ -69,10 +73,6 @@ def _there(daemon: Daemon, eid: int) -> Element:
             f"element or run {eid} was forgotten: nothing is kept of it; `narval log` may tell of it"
         )
     raise RequestError(no_element(daemon, eid))
-
-
-def _run(run: Run) -> dict[str, Any]:
-    return {"run": run.eid, "run_of": run.name, "state": run.status}
 
 
 def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:

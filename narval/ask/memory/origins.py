@@ -7,19 +7,16 @@ The way back follows origins, the way forward the index of what was made from ea
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from itertools import count
 from typing import Any
 
 from narval.agent.agent import AgentState
-from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command, no_element
-from narval.ask.memory.provenance import Makers, descent_of
+from narval.ask.memory.provenance import Makers, descent_of, reached
 from narval.ask.registry import operation
 from narval.ask.runs.dot import dot
 from narval.core.elements.control_elements import is_sending
@@ -36,8 +33,6 @@ MOST_AGENTS = 16
 """The most agents that are read besides the one whose element it is."""
 MOST_RUNS = 20
 """The most runs named that consulted an element."""
-LOOKED_AT = 16
-"""The number of elements between two looks at the time."""
 MOST_IN_A_LINE = 60
 """The most characters in a line of a drawing."""
 
@@ -80,11 +75,12 @@ async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, titled: bool
     if element is None or memory.is_run(eid):
         raise RequestError(_absent(daemon, eid))
     async with AsyncExitStack() as stack:
-        agents = _Agents(daemon, stack)
-        reached, more = await _found(agents, eid, max(limit, 1), forward=forward)
-        elements = agents.forms(reached, forward=forward)
+        agents = _Agents(daemon, stack, forward=forward)
+        neighbours = agents.made_of if forward else agents.made_from
+        depths, more = await reached(("", eid), neighbours, most=max(limit, 1) - 1, ready=agents.ready)
+        elements = agents.forms(depths)
         time_slice = TimeSlice()
-        for place, row in zip(reached, elements, strict=True) if titled else ():
+        for place, row in zip(depths, elements, strict=True) if titled else ():
             await time_slice.yield_if_due()
             row["title"] = agents.title(place)
     answer = {"element": eid, "name": element.name, "elements": elements, "more": more}
@@ -100,79 +96,47 @@ def _absent(daemon: Daemon, eid: int) -> str:
     return no_element(daemon, eid)
 
 
-async def _found(
-    agents: _Agents, eid: int, limit: int, *, forward: bool
-) -> tuple[dict[Place, tuple[int, list[Place]]], bool]:
-    """The elements reached, each with its distance and the places it was made from; and True if there are
-    more.
-    """
-    time_slice = TimeSlice()
-    reached: dict[Place, tuple[int, list[Place]]] = {("", eid): (0, [])}
-    ahead, more = deque(reached), False
-    for looked_at in count():
-        if not ahead:
-            break
-        place = ahead.popleft()
-        if not looked_at % LOOKED_AT:
-            await time_slice.yield_if_due()
-        if place[0] not in agents.opened:
-            await agents.open(place[0])
-        depth, sources = reached[place]
-        if not forward:
-            neighbours = agents.made_from(place)
-        else:
-            if place[0] not in agents.descents or agents.sent_by(place[0]):
-                await agents.open_receivers(place, time_slice)
-            neighbours = agents.made_of(place)
-        for other in neighbours:
-            there = reached.get(other)
-            if there is None:
-                if len(reached) >= limit:
-                    more = True
-                    continue
-                there = reached[other] = depth + 1, []
-                ahead.append(other)
-            if forward:
-                there[1].append(place)
-            else:
-                sources.append(other)
-    return reached, more
-
-
 class _Agents:
     """The agents that the way leads to; each is opened on first use, and stays open until the end."""
 
-    def __init__(self, daemon: Daemon, stack: AsyncExitStack) -> None:
-        self._daemon, self._stack, self._own = daemon, stack, daemon.name
-        self.opened: dict[str, tuple[AgentState, Makers] | str] = {"": (daemon.agent, Makers(daemon.agent))}
+    def __init__(self, daemon: Daemon, stack: AsyncExitStack, *, forward: bool) -> None:
+        self._daemon, self._stack, self._own, self._forward = daemon, stack, daemon.name, forward
+        self._opened: dict[str, tuple[AgentState, Makers] | str] = {"": (daemon.agent, Makers(daemon.agent))}
         """The agents that were opened, or the reason why one cannot be looked at."""
         self._elements: dict[Place, Element | None] = {}
-        self.descents: dict[str, Descent] = {}
+        self._descents: dict[str, Descent] = {}
         """The indexes of what was made, by agent, as far as they were needed."""
         self._sendings: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
         """The receivers of what each agent has sent, with the eids."""
 
-    async def open(self, name: str) -> None:
+    async def ready(self, place: Place) -> None:
+        """Open what is needed to go on from an element."""
+        if place[0] not in self._opened:
+            await self._open(place[0])
+        if self._forward and (place[0] not in self._descents or self._sent_by(place[0])):
+            await self._open_receivers(place)
+
+    async def _open(self, name: str) -> None:
         """Open an agent, or note the reason why it cannot be looked at."""
-        if name in self.opened:
+        if name in self._opened:
             return
-        if len(self.opened) > MOST_AGENTS:
-            self.opened[name] = f"not looked at: it is one of more than {MOST_AGENTS} agents"
+        if len(self._opened) > MOST_AGENTS:
+            self._opened[name] = f"not looked at: it is one of more than {MOST_AGENTS} agents"
             return
         try:
             seen = await self._stack.enter_async_context(self._daemon.of(name, reads=True))
         except NarvalError as error:
-            self.opened[name] = f"cannot be looked at: {error}"
+            self._opened[name] = f"cannot be looked at: {error}"
         else:
-            self.opened[name] = seen.agent, Makers(seen.agent)
+            self._opened[name] = seen.agent, Makers(seen.agent)
 
-    async def open_receivers(self, place: Place, time_slice: TimeSlice) -> None:
+    async def _open_receivers(self, place: Place) -> None:
         """Make ready the indexes of what was made, for an agent and for those that it sent an element to."""
         for name in (place[0], *self._receivers(place)):
-            await self.open(name)
+            await self._open(name)
             state = self._state(name)
-            if name not in self.descents and state is not None:
-                self.descents[name] = await descent_of(state.memory, time_slice)
+            if name not in self._descents and state is not None:
+                self._descents[name] = await descent_of(state.memory, TimeSlice())
 
     def made_from(self, place: Place) -> list[Place]:
         """The elements that one was made from, here or where it was sent from."""
@@ -190,21 +154,21 @@ class _Agents:
     def made_of(self, place: Place) -> list[Place]:
         """The elements that were made from one, here and where it was sent to."""
         agent, eid = place
-        descent = self.descents.get(agent)
+        descent = self._descents.get(agent)
         if descent is None:
             return []
         made = [(agent, after) for after in descent.of(eid)]
         for name in self._receivers(place) if self._sendings.get(agent) else ():
-            if name in self.descents:
-                received = self.descents[name].received(agent or self._own, eid)
+            if name in self._descents:
+                received = self._descents[name].received(agent or self._own, eid)
                 made += [(name, after) for after in received]
         return made
 
     def _receivers(self, place: Place) -> list[str]:
         """The agents that an element was sent to, or that were sent what was made from it."""
-        return [receiver for receiver, runs in self.sent_by(place[0]) if place[1] in runs]
+        return [receiver for receiver, runs in self._sent_by(place[0]) if place[1] in runs]
 
-    def sent_by(self, agent: str) -> list[tuple[str, Mapping[int, int]]]:
+    def _sent_by(self, agent: str) -> list[tuple[str, Mapping[int, int]]]:
         """The receivers of what an agent has sent, with the eids."""
         if agent not in self._sendings:
             state = self._state(agent)
@@ -213,18 +177,18 @@ class _Agents:
             self._sendings[agent] = list(sendings)
         return self._sendings[agent]
 
-    def forms(self, reached: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
+    def forms(self, depths: Mapping[Place, int]) -> list[Form]:
         """The elements that were reached, in the form of answers (a thousand within 10 ms)."""
-        used_by, sent_to = self._users(reached) if forward else ({}, {})
-        ids = {place: f"{place[0]}:{place[1]}" if place[0] else str(place[1]) for place in reached}
+        used_by, sent_to = self._users(depths) if self._forward else ({}, {})
+        ids = {place: f"{place[0]}:{place[1]}" if place[0] else str(place[1]) for place in depths}
         moments, rows = json_forms.Moments(), list[Form]()
-        for place, (depth, before) in reached.items():
+        for place, depth in depths.items():
             agent, eid = place
-            opened, element = self.opened[agent], self._element(place)
+            before = [ids[one] for one in self.made_from(place) if one in ids]
+            opened, element = self._opened[agent], self._element(place)
             if isinstance(opened, str) or element is None:
                 stands = opened if isinstance(opened, str) else "forgotten"
-                row = self._row_of_absent(place, depth, stands, forward=forward)
-                rows.append({"id": ids[place], **row, "from": [ids[one] for one in before]})
+                rows.append({"id": ids[place], **self._row_of_absent(place, depth, stands), "from": before})
                 continue
             state, makers = opened
             origin, (run_of, run_state, target) = element.origin, makers.maker_of(element)
@@ -234,7 +198,7 @@ class _Agents:
                 "eid": eid,
                 "agent": agent or self._own,
                 "depth": depth,
-                "from": [ids[one] for one in before],
+                "from": before,
                 "name": element.name,
                 "added": moments.form(element.added),
                 "origin": json_forms.origin(origin),
@@ -244,22 +208,23 @@ class _Agents:
                 "target": target,
                 "outside": None if is_made else _outside(state, element),
             }
-            if forward:
+            if self._forward:
                 row["used_by"], row["sent_to"] = used_by.get(place, []), sent_to.get(place, [])
                 row["consulted_by"], row["given_to"] = _holders(state, eid, origin.run if origin else 0)
             rows.append(row)
         return rows
 
-    def _row_of_absent(self, place: Place, depth: int, stands: str, *, forward: bool) -> Form:
+    def _row_of_absent(self, place: Place, depth: int, stands: str) -> Form:
         """The row of an element that is missing, or whose agent cannot be looked at, as `stands` says."""
         nothing = dict.fromkeys(("name", "added", "origin", "outside"))
         row = {"eid": place[1], "agent": place[0] or self._own, "depth": depth, **nothing, "stands": stands}
-        return row | {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []} if forward else row
+        uses: Form = {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []}
+        return row | uses if self._forward else row
 
-    def _users(self, reached: Iterable[Place]) -> tuple[dict[Place, list[Form]], dict[Place, list[Form]]]:
+    def _users(self, places: Iterable[Place]) -> tuple[dict[Place, list[Form]], dict[Place, list[Form]]]:
         """The inputs that used these elements, and the agents that they were sent to."""
         by_agent: dict[str, set[int]] = {}
-        for agent, eid in reached:
+        for agent, eid in places:
             by_agent.setdefault(agent, set()).add(eid)
         used_by: dict[Place, list[Form]] = {}
         sent_to: dict[Place, list[Form]] = {}
@@ -275,7 +240,7 @@ class _Agents:
         return "" if name == self._own else name
 
     def _state(self, agent: str) -> AgentState | None:
-        opened = self.opened[agent]
+        opened = self._opened[agent]
         return None if isinstance(opened, str) else opened[0]
 
     def title(self, place: Place) -> str:
@@ -299,7 +264,7 @@ def _holders(state: AgentState, eid: int, maker: int) -> tuple[list[Form], list[
         if holder == maker:
             continue
         if len(consulted_by) < MOST_RUNS:
-            consulted_by.append(_run(holder, runs.get(holder)))
+            consulted_by.append({"run": holder, **json_forms.run_of(state, holder)})
         if holder in runs.active:
             given_to += (
                 {"call": call.call, "step": call.step, "target": call.name}
@@ -307,12 +272,6 @@ def _holders(state: AgentState, eid: int, maker: int) -> tuple[list[Form], list[
                 if eid in json_forms.given_to(call)
             )
     return consulted_by, given_to
-
-
-def _run(eid: int, run: Run | None) -> Form:
-    if run is None:
-        return {"run": eid, "run_of": None, "state": None}
-    return {"run": eid, "run_of": run.name, "state": run.status}
 
 
 def _outside(state: AgentState, element: Element) -> str | None:

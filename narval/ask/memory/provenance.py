@@ -6,11 +6,11 @@ element (`narval.core.memory.descent`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of
@@ -28,8 +28,12 @@ DEEPEST = 6
 """The most steps that a provenance goes from its element."""
 MOST_NODES = 200
 """The most elements of a provenance, each way."""
+LOOKED_AT = 16
+"""The number of elements between two looks at the time."""
 
 Node = dict[str, Any]
+Place = TypeVar("Place", bound=Hashable)
+"""An element, by its eid, or by its agent and its eid."""
 
 
 class Makers:
@@ -110,12 +114,21 @@ async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
 
 
 async def reached(
-    eid: int, neighbours: Callable[[int], Iterable[int]], deepest: float = inf, most: float = inf
-) -> tuple[dict[int, int], bool]:
-    """The steps to each element that is reached from one, nearest first; and True if there are more."""
-    time_slice, depths, more = TimeSlice(), {eid: 0}, False
-    for place in (ahead := [eid]):
-        await time_slice.yield_if_due()
+    start: Place,
+    neighbours: Callable[[Place], Iterable[Place]],
+    deepest: float = inf,
+    most: float = inf,
+    ready: Callable[[Place], Awaitable[None]] | None = None,
+) -> tuple[dict[Place, int], bool]:
+    """The steps to each element that is reached from one, nearest first, `most` besides itself; and True if
+    there are more. `ready` is awaited for each before it is asked for its neighbours.
+    """
+    time_slice, depths, more = TimeSlice(), {start: 0}, False
+    for number, place in enumerate(ahead := [start]):
+        if not number % LOOKED_AT:
+            await time_slice.yield_if_due()
+        if ready is not None:
+            await ready(place)
         for other in neighbours(place):
             if other in depths:
                 continue
