@@ -7,6 +7,8 @@ from contextlib import suppress
 from heapq import nlargest
 from typing import Any
 
+import msgspec
+
 from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.paging import check_limit
@@ -201,10 +203,14 @@ async def task_time(
     if state not in definition.states:
         raise RequestError(f"{name} has no state {state}; it has {', '.join(definition.states)}")
     now = daemon.rounds.clock.now()
-    spans: list[tuple[float, float | None]] = []
-    for run in _runs(daemon, definition.full_name, None):
-        if _is_instance(run):
-            spans += _in_state(daemon, run, str(state))
+    instances = filter(_is_instance, _runs(daemon, definition.full_name, None))
+    spans = [
+        span
+        for run in instances
+        for taking in _takings(daemon, run)
+        for at, span in taking.states
+        if at == state
+    ]
     return {"type": definition.full_name, "state": state, **_sum(spans, now)}
 
 
@@ -222,9 +228,10 @@ async def task_times(daemon: Daemon, object: int) -> list[dict[str, Any]]:
         run = daemon.agent.runs.get(eid)
         if run is None:
             continue
-        at_type.setdefault(run.name, []).extend(_with_object(daemon, run, versions.eids))
-        for state, span in _states_with_object(daemon, run, versions.eids):
-            in_state.setdefault(run.name, {}).setdefault(state, []).append(span)
+        for taking in (taking for taking in _takings(daemon, run) if taking.object in versions.eids):
+            at_type.setdefault(run.name, []).append((taking.begin, taking.end))
+            for state, span in taking.states:
+                in_state.setdefault(run.name, {}).setdefault(state, []).append(span)
     rows: list[Form] = []
     for name, spans in at_type.items():
         waited = _waited(daemon, versions, name, [begin for begin, _ in spans], now)
@@ -246,58 +253,46 @@ def _sum(spans: Iterable[tuple[float, float | None]], now: float) -> Form:
     }
 
 
-def _in_state(daemon: Daemon, run: Run, state: str) -> Iterator[tuple[float, float | None]]:
-    """The times that an instance was in a state; a terminal one is left when it is entered."""
-    begin: float | None = None
-    for line in _facts(daemon, run):
-        if line["what"] != "StateEntered" and line["what"] not in _ENDS:
-            continue
-        if begin is not None:
-            yield begin, line["at"]
-        is_in = line["what"] == "StateEntered" and line["state"] == state and not line.get("terminal")
-        begin = line["at"] if is_in else None
-    if begin is not None:
-        yield begin, run.ended
-
-
 def _at_type(daemon: Daemon, object: int, name: str) -> Form:
     versions, now = _Versions(daemon, object), daemon.rounds.clock.now()
-    spans: list[tuple[float, float | None]] = []
-    for eid in sorted(versions.instances):
-        run = daemon.agent.runs.get(eid)
-        if run is not None and run.name == name:
-            spans += _with_object(daemon, run, versions.eids)
+    runs = (daemon.agent.runs.get(eid) for eid in sorted(versions.instances))
+    mine = (run for run in runs if run is not None and run.name == name)
+    takings = (taking for run in mine for taking in _takings(daemon, run) if taking.object in versions.eids)
+    spans = [(taking.begin, taking.end) for taking in takings]
     begins = [begin for begin, _ in spans]
     return {**_sum(spans, now), "waited": round(_waited(daemon, versions, name, begins, now), 3)}
 
 
-def _with_object(daemon: Daemon, run: Run, eids: set[int]) -> Iterator[tuple[float, float | None]]:
-    """The times that an instance had an object that was one of these when it was taken."""
-    begin: float | None = None
-    for line in _facts(daemon, run):
-        if line["what"] == "ObjectTaken":
-            begin = line["at"] if line.get("object") in eids else None
-        elif begin is not None and (line["what"] in _ENDS or line.get("terminal")):
-            yield begin, line["at"]
-            begin = None
-    if begin is not None:
-        yield begin, run.ended
+class _Taking(msgspec.Struct):
+    """The time in which an instance had an object, 0 for none, with the states that it was in."""
+
+    object: int
+    begin: float
+    end: float | None = None
+    states: list[tuple[str, _Span]] = []
 
 
-def _states_with_object(daemon: Daemon, run: Run, eids: set[int]) -> Iterator[tuple[str, _Span]]:
-    """The states in which an instance was while it had an object that was one of these when it was taken."""
-    has, state, begin = False, "", 0.0
+def _takings(daemon: Daemon, run: Run) -> list[_Taking]:
+    """The times of an instance: it has an object until it enters a terminal state or ends."""
+    takings = [within := _Taking(0, run.started)]
+    state, begin = "", 0.0
     for line in _facts(daemon, run):
-        if line["what"] == "ObjectTaken":
-            has = line.get("object") in eids
-        elif line["what"] in ("StateEntered", *_ENDS):
+        what, at = line["what"], line["at"]
+        if what == "ObjectTaken":
+            takings[-1].end = at
+            takings.append(_Taking(line.get("object", 0), at))
+        elif what == "StateEntered" or what in _ENDS:
             if state:
-                yield state, (begin, line["at"])
-            is_in = has and line["what"] == "StateEntered" and not line.get("terminal")
-            state, begin = (line["state"], line["at"]) if is_in else ("", 0.0)
-            has = has and is_in
+                within.states.append((state, (begin, at)))
+            is_in = what == "StateEntered" and not line.get("terminal")
+            within, state, begin = takings[-1], line["state"] if is_in else "", at
+            if not is_in:
+                within.end = at
+                takings.append(_Taking(0, at))
     if state:
-        yield state, (begin, run.ended)
+        within.states.append((state, (begin, run.ended)))
+    takings[-1].end = run.ended
+    return takings
 
 
 def _waited(daemon: Daemon, versions: _Versions, name: str, begins: list[float], now: float) -> float:
