@@ -7,7 +7,7 @@ terminal.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,20 @@ def moment(text: str | None) -> str:
 def spoken(words: object) -> str:
     """A sentence of an operation on one line, its moments in the form for people."""
     return MOMENT.sub(lambda match: moment(match[0]), clean(words))
+
+
+def text_of(said: Iterable[str | Row]) -> str:
+    """A sentence as text: elements with their names and numbers, moments as operations write them."""
+    return "".join(map(_text_of, said))
+
+
+def _text_of(piece: str | Row) -> str:
+    if isinstance(piece, str):
+        return piece
+    if "element" not in piece:
+        return str(piece.get("moment") or piece["title"])
+    name, _, about = piece["title"].partition(" · ")
+    return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
 
 
 def moment_there(text: str) -> str:

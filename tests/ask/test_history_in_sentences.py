@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 import narval
-from narval.ask.runs import calls_told, sentences
+from narval.ask.runs import calls_told
 from narval.ask.runs import story as stories
 from narval.ask.runs.history import lines_of
 from narval.core.engines.registry import engine_of_run
-from narval.core.engines.story import story_of
+from narval.core.engines.story import FIELDS, story_of
 from narval.core.errors import RequestError
 from narval.core.kinds import KINDS
 from narval.store.batch import JournalRow
@@ -186,7 +186,7 @@ def test_M29_the_sentences_of_a_kind_are_about_changes_that_it_has(kind: str) ->
     for name, fact in rows.items():
         fields = {field.name for field in msgspec.structs.fields(changes[name])}
         fields = {"due" if field == "at" else "of_run" if field == "run" else field for field in fields}
-        named = {field for _, field, _ in sentences.FIELDS.findall(fact.words) if field}
+        named = {field for _, field, _ in FIELDS.findall(fact.words) if field}
         assert named <= fields, name
         assert not fact.part or fact.part in fields & ABOUT, name
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
-from narval.ask.text import shortened
+from narval.ask.text import person, shortened
 from narval.core.definitions.reading.durations import duration
+from narval.core.engines.story import filled
 from narval.core.source.secrets import without_secrets
 
 Row = dict[str, Any]
@@ -22,10 +23,6 @@ NAMED = 12
 LONGEST = 200
 """The most characters of a text in a sentence."""
 
-FIELDS = re.compile(r"([^{]+)|\{(\w+)(?::(\w+))?\}")
-"""The pattern of a text in the words of a fact, or of a field with its form."""
-_SEGMENTS = re.compile(r"(\[[^\]]*\])|([^\[]+)")
-
 
 class Sentences:
     """The sentences about the runs of an agent."""
@@ -33,29 +30,12 @@ class Sentences:
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
 
-    def in_words(self, words: str, line: Row, watches: dict[str, Row]) -> Said:
+    def in_words(self, words: str, line: Row, watches: Mapping[str, Row]) -> Said:
         """The words of a fact, filled from its line, without optional words whose fields it lacks."""
-        said: Said = []
-        for optional, fixed in _SEGMENTS.findall(words):
-            segment = optional[1:-1] if optional else fixed
-            pieces, is_whole = self._filled(segment, line, watches)
-            if is_whole or not optional:
-                said += pieces
-        return said
+        return filled(words, partial(self._valued, line, watches))
 
-    def _filled(self, segment: str, line: Row, watches: dict[str, Row]) -> tuple[Said, bool]:
-        pieces: Said = []
-        is_whole = True
-        for text, field, form in FIELDS.findall(segment):
-            if text:
-                pieces.append(text)
-                continue
-            value = self._valued(line.get(field), form, watches)
-            is_whole = is_whole and bool(value)
-            pieces += value
-        return pieces, is_whole
-
-    def _valued(self, value: Any, form: str, watches: dict[str, Row]) -> Said:
+    def _valued(self, line: Row, watches: Mapping[str, Row], field: str, form: str) -> Said:
+        value = line.get(field)
         if value is None or value == "" or (form and not value):
             return []
         match form:
@@ -65,6 +45,8 @@ class Sentences:
                 return [run_piece(value)]
             case "moment":
                 return [{"moment": moment(value)}]
+            case "person":
+                return [person(line)]
             case "brief":
                 return [str(value)[:12]]
             case "watch":
@@ -84,20 +66,6 @@ class Sentences:
             said += [", ", {"element": eid, "title": title(self._agent, eid)}]
         more = len(listed) - NAMED
         return said[1:] + ([f" and {more} more"] if more > 0 else [])
-
-
-def text_of(said: Said) -> str:
-    """A sentence as text: elements with their names and numbers, moments as operations write them."""
-    return "".join(map(_text_of, said))
-
-
-def _text_of(piece: str | Row) -> str:
-    if isinstance(piece, str):
-        return piece
-    if "element" not in piece:
-        return str(piece.get("moment") or piece["title"])
-    name, _, about = piece["title"].partition(" · ")
-    return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
 
 
 def run_piece(eid: int) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
@@ -14,10 +14,10 @@ from narval.ask.lookup import find_run
 from narval.ask.registry import operation
 from narval.ask.runs.calls_told import CallsTold, made_by
 from narval.ask.runs.history import NEWEST, concealed, lines_of
-from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece, text_of
-from narval.ask.text import person, shortened
+from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece
+from narval.ask.text import person, shortened, text_of
 from narval.core.engines.engine import HasTokens
-from narval.core.engines.story import Fact, part_word_of, story_of
+from narval.core.engines.story import EVENTS, QUIET, Fact, part_word_of, story_of
 from narval.core.errors import RequestError, UnreadableError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
@@ -112,14 +112,15 @@ class Teller:
     def hear(self, row: JournalRow, event: Row, facts: list[Row]) -> list[Sentence]:
         """The sentences on one entry: its event, and what followed."""
         sentences = [*self._of_event(row, event, facts), *self._of_facts(row, facts)]
-        if not sentences and event["what"] != "Returned":
-            sentences = list(self._of_quiet(event))
+        if not sentences and event["what"] in QUIET:
+            sentences = list(self._in_words(QUIET[event["what"]], event))
         if (more := len(sentences) - self._most) > 0:
             sentences[self._most :] = [Sentence([f"{more} more things happened at once."])]
         return sentences
 
     def _of_event(self, row: JournalRow, event: Row, facts: list[Row]) -> Iterator[Sentence]:
-        match event["what"]:
+        what = event["what"]
+        match what:
             case "Returned":
                 if (said := self._calls.end(row, event, facts)) is not None:
                     yield self._of_call(event["call"], said)
@@ -135,34 +136,14 @@ class Teller:
             case "CallStarting":
                 if (said := self._calls.starting(event["call"])) is not None:
                     yield self._of_call(event["call"], said)
-            case "CallApproved":
-                said = self._sentences.in_words("Its call was agreed to, by {work}.", event, {})
-                yield self._of_call(event["call"], said)
-            case "Cancelled":
-                reason = f": {shortened(event['reason'], LONGEST)}" if event.get("reason") else ""
-                yield Sentence([f"It was cancelled{_by(event)}{reason}."])
             case "Signalled" if event.get("by") and not any(line.get("by") for line in facts):
-                yield Sentence([f"{person(event)} sent it the signal {event['name']}."])
-            case "Redefined":
-                version = event["version"][:12]
-                yield Sentence([f"It goes on with version {version}, for it has taken nothing yet."])
-            case "Migrated":
-                way = "goes back to" if event.get("undoes") else "goes on with"
-                yield Sentence([f"It {way} version {event['version'][:12]}{_by(event)}."])
-            case "Unreadable":
-                yield Sentence([f"This cannot be read: {event['message']}."])
+                what = "SignalledBy"
+            case "Migrated" if event.get("undoes"):
+                what = "MigratedBack"
+        if (fact := EVENTS.get(what)) is not None:
+            yield from self._in_words(fact, event)
         if made := made_by(facts):
             yield Sentence(["It made ", *self._sentences.named(made), "."])
-
-    def _of_quiet(self, event: Row) -> Iterator[Sentence]:
-        """The sentence on an entry that has no other sentence."""
-        match event["what"]:
-            case "Matched":
-                yield Sentence([*self._sentences.named([event["eid"]]), " came."])
-            case "TimerFired":
-                yield self._of_call(event["wake"], ["A moment came."])
-            case "Signalled":
-                yield Sentence([f"Signal {event['name']} came."])
 
     def _of_call(self, id: str, said: Said) -> Sentence:
         return Sentence(said, self._calls.part_of(id), self._word)
@@ -200,16 +181,19 @@ class Teller:
                 case "Finish":
                     yield Sentence(self._finish(line))
                 case what if (fact := self._facts.get(what)) is not None:
-                    said = self._sentences.in_words(fact.words, line, watches)
-                    for part, word in self._parts(fact, line) if said else ():
-                        yield Sentence(said, part, word, fact.begins)
+                    yield from self._in_words(fact, line, watches)
+
+    def _in_words(self, fact: Fact, line: Row, watches: Mapping[str, Row] = {}) -> Iterator[Sentence]:
+        said = self._sentences.in_words(fact.words, line, watches)
+        for part, word in self._parts(fact, line) if said else ():
+            yield Sentence(said, part, word, fact.begins)
 
     def _parts(self, fact: Fact, line: Row) -> Iterator[tuple[str, str]]:
         """The parts that a change is about, each with its sort."""
         if not fact.part:
             yield "", ""
-        elif fact.part == "call":
-            yield self._calls.part_of(line["call"]), self._word
+        elif fact.part in ("call", "wake"):
+            yield self._calls.part_of(line[fact.part]), self._word
         elif fact.part == "token":
             yield self._node(line.get("token")), fact.word
         else:
@@ -239,10 +223,6 @@ class Teller:
         elif line.get("eids"):
             said += [", and gave ", *self._sentences.named(line["eids"])]
         return [*said, "."]
-
-
-def _by(event: Row) -> str:
-    return f" by {person(event)}" if event.get("by") else ""
 
 
 def in_words(sentences: list[Sentence]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -12,11 +15,13 @@ class Fact(msgspec.Struct, frozen=True):
 
     words: str
     """The sentence. `{field}` stands for a field of the change, `{field:element}`, `{field:run}`,
-    `{field:moment}` and `{field:watch}` for what it names, `{field:brief}` for its beginning; what is in `[`
-    and `]` is left out if one of its fields is empty.
+    `{field:moment}`, `{field:person}` and `{field:watch}` for what it names, `{field:brief}` for its
+    beginning; what is in `[` and `]` is left out if one of its fields is empty.
     """
     part: str = ""
-    """The field that names the part of the run, or the `call` or `token` of one; "": it is about the run."""
+    """The field that names the part of the run, or the `call`, `wake` or `token` of one; "": it is about the
+    run.
+    """
     word: str = ""
     """The sort of part, where it is not the name of the field."""
     begins: bool = False
@@ -27,6 +32,42 @@ Story = Mapping[str, Fact]
 """The sentences of a kind, by the name of the change. Changes that are not in it are of no interest to
 people.
 """
+
+
+EVENTS: Story = {
+    "CallApproved": Fact("Its call was agreed to, by {work}.", part="call"),
+    "Cancelled": Fact("It was cancelled[ by {by:person}][: {reason}]."),
+    "Redefined": Fact("It goes on with version {version:brief}, for it has taken nothing yet."),
+    "Migrated": Fact("It goes on with version {version:brief}[ by {by:person}]."),
+    "MigratedBack": Fact("It goes back to version {version:brief}[ by {by:person}]."),
+    "SignalledBy": Fact("{by:person} sent it the signal {name}."),
+    "Unreadable": Fact("This cannot be read: {message}."),
+}
+"""The sentences on events, the same for all kinds. The beginning of a run and its calls have longer ones."""
+
+QUIET: Story = {
+    "Matched": Fact("{eid:element} came."),
+    "TimerFired": Fact("A moment came.", part="wake"),
+    "Signalled": Fact("Signal {name} came."),
+}
+"""The sentences on events that have no other, and from which nothing of interest followed."""
+
+FIELDS = re.compile(r"([^{]+)|\{(\w+)(?::(\w+))?\}")
+"""The pattern of a text in the words of a fact, or of a field with its form."""
+_SEGMENTS = re.compile(r"(\[[^\]]*\])|([^\[]+)")
+
+
+def filled(words: str, valued: Callable[[str, str], list[Any]]) -> list[Any]:
+    """The pieces of a sentence: its words, and in place of each field what `valued` gives for it and its
+    form.
+    """
+    said: list[Any] = []
+    for optional, fixed in _SEGMENTS.findall(words):
+        fields = FIELDS.findall(optional[1:-1] or fixed)
+        pieces = [[text] if text else valued(field, form) for text, field, form in fields]
+        if fixed or all(pieces):
+            said += chain.from_iterable(pieces)
+    return said
 
 
 def story_of(engine: object) -> Story:

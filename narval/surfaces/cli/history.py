@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from narval.ask.runs.sentences import text_of
-from narval.ask.text import Row, clean, moment_exactly, spoken
+from narval.ask.text import Row, clean, moment_exactly, spoken, text_of
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render import answers
