@@ -17,7 +17,7 @@ from narval.core.elements.element import Element
 from narval.core.engines.events import Reusable
 from narval.core.errors import RequestError
 from narval.store import codec
-from narval.store.batch import JournalRow, SnapshotRow
+from narval.store.batch import JournalRow
 
 
 class RunAt(NamedTuple):
@@ -67,12 +67,12 @@ class _Line(NamedTuple):
 
 def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     """The run after line `seq`. Raises RequestError if its history does not reach that far."""
+    begun = snapshot_before(agent, run, seq)
     rows = list(agent.store.journal(run.eid))
-    if not rows:
-        raise _no_history(run)
-    definition = definition_before(agent, run, (row for row in rows if row.seq > seq))
     lines = [line for row in rows for line in _lines(agent, run, row)]
-    state, after = _basis(agent, run, definition_before(agent, run, rows), lines, seq)
+    if not begun.first <= seq <= lines[-1].seq:
+        raise _out_of(run, f"lines {begun.first} to {lines[-1].seq}, got {seq}", whole=begun.whole)
+    definition = definition_before(agent, run, (row for row in rows if row.seq > seq))
     reached, finish, ended = lines[0], None, None
     joined: dict[int, None] = {}
     for line in lines:
@@ -81,14 +81,14 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
         if line.seq <= seq:
             reached = line
         if line.change is not None:
-            if after < line.seq <= seq:
-                line.change.apply(state)
+            if begun.reached < line.seq <= seq:
+                line.change.apply(begun.state)
             continue
         joined.update(dict.fromkeys(_joining(line)))
-        if line.what == "Finish" and state.status == line.fields["state"]:
+        if line.what == "Finish" and begun.state.status == line.fields["state"]:
             finish, ended = line.fields, line.at
     context = _context(agent, run, lines, joined, reached.at)
-    return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
+    return RunAt(reached.seq, reached.at, definition, begun.state, context, finish, ended)
 
 
 class LastMigration(NamedTuple):
@@ -148,17 +148,18 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
     """
     oldest = next(agent.store.journal(run.eid, most=1), None)
     if oldest is None:
-        raise _no_history(run)
-    lines = list(_lines(agent, run, oldest))
-    first, is_whole = lines[0].seq, lines[0].what == "Started"
+        raise RequestError(f"run {run.eid} of {run.name} has no history yet")
+    begun = codec.describe_entry(oldest.data)[0]
+    first, is_whole = oldest.seq, begun["what"] == "Started"
     saved = agent.store.snapshot(run.eid) if not is_whole or after > first else None
     if saved is not None and (not is_whole or saved.seq <= after):
         definition = definition_before(agent, run, agent.store.journal(run.eid, saved.seq))
-        state = _saved(agent, run, saved)
+        state = codec.decode_snapshot(saved.data, run.engine.state_type, _elements(agent)).state
         return RunSnapshot(definition, state, first if is_whole else saved.seq, is_whole, saved.seq)
+    if not is_whole:
+        raise _out_of(run, "nothing to go by", whole=False)
     definition = definition_before(agent, run, agent.store.journal(run.eid))
-    state, reached = _basis(agent, run, definition, lines, None)
-    return RunSnapshot(definition, state, reached or first, not reached, reached)
+    return RunSnapshot(definition, run.engine.state_type.blank(run.eid, definition), first, True, 0)
 
 
 class ReplayedEntry(NamedTuple):
@@ -184,35 +185,9 @@ def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> I
         yield ReplayedEntry(row if is_told else None, entry.changes, definition)
 
 
-def _basis(
-    agent: AgentState, run: Run, definition: Any, lines: list[_Line], seq: int | None
-) -> tuple[Any, int]:
-    """The state from which the lines continue, and the line up to which it is right. Line `seq`, if given, is
-    among those that can be shown.
-    """
-    first, last = lines[0].seq, lines[-1].seq
-    snapshot = None
-    is_whole = lines[0].what == "Started"
-    if not is_whole:
-        snapshot = agent.store.snapshot(run.eid)
-        first = snapshot.seq if snapshot is not None else last + 1
-    lacks = not is_whole and snapshot is None
-    if lacks or (seq is not None and not first <= seq <= last):
-        remark = "" if is_whole else "; what was before is not kept any more"
-        where = f"lines {first} to {last}" if first <= last else "nothing to go by"
-        got = f", got {seq}" if seq is not None else ""
-        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{remark}")
-    if snapshot is None:
-        return run.engine.state_type.blank(run.eid, definition), 0
-    return _saved(agent, run, snapshot), snapshot.seq
-
-
-def _saved(agent: AgentState, run: Run, snapshot: SnapshotRow) -> Any:
-    return codec.decode_snapshot(snapshot.data, run.engine.state_type, _elements(agent)).state
-
-
-def _no_history(run: Run) -> RequestError:
-    return RequestError(f"run {run.eid} of {run.name} has no history yet")
+def _out_of(run: Run, reaches: str, *, whole: bool) -> RequestError:
+    remark = "" if whole else "; what was before is not kept any more"
+    return RequestError(f"the history of run {run.eid} of {run.name} has {reaches}{remark}")
 
 
 def _lines(agent: AgentState, run: Run, row: JournalRow) -> Iterator[_Line]:
