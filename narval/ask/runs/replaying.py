@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from narval.agent.history import ReplayedEntry, RunSnapshot, replayed_entries, snapshot_before
+from narval.agent.history import replayed_entries, snapshot_before
 from narval.ask.lookup import find_run
 from narval.ask.registry import operation
 from narval.ask.runs.drawing import LONGEST, arc_ids, graph_of
 from narval.ask.runs.history import concealed, lines_of
 from narval.ask.runs.story import Sentence, Teller, in_words
-from narval.core.engines.engine import Engine
 from narval.core.engines.graph import GraphEdge, GraphNode, clipped
 from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
@@ -41,56 +40,39 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
     answer: Row = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
-    entries = list[Row]()
-    base: Parts | None = None
+    entries, time_slice = list[Row](), TimeSlice()
+    base: Parts = ()
     try:
         begun = snapshot_before(daemon.agent, found, after)
         answer |= {"first": begun.first, "whole": begun.whole}
-        pictures, teller = _Pictures(found.engine, begun), Teller(daemon.agent, found, SAID, pairs=False)
+        state, definition, is_told = begun.state, begun.definition, False
+        teller = Teller(daemon.agent, found, SAID, pairs=False)
         for entry in replayed_entries(daemon.agent, found, begun.reached, after):
-            await pictures.time_slice.yield_if_due()
-            if entry.row is not None and base is None:
-                base = await pictures.taken()
+            await time_slice.yield_if_due()
+            if entry.row is not None and not is_told:
+                base = then = graph_of(found.engine, definition, state).parts
+                is_told = True
             if len(entries) == min(limit, MOST):
                 answer["more"] = True
                 break
-            before = pictures.last
-            pictures.apply(entry)
-            if entry.row is not None:
-                then = await pictures.taken() if entry.changes else before
-                event, *facts = concealed(found, lines_of(entry.row))
-                row = _summary(event, facts, teller.hear(entry.row, event, facts))
-                row |= _differences(before, then)
-                version = {} if entry.definition is None else {"version": entry.definition.digest}
-                entries.append(row | version)
-        if base is None:
-            base = await pictures.taken()
+            for change in entry.changes:
+                change.apply(state)
+            definition = entry.definition or definition
+            if entry.row is None:
+                continue
+            before = then
+            if entry.changes:
+                await time_slice.yield_if_due()
+                then = graph_of(found.engine, definition, state).parts
+            event, *facts = concealed(found, lines_of(entry.row))
+            row = _summary(event, facts, teller.hear(entry.row, event, facts)) | _differences(before, then)
+            version = {} if entry.definition is None else {"version": entry.definition.digest}
+            entries.append(row | version)
+        if not is_told:
+            base = graph_of(found.engine, definition, state).parts
     except UnreadableError as error:
         answer["fault"] = str(error)
-    return {**answer, **_differences((), base or ()), "entries": entries}
-
-
-class _Pictures:
-    """The graphs of a run as its entries are applied, one after another; `last` has the parts of the latest
-    one. Each is of the version that the run followed then. Between two of them the loop gets its time.
-    """
-
-    def __init__(self, engine: Engine, begun: RunSnapshot) -> None:
-        self._engine, self._state, self._definition = engine, begun.state, begun.definition
-        self.time_slice = TimeSlice()
-        self.last: Parts = ()
-
-    def apply(self, entry: ReplayedEntry) -> None:
-        """Move the state to that after an entry."""
-        for change in entry.changes:
-            change.apply(self._state)
-        self._definition = entry.definition or self._definition
-
-    async def taken(self) -> Parts:
-        """The parts and arcs in the current state."""
-        await self.time_slice.yield_if_due()
-        self.last = graph_of(self._engine, self._definition, self._state).parts
-        return self.last
+    return {**answer, **_differences((), base), "entries": entries}
 
 
 def _differences(before: Parts, then: Parts) -> Row:
