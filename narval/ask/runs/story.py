@@ -17,7 +17,7 @@ from narval.ask.runs.history import NEWEST, concealed, lines_of
 from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece
 from narval.ask.text import person, shortened, text_of
 from narval.core.engines.engine import HasTokens
-from narval.core.engines.story import EVENTS, QUIET, Fact, part_word_of, story_of
+from narval.core.engines.story import ON_EVENTS, ON_QUIET_EVENTS, Fact, part_word_of, story_of
 from narval.core.errors import RequestError, UnreadableError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
@@ -112,8 +112,8 @@ class Teller:
     def hear(self, row: JournalRow, event: Row, facts: list[Row]) -> list[Sentence]:
         """The sentences on one entry: its event, and what followed."""
         sentences = [*self._of_event(row, event, facts), *self._of_facts(row, facts)]
-        if not sentences and event["what"] in QUIET:
-            sentences = list(self._in_words(QUIET[event["what"]], event))
+        if not sentences and event["what"] in ON_QUIET_EVENTS:
+            sentences = list(self._in_words(ON_QUIET_EVENTS[event["what"]], event))
         if (more := len(sentences) - self._most) > 0:
             sentences[self._most :] = [Sentence([f"{more} more things happened at once."])]
         return sentences
@@ -140,7 +140,7 @@ class Teller:
                 what = "SignalledBy"
             case "Migrated" if event.get("undoes"):
                 what = "MigratedBack"
-        if (fact := EVENTS.get(what)) is not None:
+        if (fact := ON_EVENTS.get(what)) is not None:
             yield from self._in_words(fact, event)
         if made := made_by(facts):
             yield Sentence(["It made ", *self._sentences.named(made), "."])

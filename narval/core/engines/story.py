@@ -34,7 +34,7 @@ people.
 """
 
 
-EVENTS: Story = {
+ON_EVENTS: Story = {
     "CallApproved": Fact("Its call was agreed to, by {work}.", part="call"),
     "Cancelled": Fact("It was cancelled[ by {by:person}][: {reason}]."),
     "Redefined": Fact("It goes on with version {version:brief}, for it has taken nothing yet."),
@@ -45,7 +45,7 @@ EVENTS: Story = {
 }
 """The sentences on events, the same for all kinds. The beginning of a run and its calls have longer ones."""
 
-QUIET: Story = {
+ON_QUIET_EVENTS: Story = {
     "Matched": Fact("{eid:element} came."),
     "TimerFired": Fact("A moment came.", part="wake"),
     "Signalled": Fact("Signal {name} came."),
