@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_overloads
 
 import narval
 from narval.surfaces.control.client import Client
@@ -95,7 +95,7 @@ def signature_of(value: Any) -> str:
         return ""
     if isinstance(value, type) and issubclass(value, BaseException) and "__init__" not in vars(value):
         return ""
-    signature = inspect.signature(value)
+    signature = inspect.signature((get_overloads(value) or [value])[-1])
     written = [parameter(given) for name, given in signature.parameters.items() if name not in INNER]
     kinds = [given.kind for name, given in signature.parameters.items() if name not in INNER]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:

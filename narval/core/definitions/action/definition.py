@@ -132,27 +132,7 @@ def action(
 ) -> Callable[[Function], Function]: ...
 
 
-def action(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    inputs: Iterable[Input] = (),
-    outputs: Iterable[Output] = (),
-    name: str | None = None,
-    runs: ActionRuns | None = None,
-    source: bool = False,
-    description: str | None = None,
-    pure: bool = False,
-    describe: str | None = None,
-    outside: bool | None = None,
-    model: str | None = None,
-    label: str | None = None,
-    resources: Mapping[str, float] | None = None,
-    where: Iterable[str] | None = None,
-    keeps: Mapping[str, str | Iterable[str]] | None = None,
-    needs: Needs | None = None,
-    undo: str | None = None,
-) -> Any:
+def action(function: Callable[..., Any] | None = None, /, **words: Any) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
     The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
@@ -167,24 +147,10 @@ def action(
     calls code without them is shown to need anything. `undo` is the action that undoes what a call did, as in
     "shop.cancel": it gets the inputs and outputs of the call.
     """
-    declaration = ActionDeclaration(
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        name=name,
-        runs=runs,
-        source=source,
-        description=description,
-        pure=pure,
-        describe=describe,
-        outside=outside,
-        model=model,
-        label=label,
-        resources=resources,
-        where=where if where is None or isinstance(where, str) else tuple(where),
-        keeps=keeps,
-        needs=needs,
-        undo=undo,
-    )
+    for name in ("inputs", "outputs", "where"):
+        if words.get(name) is not None and not isinstance(words[name], str):
+            words[name] = tuple(words[name])
+    declaration = ActionDeclaration(**words)
 
     def declare(declared: Function) -> Function:
         setattr(declared, DECLARATION, declaration)
