@@ -41,8 +41,8 @@ Act = Callable[[Any, Any, Any], None]
 
 
 class TurnEffects:
-    """The `Acts` of an agent, and the two moments at which a command takes effect: when given, and after the
-    decision.
+    """The acts of an agent that follow from commands, and the two moments when these take effect: as they are
+    given, and after the decision.
     """
 
     def __init__(self, transaction: Transaction) -> None:

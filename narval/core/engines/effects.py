@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -79,49 +79,12 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
         return [*asked, Reserve(tuple(self.reserved))] if self.reserved else asked
 
 
-class Acts(Protocol):
-    """The acts of an agent that follow from commands; `run` is the part that it keeps of a run."""
-
-    def watch(self, run: Any, command: Watch) -> None:
-        """Wake the run for elements that fit."""
-
-    def unwatch(self, run: Any, command: commands.Unwatch) -> None:
-        """Stop waking it for such elements."""
-
-    def set_timer(self, run: Any, command: SetTimer) -> None:
-        """Wake the run at a moment."""
-
-    def cancel_timer(self, run: Any, command: commands.CancelTimer) -> None:
-        """Stop waking it then."""
-
-    def offer_released(self, run: Any, command: commands.Release) -> None:
-        """Offer what is free again to those who watch for such."""
-
-    def follow_outdated(self, run: Any, command: commands.Outdate) -> None:
-        """Declare what replaces a declared element; tell the runs that wait for a reserved one."""
-
-    def schedule_forget(self, run: Any, command: commands.ScheduleForget) -> None:
-        """Forget the run at a moment."""
-
-    def start_run(self, run: Any, command: commands.Start) -> None:
-        """Begin another run, now or at a moment."""
-
-    def finish_run(self, run: Any, command: commands.Finish) -> None:
-        """End the run, and tell its caller."""
-
-    def make_call(self, run: Any, command: Call) -> None:
-        """Have the call made, once all of this is recorded."""
-
-    def perform(self, run: Any, command: commands.CancelCall | commands.Answer) -> None:
-        """Have it performed, once all of this is recorded."""
-
-
 class Effect(NamedTuple):
     """A row of the table.
 
     `facts` are given the eid of the run; a fact that memory already has changes nothing. `act` is a method of
-    `Acts`. With `at_once`, the latter two happen when the command is given, as facts do, since later
-    decisions of the same advance may read them; else once `advance` has returned.
+    the agent's `TurnEffects`. With `at_once`, the latter two happen when the command is given, as facts do,
+    since later decisions of the same advance may read them; else once `advance` has returned.
     """
 
     facts: Callable[[int, Any], tuple[Change, ...]] | None = None
