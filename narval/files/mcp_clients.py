@@ -18,7 +18,7 @@ from narval.core.errors import Fault, OperatorError, PatternError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
 from narval.files.tokens import new_token, read_digest, token_digest
-from narval.files.toml import TomlFile, count, listed, outcome, readers_of, size_up_to
+from narval.files.toml import TomlFile, count, fitting, listed, outcome, size_up_to
 from narval.system.whole_file import write_whole
 
 CLIENTS = "etc/mcp"
@@ -38,10 +38,7 @@ _NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
 _ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
-def _agent(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
-        raise ValueError("the name of an agent")
-    return text
+_agent = fitting(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch, "the name of an agent")
 
 
 def _tool(text: str) -> str:
@@ -68,10 +65,10 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _recipe(text: str) -> str:
-    if not re.fullmatch(r"[^\s.*]{1,100}(\.[^\s.*]{1,100})+", text):
-        raise ValueError("the full name of a definition, such as notes.summary")
-    return text
+_recipe = fitting(
+    re.compile(r"[^\s.*]{1,100}(\.[^\s.*]{1,100})+").fullmatch,
+    "the full name of a definition, such as notes.summary",
+)
 
 
 class McpClient(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,10 +99,6 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
         return f"{SERVER}{self.name}"
 
 
-CLIENT_READERS = readers_of(McpClient)
-"""The readers of the file of a client."""
-
-
 def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
     """A client by the name of its file, or all the faults of that. Raises FileNotFoundError."""
     place = f"{CLIENTS}/{name}.toml"
@@ -115,7 +108,7 @@ def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
     def client(file: TomlFile) -> McpClient:
         if not CLIENT_NAME.fullmatch(name):
             file.faults.append(Fault(place, 1, 1, f"the name of a client: expected {_NAMED}, found {name!r}"))
-        return McpClient(name=name, **file.read(CLIENT_READERS))
+        return McpClient(name=name, **file.read(McpClient))
 
     return outcome(TomlFile.of(home / place, place), client)
 

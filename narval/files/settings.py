@@ -25,7 +25,7 @@ from narval.files.outside.chats import CHATS, ChatSettings, read_chats
 from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers
 from narval.files.outside.services import (
-    SERVICE_TABLES,
+    KINDS_OF_SERVICES,
     AnyService,
     LanguageModel,
     read_services,
@@ -33,7 +33,6 @@ from narval.files.outside.services import (
 )
 from narval.files.outside.sources import (
     DATAFLOWS,
-    FLOW_READERS,
     SOURCES,
     FlowLimits,
     FlowSource,
@@ -46,6 +45,7 @@ from narval.files.toml import (
     as_it_is,
     count,
     duration,
+    fitting,
     flag,
     listed,
     one_of,
@@ -85,18 +85,15 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The attributes that tables show of the elements that ship, unless the settings say otherwise."""
 
 
-def _url(value: object) -> str:
-    if not isinstance(value, str) or not _is_url(value):
-        raise ValueError("the URL of a database, such as postgresql://user@host/narval, or none at all")
-    return value
-
-
 def _is_url(text: str) -> bool:
     try:
         port = urlsplit(text).port
     except ValueError:
         return False
     return port != 0 and re.fullmatch(r"(?:sqlite|postgresql)(?:\+\w+)?://\S*", text) is not None
+
+
+_url = fitting(_is_url, "the URL of a database, such as postgresql://user@host/narval, or none at all")
 
 
 def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
@@ -142,10 +139,6 @@ class ProposeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Annotated[str | None, or_none(text)] = None
     """The name of the model of `[models]` that drafts definitions; None: none does."""
-
-
-PROPOSE_READERS: Mapping[str, Reader] = readers_of(ProposeSettings)
-"""The readers of `[propose]`."""
 
 
 class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -283,17 +276,8 @@ def _settings(home: Path, file: TomlFile) -> Settings:
     """The settings of a file; faults are noted there."""
     values = file.read(READERS)
     callers = read_callers(file) if CALLERS in values else {}
-    own = file.read(readers_among(CollectionsOf(home), callers), AGENT) if AGENT in values else {}
     mail = _mail(file) if MAIL in values else None
-    dataflows = FlowLimits(**file.read(FLOW_READERS, DATAFLOWS)) if DATAFLOWS in values else FlowLimits()
-    sources = read_sources(file) if SOURCES in values else {}
-    hooks = read_hooks(file) if HOOKS in values else {}
-    web = read_web(file) if WEB in values else WebSettings()
-    link = read_link(file) if LINK in values else LinkSettings()
     services = read_services(file)
-    propose = _propose(file, services) if PROPOSE in values else ProposeSettings()
-    servers = read_mcp_servers(file) if MCP in values else ()
-    chats = read_chats(file, services) if CHATS in values else ()
     cluster = {name: values.pop(key) for name, key in CLUSTER_KEYS.items() if key in values}
     if cluster.get("address", LOCAL) not in ("", LOCAL) and not cluster.get("certificates"):
         needed = f"cluster_certificates beside it, a folder of {', '.join(CERTIFICATES)}"
@@ -302,20 +286,20 @@ def _settings(home: Path, file: TomlFile) -> Settings:
     values["xslt_folders"] = tuple(os.path.normpath(home / folder) for folder in folders)
     if certificates := cluster.get("certificates"):
         cluster["certificates"] = os.path.normpath(home / certificates)
-    plain = {name: value for name, value in values.items() if name not in SERVICE_TABLES}
+    plain = {name: value for name, value in values.items() if name not in KINDS_OF_SERVICES}
     tables = {
-        AGENT: own,
+        AGENT: file.read(readers_among(CollectionsOf(home), callers), AGENT) if AGENT in values else {},
         MAIL: mail,
-        DATAFLOWS: dataflows,
-        SOURCES: sources,
-        HOOKS: hooks,
+        DATAFLOWS: FlowLimits(**file.read(FlowLimits, DATAFLOWS)) if DATAFLOWS in values else FlowLimits(),
+        SOURCES: read_sources(file) if SOURCES in values else {},
+        HOOKS: read_hooks(file) if HOOKS in values else {},
         CALLERS: callers,
-        WEB: web,
-        LINK: link,
-        PROPOSE: propose,
+        WEB: read_web(file) if WEB in values else WebSettings(),
+        LINK: read_link(file) if LINK in values else LinkSettings(),
+        PROPOSE: _propose(file, services) if PROPOSE in values else ProposeSettings(),
         "services": services,
-        MCP: servers,
-        CHATS: chats,
+        MCP: read_mcp_servers(file) if MCP in values else (),
+        CHATS: read_chats(file, services) if CHATS in values else (),
     }
     return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)})
 
@@ -331,19 +315,13 @@ def _mail(file: TomlFile) -> Mapping[str, str]:
 
 def _propose(file: TomlFile, services: tuple[AnyService, ...]) -> ProposeSettings:
     """The table `[propose]`, whose model is one of `[models]`."""
-    settings = ProposeSettings(**file.read(PROPOSE_READERS, PROPOSE))
+    settings = ProposeSettings(**file.read(ProposeSettings, PROPOSE))
     names = [model.name for model in services_of(services, LanguageModel)]
     if settings.model and settings.model not in names and not file.faults:
         there = closest(settings.model, names) or f"; write a table [models.{settings.model}]"
         message = f"propose.model: there is no model {settings.model!r:.80}{there}"
         file.note((PROPOSE, "model"), message, of_value=True)
     return settings
-
-
-def _address(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[!-?A-~]+@[A-Za-z0-9.-]+", value):
-        raise ValueError('an address, such as "narval@example.org"')
-    return value
 
 
 def _port(value: object) -> str:
@@ -353,7 +331,9 @@ def _port(value: object) -> str:
 
 
 MAIL_READERS: Mapping[str, Reader] = {
-    "from": _address,
+    "from": fitting(
+        re.compile(r"[!-?A-~]+@[A-Za-z0-9.-]+").fullmatch, 'an address, such as "narval@example.org"'
+    ),
     "name": text,
     "host": text,
     "port": _port,
@@ -365,7 +345,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, by the names of the attributes of an `outbox` (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, MCP, CHATS, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, MCP, CHATS, *KINDS_OF_SERVICES)
 """The tables of the file, which are read separately."""
 
 READERS: Mapping[str, Reader] = {

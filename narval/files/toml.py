@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_origin, get_type_hints
 
@@ -29,12 +30,16 @@ Reader = Callable[[object], Any]
 within the value, and MisfitsError with several of these.
 """
 
+Readers = Mapping[str, Reader] | type[msgspec.Struct]
+"""The readers of keys, or the struct whose fields have them."""
+
 Value = TypeVar("Value")
 
 AT_START = "at the next start"
 """Marks a setting that a running daemon does not take over when the file is changed."""
 
 
+@cache
 def readers_of(settings: type[msgspec.Struct]) -> Mapping[str, Reader]:
     """The readers of the fields of a struct of settings: each field is `Annotated[type, reader]`."""
     return {name: marks[0] for name, marks in _marks(settings).items()}
@@ -96,8 +101,9 @@ class TomlFile:
             file.faults += error.faults
             return file
 
-    def read(self, readers: Mapping[str, Reader], *within: str | int) -> dict[str, Any]:
+    def read(self, settings: Readers, *within: str | int) -> dict[str, Any]:
         """The values of a table, by default the outermost; faults of keys and values are noted."""
+        readers = settings if isinstance(settings, Mapping) else readers_of(settings)
         table = _within(self.table, within)
         if not isinstance(table, dict):
             what = f"{_shown(within)}: expected a table, [{_shown(within)}], found {table!r:.80}"
@@ -119,7 +125,7 @@ class TomlFile:
         return values
 
     def named(
-        self, table: str, readers: Mapping[str, Reader], example: str, name_of: Callable[[str], object] = str
+        self, table: str, readers: Readers, example: str, name_of: Callable[[str], object] = str
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """The names and values of the tables `[TABLE.NAME]` without faults; faults are noted.
 
@@ -139,7 +145,7 @@ class TomlFile:
             if len(self.faults) == before:
                 yield name, values
 
-    def each(self, table: str, readers: Mapping[str, Reader]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def each(self, table: str, readers: Readers) -> Iterator[tuple[int, dict[str, Any]]]:
         """The numbers and values of the tables `[[TABLE]]`; faults are noted."""
         tables = self.table.get(table, [])
         if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
@@ -241,11 +247,11 @@ def one_of(*words: str) -> Reader:
     return read
 
 
-def fitting(fits: Callable[[str], object], expected: str) -> Callable[[str], str]:
+def fitting(fits: Callable[[str], object], expected: str) -> Callable[[object], str]:
     """Read a text that fits."""
 
-    def read(value: str) -> str:
-        if not fits(value):
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not fits(value):
             raise ValueError(expected)
         return value
 
@@ -340,11 +346,10 @@ def places(value: object) -> tuple[str, ...]:
     """Read places of this machine and its networks: hosts, addresses, networks."""
     from narval.system.fetch import Grant  # here: most homes grant nothing, and start without it
 
-    if not isinstance(value, list) or not all(isinstance(place, str) for place in value):
-        raise ValueError("a list of hosts, addresses or networks")
-    for place in value:
+    read: tuple[str, ...] = listed(text, "hosts, addresses or networks")(value)
+    for place in read:
         Grant.of(place)
-    return tuple(value)
+    return read
 
 
 def zone(value: object) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from narval.files.tokens import read_digest
-from narval.files.toml import Reader, TomlFile, fitting, flag, listed, or_none, readers_of, text
+from narval.files.toml import TomlFile, fitting, flag, listed, or_none, text
 
 WEB = "web"
 """The table of the settings."""
@@ -96,36 +96,32 @@ def _is_open(address: str) -> bool:
     return not is_loopback(host_and_port(address)[0])
 
 
-WEB_READERS: dict[str, Reader] = dict(readers_of(WebSettings))
-"""The readers of `[web]`."""
-
-LINK_READERS: dict[str, Reader] = dict(readers_of(LinkSettings))
-"""The readers of `[link]`."""
+ServedT = TypeVar("ServedT", WebSettings, LinkSettings)
 
 
 def read_web(file: TomlFile) -> WebSettings:
     """The table `[web]` of a file of settings; faults are noted there."""
-    values = file.read(WEB_READERS, WEB)
-    if file.faults:
-        return WebSettings()
-    settings = WebSettings(**values)
-    if (settings.mcp_certificate is None) != (settings.mcp_key is None):
-        file.note((WEB,), "web: expected mcp_certificate and mcp_key, or neither of them")
-    elif settings.mcp is not None and _is_open(settings.mcp) and settings.mcp_key is None:
-        needed = "an address of this machine alone (127.0.0.1), or mcp_certificate and mcp_key beside it"
-        file.note((WEB, "mcp"), f"web.mcp: expected {needed}: tokens go over it", of_value=True)
-    return settings
+    return _served(file, WEB, WebSettings, "mcp", "mcp_certificate", "mcp_key")
 
 
 def read_link(file: TomlFile) -> LinkSettings:
     """The table `[link]` of a file of settings; faults are noted there."""
-    values = file.read(LINK_READERS, LINK)
-    if file.faults:
-        return LinkSettings()
-    settings = LinkSettings(**values)
-    if (settings.cert is None) != (settings.key is None):
-        file.note((LINK,), "link: expected cert and key, or neither of them")
-    elif settings.listen is not None and _is_open(settings.listen) and settings.key is None:
-        needed = "an address of this machine alone (127.0.0.1), or cert and key beside it"
-        file.note((LINK, "listen"), f"link.listen: expected {needed}: tokens go over it", of_value=True)
-    return settings
+    return _served(file, LINK, LinkSettings, "listen", "cert", "key")
+
+
+def _served(
+    file: TomlFile, table: str, settings: type[ServedT], address: str, certificate: str, key: str
+) -> ServedT:
+    """The settings of a table in which other machines reach an address by TLS only."""
+    before = len(file.faults)
+    values = file.read(settings, table)
+    if len(file.faults) > before:
+        return settings()
+    at, has_key = values.get(address), values.get(key) is not None
+    if has_key != (values.get(certificate) is not None):
+        file.note((table,), f"{table}: expected {certificate} and {key}, or neither of them")
+    elif at is not None and _is_open(at) and not has_key:
+        needed = f"an address of this machine alone (127.0.0.1), or {certificate} and {key} beside it"
+        message = f"{table}.{address}: expected {needed}: tokens go over it"
+        file.note((table, address), message, of_value=True)
+    return settings(**values)

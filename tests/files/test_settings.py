@@ -16,7 +16,7 @@ from narval.core.errors import Fault, SettingsError
 from narval.core.source.text import Source
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
-from narval.files.outside.services import SERVICE_TABLES
+from narval.files.outside.services import KINDS_OF_SERVICES
 from narval.files.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.files.toml import quoted
 from tests.examples import examples
@@ -113,7 +113,7 @@ def test_every_setting_is_read() -> None:
 def test_each_setting_has_a_reader_and_each_reader_a_setting() -> None:
     fields = {field.name for field in msgspec.structs.fields(Settings)} - {"services", "cluster"}
     of_the_executor = {"worker_start", "worker_idle", "patience", "transform_memory"}
-    assert set(READERS) == fields - of_the_executor | set(SERVICE_TABLES) | set(CLUSTER_KEYS.values())
+    assert set(READERS) == fields - of_the_executor | set(KINDS_OF_SERVICES) | set(CLUSTER_KEYS.values())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.reserved import check_name
 from narval.core.errors import ElementError
 from narval.files.tokens import read_digest, same_tokens
-from narval.files.toml import Reader, TomlFile, count, readers_of, size_up_to
+from narval.files.toml import TomlFile, count, fitting, size_up_to
 
 HOOKS, CALLERS = "hooks", "callers"
 """The tables of the settings that have them."""
@@ -28,10 +28,9 @@ CALL_ORIGIN = "call/"
 """The prefix of the facts of a store about calls by HTTP, before the caller's name."""
 
 
-def _name(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", value):
-        raise ValueError("a name of a to z, digits and -, a letter first")
-    return value
+_name = fitting(
+    re.compile(r"[a-z][a-z0-9-]{0,63}").fullmatch, "a name of a to z, digits and -, a letter first"
+)
 
 
 def _element(value: object) -> str:
@@ -74,21 +73,18 @@ class Caller(Sender, frozen=True, kw_only=True):
         return f"{CALLER}{self.name}"
 
 
-HOOK_READERS, CALLER_READERS = readers_of(Webhook), readers_of(Caller)
-"""The readers of a webhook, and of a caller."""
-
 Kind = TypeVar("Kind", bound=Sender)
 
 
 def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
     """The webhooks of a file of settings; faults are noted there."""
     needed = {"sha256": "sha256 (of its token)", "element": "element"}
-    return _senders(file, HOOKS, Webhook, HOOK_READERS, "build", needed)
+    return _senders(file, HOOKS, Webhook, "build", needed)
 
 
 def read_callers(file: TomlFile) -> Mapping[str, Caller]:
     """The callers of a file of settings; faults are noted there."""
-    callers = _senders(file, CALLERS, Caller, CALLER_READERS, "shop", {"sha256": "sha256 (of its token)"})
+    callers = _senders(file, CALLERS, Caller, "shop", {"sha256": "sha256 (of its token)"})
     for name, _ in same_tokens({name: caller.sha256 for name, caller in callers.items()}):
         file.note((CALLERS, name, "sha256"), f"callers.{name}.sha256: expected a token of its own")
     return callers
@@ -98,13 +94,12 @@ def _senders(
     file: TomlFile,
     table: str,
     kind: type[Kind],
-    readers: Mapping[str, Reader],
     example: str,
     needed: Mapping[str, str],
 ) -> Mapping[str, Kind]:
     """The senders of a table, by name; `needed` has the messages for required keys."""
     senders: dict[str, Kind] = {}
-    for name, values in file.named(table, readers, example, _name):
+    for name, values in file.named(table, kind, example, _name):
         if needed.keys() <= values.keys():
             senders[name] = kind(name=name, **values)
         else:

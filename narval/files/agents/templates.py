@@ -28,7 +28,7 @@ from narval.core.definitions.suggestions import nearest
 from narval.core.errors import Fault, RequestError
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import is_ours
-from narval.files.toml import Reader, TomlFile, listed, quoted, readers_of
+from narval.files.toml import TomlFile, fitting, listed, quoted
 
 NUMBER = "number"
 """The parameter with the counter."""
@@ -37,12 +37,7 @@ _PARAMETER = re.compile(r"\{([a-z][a-z0-9_-]{0,62})\}")
 _QUOTES = {"'": "&apos;", '"': "&quot;"}
 
 
-def _name(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError('a text such as "desk-{number}"')
-    return value
-
-
+_name = fitting(bool, 'a text such as "desk-{number}"')
 _MEMORY = listed(str, "elements, such as [\"<desk city='{city}'/>\"]")
 
 
@@ -115,12 +110,9 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return NewAgent(number, name, "".join(_lines(settings)), elements)
 
 
-_READERS: dict[str, Reader] = dict(readers_of(AgentTemplate))
-
-
 def parse_template(file: TomlFile) -> AgentTemplate | None:
     """The template in a text of TOML; faults are noted there."""
-    values = file.read(_READERS)
+    values = file.read(AgentTemplate)
     if not file.faults and "name" not in values:
         file.note((), 'expected name = "…", what each agent is called, with {number} or another parameter')
     if not file.faults and not _PARAMETER.search(values["name"]):

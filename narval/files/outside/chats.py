@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
 
 from narval.core.definitions.suggestions import closest
 from narval.files.outside.services import AnyService, LanguageModel, is_in_the_clear, services_of
-from narval.files.toml import Reader, TomlFile, one_of, or_none, places, readers_of, text
+from narval.files.toml import TomlFile, fitting, listed, one_of, or_none, places, text
 from narval.system.secret import secret_named
 
 CHATS = "chats"
@@ -31,22 +30,11 @@ _SERVERS = {"telegram": "https://api.telegram.org"}
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
-def _kind(value: object) -> str:
-    if value not in CHAT_KINDS:
-        raise ValueError(f"a kind of chat, {' or '.join(CHAT_KINDS)}")
-    return str(value)
-
-
-def _name(value: object) -> str:
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
-        raise ValueError("a name of at most 32 small letters, digits, - and _, which begins with a letter")
-    return value
-
-
-def _rooms(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(room, str) and room.strip() for room in value):
-        raise ValueError('a list of rooms, such as ["team@rooms.example.org"]')
-    return tuple(value)
+_name = fitting(
+    _NAME.fullmatch, "a name of at most 32 small letters, digits, - and _, which begins with a letter"
+)
+_kind = fitting(CHAT_KINDS.__contains__, f"a kind of chat, {' or '.join(CHAT_KINDS)}")
+_rooms = listed(text, 'rooms, such as ["team@rooms.example.org"]')
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,15 +82,11 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{self} in etc/narval.toml: {error}") from None
 
 
-CHAT_READERS: Mapping[str, Reader] = MappingProxyType(readers_of(ChatSettings))
-"""The readers of a chat."""
-
-
 def read_chats(file: TomlFile, services: Sequence[AnyService]) -> tuple[ChatSettings, ...]:
     """The chats of a file of settings; faults are noted there."""
     chats = []
     models = [model.name for model in services_of(services, LanguageModel)]
-    for name, values in file.named(CHATS, CHAT_READERS, "phone", _name):
+    for name, values in file.named(CHATS, ChatSettings, "phone", _name):
         if "kind" not in values:
             keys = ", ".join(values) or "nothing"
             file.note(

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from narval.core.definitions.action.resources import Resources, resources_of
-from narval.files.toml import count, size
+from narval.files.toml import count, fitting, size
 
 LOCAL = "local"
 """The cluster of this machine, which the daemon starts."""
@@ -24,7 +24,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     address: Annotated[str, read_address] = ""
     """The address of a scheduler of dask, or LOCAL; "" names none."""
-    certificates: Annotated[str, read_folder] = ""
+    certificates: Annotated[str, fitting(lambda text: True, "a folder, or none")] = ""
     """The folder of the certificates by which both sides authenticate each other."""
     workers: Annotated[int, count(1000)] = max(2, os.cpu_count() or 1)
     """The number of workers of a local cluster."""
@@ -50,10 +50,3 @@ def read_address(value: object) -> str:
 def read_table(value: object) -> Resources:
     """Read resources of this machine, by name."""
     return resources_of(value, "names with numbers, such as { GPU = 1 }")
-
-
-def read_folder(value: object) -> str:
-    """Read a folder, or none."""
-    if not isinstance(value, str):
-        raise ValueError("a folder, or none")
-    return value

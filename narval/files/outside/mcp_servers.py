@@ -11,7 +11,7 @@ import msgspec
 
 from narval.core.errors import ActionError
 from narval.files.outside.services import address, is_in_the_clear, read_variables
-from narval.files.toml import Reader, TomlFile, duration, listed, readers_of, text
+from narval.files.toml import TomlFile, duration, fitting, listed, text
 from narval.system.secret import secret_named
 
 MCP = "mcp"
@@ -20,10 +20,7 @@ MCP = "mcp"
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
-def _name(value: object) -> str:
-    if not isinstance(value, str) or NAME.fullmatch(value) is None:
-        raise ValueError("a name of small letters, digits, - and _, which begins with a letter")
-    return value
+_name = fitting(NAME.fullmatch, "a name of small letters, digits, - and _, which begins with a letter")
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -115,9 +112,6 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
             raise ActionError(f"{self} in etc/narval.toml: {error}", "no-secret", final=True) from None
 
 
-MCP_READERS: Mapping[str, Reader] = readers_of(McpServer)
-"""The readers of a server."""
-
 _OF_PROGRAMS = ("folder", "environment", "secrets")
 _OF_ADDRESSES = ("headers", "client_id", "client_secret", "ca")
 
@@ -125,7 +119,7 @@ _OF_ADDRESSES = ("headers", "client_id", "client_secret", "ca")
 def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
     """The servers of a file of settings; faults are noted there."""
     servers = []
-    for name, values in file.named(MCP, MCP_READERS, "time", _name):
+    for name, values in file.named(MCP, McpServer, "time", _name):
         if lacking := _lacking(values):
             keys = ", ".join(values) or "nothing"
             file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {keys}")

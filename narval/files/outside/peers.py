@@ -23,14 +23,13 @@ from narval.files.agents.settings import EVERYBODY
 from narval.files.tokens import read_digest, same_tokens
 from narval.files.toml import (
     CurrentFile,
-    Reader,
     TomlFile,
     count,
+    fitting,
     listed,
     one_of,
     or_none,
     outcome,
-    readers_of,
     required,
     size_up_to,
     text,
@@ -46,11 +45,9 @@ PeerScope = Literal["read", "write"]
 _SCOPES: tuple[PeerScope, ...] = ("read", "write")
 
 
-def peer_name(value: object) -> str:
-    """Read the name of a peer. Raises ValueError with what was expected."""
-    if not isinstance(value, str) or NAME.fullmatch(value) is None:
-        raise ValueError("the name of a peer, a lower-case letter and up to 62 more, digits, - or _")
-    return value
+peer_name = fitting(
+    NAME.fullmatch, "the name of a peer, a lower-case letter and up to 62 more, digits, - or _"
+)
 
 
 def peer_url(value: object) -> str:
@@ -72,12 +69,7 @@ def peer_url(value: object) -> str:
     return value.rstrip("/")
 
 
-def _agent(name: str) -> str:
-    if name != EVERYBODY and not NAME.fullmatch(name):
-        raise ValueError("the name of an agent, or * for all")
-    return name
-
-
+_agent = fitting(lambda name: name == EVERYBODY or NAME.fullmatch(name), "the name of an agent, or * for all")
 _AGENTS = listed(_agent, 'agents of this home, such as ["shop"], or ["*"] for all')
 _ASKS = listed(one_of(*_SCOPES), 'what may be asked, such as ["read"]')
 
@@ -112,9 +104,6 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The path of the file of certificates; a relative one starts at the home."""
         return os.path.normpath(home / self.ca) if self.ca else None
 
-
-PEER_READERS: Mapping[str, Reader] = readers_of(PeerSettings)
-"""The readers of the table of a peer."""
 
 Peers = Mapping[str, PeerSettings]
 """The peers of a home, by name."""
@@ -166,7 +155,7 @@ def _peer(file: TomlFile, name: str) -> PeerSettings | None:
         peer_name(name)
     except ValueError as error:
         file.note((name,), f"{name:.80}: expected {error}")
-    values: dict[str, Any] = file.read(PEER_READERS, name)
+    values: dict[str, Any] = file.read(PeerSettings, name)
     if len(file.faults) > before:
         return None
     peer = PeerSettings(name=name, **values)

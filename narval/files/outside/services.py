@@ -18,7 +18,7 @@ import msgspec
 
 from narval.core.definitions.action.needs import ServicePlace
 from narval.core.errors import ActionError
-from narval.files.toml import Reader, TomlFile, count, duration, flag, one_of, readers_of, size, text
+from narval.files.toml import TomlFile, count, duration, flag, one_of, size, text
 from narval.system.secret import secret_named
 
 
@@ -190,11 +190,6 @@ _KINDS: tuple[type[AnyService], ...] = (WebService, Calendar, LanguageModel, Mai
 KINDS_OF_SERVICES: Mapping[str, type[AnyService]] = MappingProxyType({_table(kind): kind for kind in _KINDS})
 """The kind of service that each table has."""
 
-SERVICE_TABLES: Mapping[str, Mapping[str, Reader]] = MappingProxyType(
-    {table: readers_of(kind) for table, kind in KINDS_OF_SERVICES.items()}
-)
-"""The tables of services, and the readers of their keys."""
-
 Kind = TypeVar("Kind", bound=AnyService)
 
 
@@ -262,12 +257,12 @@ _SAMPLES: Mapping[str, str] = {
 def read_services(file: TomlFile) -> tuple[AnyService, ...]:
     """The services of a file of settings; faults are noted there."""
     services: list[AnyService] = []
-    for table, readers in SERVICE_TABLES.items():
-        for name, values in file.named(table, readers, "home"):
+    for table, kind in KINDS_OF_SERVICES.items():
+        for name, values in file.named(table, kind, "home"):
             if lacking := _lacking(table, values):
                 file.note((table, name), f"{table}.{name}: expected {lacking}, found {', '.join(values)}")
             else:
-                services.append(KINDS_OF_SERVICES[table](name=name, **values))
+                services.append(kind(name=name, **values))
     return tuple(services)
 
 

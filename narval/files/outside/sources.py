@@ -13,14 +13,12 @@ from narval.core.errors import ActionError
 from narval.core.source.number_forms import NumberForm, form_of
 from narval.files.outside.services import address
 from narval.files.toml import (
-    Reader,
     TomlFile,
     count,
     duration,
     flag,
     one_of,
     or_none,
-    readers_of,
     text,
 )
 
@@ -105,17 +103,10 @@ def _whole(value: object) -> int:
     return value
 
 
-FLOW_READERS: Mapping[str, Reader] = readers_of(FlowLimits)
-"""The readers of the limits of dataflows."""
-
-SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)
-"""The readers of a source."""
-
-
 def read_sources(file: TomlFile) -> Mapping[str, FlowSource]:
     """The sources of a file of settings; faults are noted there."""
     sources: dict[str, FlowSource] = {}
-    for name, values in file.named(SOURCES, SOURCE_READERS, "homes"):
+    for name, values in file.named(SOURCES, FlowSource, "homes"):
         is_file, is_page = "path" in values, "url" in values
         if "kind" not in values or is_file == is_page or (values["kind"] == "sqlite" and is_page):
             expected = 'kind = "csv" (or json, rss, xml) and path or url; kind = "sqlite" and path'

@@ -15,23 +15,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from narval.files.agents.senders import (
-    CALLER_READERS,
     CALLERS,
-    HOOK_READERS,
     HOOKS,
     Caller,
     Webhook,
 )
-from narval.files.agents.settings import AGENT_READERS, AgentSettings
-from narval.files.outside.chats import CHAT_READERS, CHATS, ChatSettings
+from narval.files.agents.settings import AgentSettings
+from narval.files.outside.chats import CHATS, ChatSettings
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
-from narval.files.outside.mcp_servers import MCP, MCP_READERS, McpServer
-from narval.files.outside.peers import PEER_READERS, PeerSettings
-from narval.files.outside.services import KINDS_OF_SERVICES, SERVICE_TABLES
+from narval.files.outside.mcp_servers import MCP, McpServer
+from narval.files.outside.peers import PeerSettings
+from narval.files.outside.services import KINDS_OF_SERVICES
 from narval.files.outside.sources import (
     DATAFLOWS,
-    FLOW_READERS,
-    SOURCE_READERS,
     SOURCES,
     FlowLimits,
     FlowSource,
@@ -43,14 +39,13 @@ from narval.files.settings import (
     MAIL,
     MAIL_READERS,
     PROPOSE,
-    PROPOSE_READERS,
     READERS,
     TABLES,
     ProposeSettings,
     Settings,
 )
-from narval.files.toml import Reader, taken_at_start
-from narval.files.web_settings import LINK, LINK_READERS, WEB, WEB_READERS, LinkSettings, WebSettings
+from narval.files.toml import Reader, readers_of, taken_at_start
+from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
 from tests.places import ROOT
 
@@ -75,12 +70,14 @@ UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 
 
 class SettingsTable(NamedTuple):
-    """A table of settings: the page that explains it, its readers, and the struct that has the defaults."""
+    """A table of settings: the page that explains it, the struct that has its readers and defaults, or its
+    readers.
+    """
 
     title: str
     where: str
-    readers: Mapping[str, Reader]
-    defaults: type[msgspec.Struct] | None = None
+    defaults: type[msgspec.Struct] | None
+    readers: Mapping[str, Reader] = {}
 
 
 SERVICES = "[services](services.md)"
@@ -88,24 +85,23 @@ PAGES = {"mailboxes": "[mail](modules/mail.md)"}
 """The pages that explain the tables of services, where these have one of their own."""
 
 INNER = (
-    SettingsTable(f"[{MAIL}]", "[work by mail](work-by-mail.md)", MAIL_READERS),
+    SettingsTable(f"[{MAIL}]", "[work by mail](work-by-mail.md)", None, MAIL_READERS),
     *(
-        SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, KINDS_OF_SERVICES[name])
-        for name, readers in SERVICE_TABLES.items()
+        SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), kind)
+        for name, kind in KINDS_OF_SERVICES.items()
     ),
-    SettingsTable(f"[{MCP}.NAME]", "[MCP servers](mcp-servers.md)", MCP_READERS, McpServer),
-    SettingsTable(f"[{CHATS}.NAME]", "[chat](chat.md)", CHAT_READERS, ChatSettings),
-    SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
-    SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
-    SettingsTable(f"[{WEB}]", "[narval as an MCP server](mcp-server.md)", WEB_READERS, WebSettings),
-    SettingsTable(f"[{LINK}]", "[links](links.md)", LINK_READERS, LinkSettings),
-    SettingsTable(f"[{PROPOSE}]", "[proposals](proposals.md)", PROPOSE_READERS, ProposeSettings),
-    SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
-    SettingsTable(f"[{CALLERS}.NAME]", "[calls by HTTP](calls-by-http.md)", CALLER_READERS, Caller),
+    SettingsTable(f"[{MCP}.NAME]", "[MCP servers](mcp-servers.md)", McpServer),
+    SettingsTable(f"[{CHATS}.NAME]", "[chat](chat.md)", ChatSettings),
+    SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FlowLimits),
+    SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", FlowSource),
+    SettingsTable(f"[{WEB}]", "[narval as an MCP server](mcp-server.md)", WebSettings),
+    SettingsTable(f"[{LINK}]", "[links](links.md)", LinkSettings),
+    SettingsTable(f"[{PROPOSE}]", "[proposals](proposals.md)", ProposeSettings),
+    SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", Webhook),
+    SettingsTable(f"[{CALLERS}.NAME]", "[calls by HTTP](calls-by-http.md)", Caller),
     SettingsTable(
         f"[{AGENT}]` and `agents/NAME/agent.toml",
         "[several agents](agents.md#settings-of-an-agent)",
-        AGENT_READERS,
         AgentSettings,
     ),
 )
@@ -128,7 +124,7 @@ def lines() -> Iterator[str]:
         columns = 4 if fields else 3
         rows = (
             (code(name), expected(read, BAD_VALUES), default(found.defaults, name), fields.get(name, ""))
-            for name, read in found.readers.items()
+            for name, read in (found.readers or readers_of(found.defaults)).items()
         )
         yield from table(("setting", "takes", "default", "is")[:columns], (row[:columns] for row in rows))
     yield "\n## `etc/peers.toml`\n\nA table for each peer, `[NAME]`. Explained under [links](links.md).\n"
@@ -137,7 +133,7 @@ def lines() -> Iterator[str]:
         ("setting", "takes", "default", "is"),
         (
             (code(name), expected(read, BAD_VALUES), default(PeerSettings, name), fields.get(name, ""))
-            for name, read in PEER_READERS.items()
+            for name, read in readers_of(PeerSettings).items()
         ),
     )
     yield "\n## `etc/people.toml`\n\nExplained under [people](people.md#who-is-who).\n"
