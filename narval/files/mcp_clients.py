@@ -17,8 +17,8 @@ from narval.core.elements.reserved import is_reserved
 from narval.core.errors import Fault, OperatorError, PatternError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
+from narval.files import toml
 from narval.files.tokens import new_token, read_digest, token_digest
-from narval.files.toml import TomlFile, count, fitting, listed, outcome, size_up_to
 from narval.system.whole_file import write_whole
 
 CLIENTS = "etc/mcp"
@@ -38,7 +38,7 @@ _NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
 _ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
-_agent = fitting(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch, "the name of an agent")
+_agent = toml.fitting(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch, "the name of an agent")
 
 
 def _tool(text: str) -> str:
@@ -65,7 +65,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-_recipe = fitting(
+_recipe = toml.fitting(
     re.compile(r"[^\s.*]{1,100}(\.[^\s.*]{1,100})+").fullmatch,
     "the full name of a definition, such as notes.summary",
 )
@@ -78,19 +78,19 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     """Its name, which is that of its file."""
     sha256: Annotated[str, partial(read_digest, made=", as `narval mcp client add` writes it")] = ""
     """The SHA-256 of its token, in hex; without one it has no access over HTTP."""
-    agents: Annotated[tuple[str, ...], listed(_agent, "names of agents")] = ()
+    agents: Annotated[tuple[str, ...], toml.listed(_agent, "names of agents")] = ()
     """The agents that it may ask; if it names none, the first is asked."""
-    tools: Annotated[tuple[str, ...], listed(_tool, "names of tools")] = ()
+    tools: Annotated[tuple[str, ...], toml.listed(_tool, "names of tools")] = ()
     """The tools that it may use."""
-    add: Annotated[tuple[str, ...], listed(_element, "names of elements")] = ()
+    add: Annotated[tuple[str, ...], toml.listed(_element, "names of elements")] = ()
     """The names of the elements that it may add, send and give to runs."""
-    read: Annotated[tuple[str, ...], listed(_pattern, "patterns")] = ()
+    read: Annotated[tuple[str, ...], toml.listed(_pattern, "patterns")] = ()
     """The patterns of the elements that it may read."""
-    recipes: Annotated[tuple[str, ...], listed(_recipe, "names of definitions")] = ()
+    recipes: Annotated[tuple[str, ...], toml.listed(_recipe, "names of definitions")] = ()
     """The definitions that it may start; those with a `tool` are tools of their own."""
-    calls: Annotated[int, count(6_000)] = 60
+    calls: Annotated[int, toml.count(6_000)] = 60
     """The most calls in a minute."""
-    bytes: Annotated[int, size_up_to("64M")] = 1024 * 1024
+    bytes: Annotated[int, toml.size_up_to("64M")] = 1024 * 1024
     """The most bytes in a minute."""
 
     @property
@@ -105,12 +105,12 @@ def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
     if not (home / place).exists():
         raise FileNotFoundError(place)
 
-    def client(file: TomlFile) -> McpClient:
+    def client(file: toml.TomlFile) -> McpClient:
         if not CLIENT_NAME.fullmatch(name):
             file.faults.append(Fault(place, 1, 1, f"the name of a client: expected {_NAMED}, found {name!r}"))
         return McpClient(name=name, **file.read(McpClient))
 
-    return outcome(TomlFile.of(home / place, place), client)
+    return toml.outcome(toml.TomlFile.of(home / place, place), client)
 
 
 def client_names(home: Path) -> list[str]:

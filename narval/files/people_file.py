@@ -24,21 +24,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
+from narval.files import toml
 from narval.files.outside.chats import CHAT_KINDS
-from narval.files.toml import (
-    CurrentFile,
-    Reader,
-    TomlFile,
-    as_it_is,
-    fitting,
-    listed,
-    one_of,
-    outcome,
-    pattern,
-    required,
-    text,
-    zone,
-)
 from narval.system.logins import login
 from narval.system.regular_file import read_source
 
@@ -51,11 +38,11 @@ _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _CHAT = re.compile(r"[a-z]+:[^\s,;\"<>]{1,500}")
 _QUIET = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]-(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 _NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
-_name = fitting(NAME.fullmatch, f"a name {_NAMED}")
-_NAMES = listed(_name, f"names {_NAMED}")
+_name = toml.fitting(NAME.fullmatch, f"a name {_NAMED}")
+_NAMES = toml.listed(_name, f"names {_NAMED}")
 
 
-_address = fitting(_ADDRESS.fullmatch, "an address, such as ann@example.org")
+_address = toml.fitting(_ADDRESS.fullmatch, "an address, such as ann@example.org")
 
 
 def _chat(address: str) -> str:
@@ -79,45 +66,45 @@ def _day(value: object) -> date:
     return value
 
 
-PEOPLE_READERS: Mapping[str, Mapping[str, Reader]] = {
+PEOPLE_READERS: Mapping[str, Mapping[str, toml.Reader]] = {
     "": {
-        **dict.fromkeys(("people", "roles", "admin", "approval"), as_it_is),
-        "mail_trust": text,
-        "ways": listed(one_of(*WAYS), f"ways, some of {', '.join(WAYS)}"),
+        **dict.fromkeys(("people", "roles", "admin", "approval"), toml.as_it_is),
+        "mail_trust": toml.text,
+        "ways": toml.listed(toml.one_of(*WAYS), f"ways, some of {', '.join(WAYS)}"),
     },
     "people": {
-        "name": text,
-        "login": text,
-        "mail": listed(_address, "addresses, such as ann@example.org"),
-        "chat": listed(_chat, "addresses with their kind, such as xmpp:ann@example.org"),
+        "name": toml.text,
+        "login": toml.text,
+        "mail": toml.listed(_address, "addresses, such as ann@example.org"),
+        "chat": toml.listed(_chat, "addresses with their kind, such as xmpp:ann@example.org"),
         "roles": _NAMES,
-        "web": one_of(*get_args(WebRole)),
-        "away": as_it_is,
-        "zone": zone,
+        "web": toml.one_of(*get_args(WebRole)),
+        "away": toml.as_it_is,
+        "zone": toml.zone,
         "quiet": _hours,
     },
     "roles": {"above": _NAMES},
     "admin": {"people": _NAMES, "roles": _NAMES},
-    "approval": {"action": text, "match": pattern(), "work": text},
-    "away": {"from": _day, "to": _day, "instead": text},
+    "approval": {"action": toml.text, "match": toml.pattern(), "work": toml.text},
+    "away": {"from": _day, "to": _day, "instead": toml.text},
 }
 """The readers of each table."""
 
 
 def load_people(home: Path | None) -> Directory:
     """The directory of a home, or of one in memory. Raises SettingsError with all the faults of its file."""
-    return required(read_people(home))
+    return toml.required(read_people(home))
 
 
 def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
     """The directory of a home, or all the faults of its file."""
-    file = TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE) if home is not None else None
+    file = toml.TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE) if home is not None else None
     if file is None or file.is_missing:
         return Directory.of_owner(_owner(home)), []
-    return outcome(file, _directory)
+    return toml.outcome(file, _directory)
 
 
-class PeopleNow(CurrentFile[Directory | None]):
+class PeopleNow(toml.CurrentFile[Directory | None]):
     """The directory of a home, as its file has it now."""
 
     def __init__(self, home: Path) -> None:
@@ -131,7 +118,7 @@ class PeopleNow(CurrentFile[Directory | None]):
 
 def parse_people(source: Source) -> tuple[Directory | None, list[Fault]]:
     """The directory in a text of TOML, or all its faults."""
-    return outcome(TomlFile(source), _directory)
+    return toml.outcome(toml.TomlFile(source), _directory)
 
 
 def place_of_rule(home: Path, position: int) -> tuple[int, int]:
@@ -146,7 +133,7 @@ def _owner(home: Path | None) -> str:
     return login(home.stat().st_uid if home is not None else getuid())
 
 
-def _directory(file: TomlFile) -> Directory:
+def _directory(file: toml.TomlFile) -> Directory:
     """The directory in a file; faults are noted there."""
     top = file.read(PEOPLE_READERS[""])
     people = [
@@ -175,12 +162,12 @@ def _directory(file: TomlFile) -> Directory:
     )
 
 
-def _person(file: TomlFile, name: str, values: dict[str, Any]) -> Person:
+def _person(file: toml.TomlFile, name: str, values: dict[str, Any]) -> Person:
     full_name, is_away = values.pop("name", ""), values.pop("away", None) is not None
     return Person(name, full_name=full_name, away=_away(file, name) if is_away else None, **values)
 
 
-def _away(file: TomlFile, name: str) -> Away:
+def _away(file: toml.TomlFile, name: str) -> Away:
     path = "people", name, "away"
     away = file.read(PEOPLE_READERS["away"], *path)
     first, last = away.get("from"), away.get("to")
@@ -189,7 +176,7 @@ def _away(file: TomlFile, name: str) -> Away:
     return Away(first, last, away.get("instead", ""))
 
 
-def _approvals(file: TomlFile) -> Iterator[Approval]:
+def _approvals(file: toml.TomlFile) -> Iterator[Approval]:
     for number, values in file.each("approval", PEOPLE_READERS["approval"]):
         for key, example in (("action", "mail.send"), ("work", "home.approve")):
             if key not in file.table["approval"][number]:
@@ -201,7 +188,7 @@ def _approvals(file: TomlFile) -> Iterator[Approval]:
 # --- checks of the whole ------------------------------------------------------------------------------------
 
 
-def _check_people(file: TomlFile, people: list[Person], names: Collection[str]) -> None:
+def _check_people(file: toml.TomlFile, people: list[Person], names: Collection[str]) -> None:
     instead: dict[str, tuple[str, ...]] = {}
     taken: dict[tuple[str, str], str] = {}
 
@@ -227,7 +214,7 @@ def _check_people(file: TomlFile, people: list[Person], names: Collection[str]) 
     _check_circle(file, instead, "people", "away", "instead")
 
 
-def _check_circle(file: TomlFile, after: Mapping[str, Iterable[str]], table: str, *keys: str) -> None:
+def _check_circle(file: toml.TomlFile, after: Mapping[str, Iterable[str]], table: str, *keys: str) -> None:
     for way in _circles(after):
         file.note((table, way[0], *keys), f"goes in a circle: {' → '.join(way)}", of_value=True)
 

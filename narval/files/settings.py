@@ -19,6 +19,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
 from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
+from narval.files import toml
 from narval.files.agents.senders import CALLERS, HOOKS, Caller, Webhook, read_callers, read_hooks
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.outside.chats import CHATS, ChatSettings, read_chats
@@ -37,26 +38,6 @@ from narval.files.outside.sources import (
     FlowLimits,
     FlowSource,
     read_sources,
-)
-from narval.files.toml import (
-    AT_START,
-    Reader,
-    TomlFile,
-    as_it_is,
-    count,
-    duration,
-    fitting,
-    flag,
-    listed,
-    one_of,
-    or_none,
-    outcome,
-    places,
-    readers_of,
-    required,
-    size,
-    text,
-    zone,
 )
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, read_link, read_web
 
@@ -93,7 +74,7 @@ def _is_url(text: str) -> bool:
     return port != 0 and re.fullmatch(r"(?:sqlite|postgresql)(?:\+\w+)?://\S*", text) is not None
 
 
-_url = fitting(_is_url, "the URL of a database, such as postgresql://user@host/narval, or none at all")
+_url = toml.fitting(_is_url, "the URL of a database, such as postgresql://user@host/narval, or none at all")
 
 
 def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
@@ -108,15 +89,15 @@ def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of concurrent calls, their times, their memory, and the places that they may use."""
 
-    threads: Annotated[int, count(1_000_000)] = min(32, 4 + (os.cpu_count() or 1))
+    threads: Annotated[int, toml.count(1_000_000)] = min(32, 4 + (os.cpu_count() or 1))
     """The most calls at once in threads, and in programs of their own."""
-    workers: Annotated[int, count(1_000_000)] = max(2, os.cpu_count() or 1)
+    workers: Annotated[int, toml.count(1_000_000)] = max(2, os.cpu_count() or 1)
     """The most workers: programs that answer calls of actions which run apart."""
-    worker_memory: Annotated[int | None, or_none(size)] = None
+    worker_memory: Annotated[int | None, toml.or_none(toml.size)] = None
     """The bytes by which a worker may grow after its start; None: no limit."""
-    xslt_folders: Annotated[tuple[str, ...], listed(text, "folders")] = ()
+    xslt_folders: Annotated[tuple[str, ...], toml.listed(toml.text, "folders")] = ()
     """The folders that transforms may read."""
-    fetch_allow: Annotated[tuple[str, ...], places] = ()
+    fetch_allow: Annotated[tuple[str, ...], toml.places] = ()
     """The places of this machine and its networks that actions may fetch."""
     services: tuple[AnyService, ...] = ()
     """The places outside that actions may ask by name, from all tables of services."""
@@ -137,7 +118,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
 class ProposeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of `narval propose`."""
 
-    model: Annotated[str | None, or_none(text)] = None
+    model: Annotated[str | None, toml.or_none(toml.text)] = None
     """The name of the model of `[models]` that drafts definitions; None: none does."""
 
 
@@ -146,47 +127,47 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: Annotated[str, agent_name] = "narval"
     """The name of the home's own agent."""
-    timezone: Annotated[str | None, or_none(zone), AT_START] = None
+    timezone: Annotated[str | None, toml.or_none(toml.zone), toml.AT_START] = None
     """The zone of the calendar (IANA); None: that of the machine."""
-    durability: Annotated[Literal["crash", "power"], one_of("crash", "power"), AT_START] = "crash"
+    durability: Annotated[Literal["crash", "power"], toml.one_of("crash", "power"), toml.AT_START] = "crash"
     """The fault that confirmed work survives."""
-    store: Annotated[str | None, or_none(_url), AT_START] = None
+    store: Annotated[str | None, toml.or_none(_url), toml.AT_START] = None
     """The URL of the database; None: SQLite in `var/store.db`."""
-    store_patience: Annotated[float | None, or_none(duration), AT_START] = None
+    store_patience: Annotated[float | None, toml.or_none(toml.duration), toml.AT_START] = None
     """The time for which a daemon waits for a server that does not answer; None: for ever."""
-    listen: Annotated[bool, flag, AT_START] = True
+    listen: Annotated[bool, toml.flag, toml.AT_START] = True
     """True if daemons of one database tell one another of messages at once; else within a heartbeat."""
-    fleet_weight: Annotated[int, count(100), AT_START] = 10
+    fleet_weight: Annotated[int, toml.count(100), toml.AT_START] = 10
     """Its part of the agents that any daemon of one database may have, compared with the other daemons."""
-    call_timeout: Annotated[float, duration] = 300.0
+    call_timeout: Annotated[float, toml.duration] = 300.0
     """The time that a call without a time limit of its own may take."""
-    stop_grace: Annotated[float, duration] = 10.0
+    stop_grace: Annotated[float, toml.duration] = 10.0
     """The time that calls have when the daemon stops."""
-    idle_after: Annotated[float, duration] = 60.0
+    idle_after: Annotated[float, toml.duration] = 60.0
     """The time for which an agent besides the home's own stays in memory with nothing to do."""
-    active_memory: Annotated[int | None, or_none(size)] = None
+    active_memory: Annotated[int | None, toml.or_none(toml.size)] = None
     """The bytes that all active agents may take; None: half of the machine's."""
-    forget_after: Annotated[float | None, or_none(duration), AT_START] = None
+    forget_after: Annotated[float | None, toml.or_none(toml.duration), toml.AT_START] = None
     """The time for which an element that was not used, or a run that has ended, is kept; None: for ever."""
-    work_kept: Annotated[float, duration, AT_START] = 365 * 86400.0
+    work_kept: Annotated[float, toml.duration, toml.AT_START] = 365 * 86400.0
     """The least time for which an ended item of work is kept."""
-    turn_limit: Annotated[int, count(1_000_000)] = 1000
+    turn_limit: Annotated[int, toml.count(1_000_000)] = 1000
     """The most events of a turn."""
-    history_entries: Annotated[int, count(1_000_000)] = 10_000
+    history_entries: Annotated[int, toml.count(1_000_000)] = 10_000
     """The most entries of its history that a long run keeps."""
-    run_depth: Annotated[int, count(1_000_000)] = 100
+    run_depth: Annotated[int, toml.count(1_000_000)] = 100
     """The depth to which runs may call one another."""
-    run_family: Annotated[int, count(1_000_000)] = 10_000
+    run_family: Annotated[int, toml.count(1_000_000)] = 10_000
     """The most runs under way that one outermost run has called, directly or not."""
-    run_chain: Annotated[int, count(1_000_000)] = 100
+    run_chain: Annotated[int, toml.count(1_000_000)] = 100
     """The most runs of a definition that may follow one another, each caused only by the one before, until
     they begin later and later.
     """
-    traces: Annotated[bool, flag, AT_START] = False
+    traces: Annotated[bool, toml.flag, toml.AT_START] = False
     """True if traces are exported by OpenTelemetry, as the variables OTEL_* of the environment say."""
-    log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
+    log_level: Annotated[str, toml.one_of("debug", "info", "warning", "error")] = "info"
     """The lowest level that the log has."""
-    grants: Annotated[Literal["ask", "trust"], one_of("ask", "trust")] = "trust"
+    grants: Annotated[Literal["ask", "trust"], toml.one_of("ask", "trust")] = "trust"
     """The word that says whether a definition needs a grant to reach outside the home."""
     columns: Annotated[Mapping[str, tuple[str, ...]], _columns] = COLUMNS
     """The attributes that tables show of elements, by root name."""
@@ -217,7 +198,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         Raises SettingsError with all the faults of the file.
         """
-        return required(read_settings(home))
+        return toml.required(read_settings(home))
 
     @property
     def usual(self) -> AgentSettings:
@@ -264,15 +245,15 @@ class CurrentSettings:
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
     """The settings of a home, or all their faults."""
-    return outcome(TomlFile.of(home / FILE, FILE), partial(_settings, home))
+    return toml.outcome(toml.TomlFile.of(home / FILE, FILE), partial(_settings, home))
 
 
 def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None, list[Fault]]:
     """The settings in a text of TOML, or all its faults. Folders are relative to the home."""
-    return outcome(TomlFile(source), partial(_settings, home))
+    return toml.outcome(toml.TomlFile(source), partial(_settings, home))
 
 
-def _settings(home: Path, file: TomlFile) -> Settings:
+def _settings(home: Path, file: toml.TomlFile) -> Settings:
     """The settings of a file; faults are noted there."""
     values = file.read(READERS)
     callers = read_callers(file) if CALLERS in values else {}
@@ -304,7 +285,7 @@ def _settings(home: Path, file: TomlFile) -> Settings:
     return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)})
 
 
-def _mail(file: TomlFile) -> Mapping[str, str]:
+def _mail(file: toml.TomlFile) -> Mapping[str, str]:
     """The account of `[mail]`: the values of an outbox, and the sender of its mails."""
     values = file.read(MAIL_READERS, MAIL)
     if not file.faults and not ("from" in values and ("host" in values) != ("path" in values)):
@@ -313,7 +294,7 @@ def _mail(file: TomlFile) -> Mapping[str, str]:
     return MappingProxyType(values)
 
 
-def _propose(file: TomlFile, services: tuple[AnyService, ...]) -> ProposeSettings:
+def _propose(file: toml.TomlFile, services: tuple[AnyService, ...]) -> ProposeSettings:
     """The table `[propose]`, whose model is one of `[models]`."""
     settings = ProposeSettings(**file.read(ProposeSettings, PROPOSE))
     names = [model.name for model in services_of(services, LanguageModel)]
@@ -330,17 +311,17 @@ def _port(value: object) -> str:
     return str(value)
 
 
-MAIL_READERS: Mapping[str, Reader] = {
-    "from": fitting(
+MAIL_READERS: Mapping[str, toml.Reader] = {
+    "from": toml.fitting(
         re.compile(r"[!-?A-~]+@[A-Za-z0-9.-]+").fullmatch, 'an address, such as "narval@example.org"'
     ),
-    "name": text,
-    "host": text,
+    "name": toml.text,
+    "host": toml.text,
     "port": _port,
-    "tls": one_of("implicit", "starttls", "none"),
-    "user": text,
-    "secret": text,
-    "path": text,
+    "tls": toml.one_of("implicit", "starttls", "none"),
+    "user": toml.text,
+    "secret": toml.text,
+    "path": toml.text,
 }
 """The readers of `[mail]`, by the names of the attributes of an `outbox` (docs/reference/modules/mail.md)."""
 
@@ -348,9 +329,9 @@ MAIL_READERS: Mapping[str, Reader] = {
 TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, MCP, CHATS, *KINDS_OF_SERVICES)
 """The tables of the file, which are read separately."""
 
-READERS: Mapping[str, Reader] = {
-    **readers_of(Settings),
-    **{CLUSTER_KEYS[name]: read for name, read in readers_of(ClusterSettings).items()},
-    **dict.fromkeys(TABLES, as_it_is),
+READERS: Mapping[str, toml.Reader] = {
+    **toml.readers_of(Settings),
+    **{CLUSTER_KEYS[name]: read for name, read in toml.readers_of(ClusterSettings).items()},
+    **dict.fromkeys(TABLES, toml.as_it_is),
 }
 """The readers of the keys of the file."""

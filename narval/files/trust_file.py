@@ -31,20 +31,9 @@ from narval.core.trust.rules import (
     Rules,
     fits,
 )
+from narval.files import toml
 from narval.files.grants import shipped_definitions
 from narval.files.shipped import unloaded
-from narval.files.toml import (
-    Reader,
-    TomlFile,
-    as_it_is,
-    fitting,
-    listed,
-    one_of,
-    outcome,
-    pattern,
-    some_of,
-    text,
-)
 from narval.system.regular_file import read_source
 from narval.system.whole_file import write_whole
 
@@ -61,31 +50,31 @@ _LABEL = re.compile(r"[^\s?*]{1,200}\*?|\*")
 _TARGET = re.compile(r"[^\s*]{1,200}\*?")
 
 
-def _labels(expected: str) -> Reader:
+def _labels(expected: str) -> toml.Reader:
     """Read labels of a rule, without the sign of a secret, for which there is `secret`."""
 
     def is_label(text: str) -> bool:
         return _LABEL.fullmatch(text) is not None and not text.startswith(SECRET)
 
-    return listed(fitting(is_label, expected), expected, or_one=True)
+    return toml.listed(toml.fitting(is_label, expected), expected, or_one=True)
 
 
 _TARGETED = 'names such as "mail.send" or "mail.*"'
-_TARGETS = listed(fitting(_TARGET.fullmatch, _TARGETED), _TARGETED, or_one=True)
+_TARGETS = toml.listed(toml.fitting(_TARGET.fullmatch, _TARGETED), _TARGETED, or_one=True)
 
-TRUST_READERS: Mapping[str, Reader] = dict.fromkeys(("secret", "known", "rule"), as_it_is)
+TRUST_READERS: Mapping[str, toml.Reader] = dict.fromkeys(("secret", "known", "rule"), toml.as_it_is)
 """The readers of the tables of the file."""
 
-RULE_READERS: Mapping[str, Reader] = {
+RULE_READERS: Mapping[str, toml.Reader] = {
     "from": _labels('labels such as "mail", "hook:shop", "model:*" or "*"'),
     "secret": _labels('names of [secret], or "*"'),
-    "part": one_of(*get_args(PartWord)),
+    "part": toml.one_of(*get_args(PartWord)),
     "action": _TARGETS,
     "recipe": _TARGETS,
-    "to": pattern(FROM),
-    "holds": some_of(*get_args(Holding)),
-    "then": one_of(*SEVERITY),
-    "why": text,
+    "to": toml.pattern(FROM),
+    "holds": toml.some_of(*get_args(Holding)),
+    "then": toml.one_of(*SEVERITY),
+    "why": toml.text,
 }
 """The readers of a rule; `to` may have the names of [known] as variables, too."""
 
@@ -100,13 +89,13 @@ def load_trust(home: Path | None) -> Rules | None:
 
 def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
     """The rules of a home, None where it has no file of rules; and all the faults of that file."""
-    file = TomlFile.of(home / TRUST_FILE, TRUST_FILE) if home is not None else None
-    return (None, []) if file is None or file.is_missing else outcome(file, _rules)
+    file = toml.TomlFile.of(home / TRUST_FILE, TRUST_FILE) if home is not None else None
+    return (None, []) if file is None or file.is_missing else toml.outcome(file, _rules)
 
 
 def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
     """The rules in a text of TOML, or None and all its faults."""
-    return outcome(TomlFile(source), _rules)
+    return toml.outcome(toml.TomlFile(source), _rules)
 
 
 def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Iterator[Fault]:
@@ -184,11 +173,11 @@ def _overlaps(rule: Rule, other: Rule) -> bool:
     return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)
 
 
-def _rules(file: TomlFile) -> Rules:
+def _rules(file: toml.TomlFile) -> Rules:
     """The rules of a file; faults are noted there."""
     file.read(TRUST_READERS)
     secrets, lists = _patterns(file, "secret"), _patterns(file, "known")
-    readers = {**RULE_READERS, "to": pattern(FROM, *(f"{KNOWN}{name}" for name in lists))}
+    readers = {**RULE_READERS, "to": toml.pattern(FROM, *(f"{KNOWN}{name}" for name in lists))}
     if isinstance(tables := file.table.get("rule"), list) and len(tables) > MOST_RULES:
         message = f"expected at most {MOST_RULES:,} rules, found {len(tables):,}"
         file.note(("rule", MOST_RULES), message)
@@ -197,10 +186,10 @@ def _rules(file: TomlFile) -> Rules:
     return Rules(rules, tuple(secrets.items()), lists)
 
 
-def _patterns(file: TomlFile, table: str) -> dict[str, Pattern]:
+def _patterns(file: toml.TomlFile, table: str) -> dict[str, Pattern]:
     """The patterns of a table, by name."""
     named = file.table.get(table)
-    patterns = file.read(dict.fromkeys(named, pattern()) if isinstance(named, dict) else {}, table)
+    patterns = file.read(dict.fromkeys(named, toml.pattern()) if isinstance(named, dict) else {}, table)
     for name, made in patterns.items():
         if not _NAME.fullmatch(name):
             what = "a name of a to z, digits and -, at most 32, that begins with a letter"
@@ -209,12 +198,14 @@ def _patterns(file: TomlFile, table: str) -> dict[str, Pattern]:
     return patterns
 
 
-def _note_doubts(file: TomlFile, made: Pattern, *path: str | int) -> None:
+def _note_doubts(file: toml.TomlFile, made: Pattern, *path: str | int) -> None:
     for doubt in made.doubts:
         file.note(path, f"{path[-1]}: {doubt.message}", of_value=True)
 
 
-def _rule(file: TomlFile, number: int, values: Mapping[str, Any], secrets: Mapping[str, Pattern]) -> Rule:
+def _rule(
+    file: toml.TomlFile, number: int, values: Mapping[str, Any], secrets: Mapping[str, Pattern]
+) -> Rule:
     path, table = ("rule", number), file.table["rule"][number]
     of_secrets = values.get("secret", ())
     for position, name in enumerate(of_secrets):

@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from narval.files import toml
 from narval.files.tokens import read_digest
-from narval.files.toml import TomlFile, fitting, flag, listed, or_none, text
 
 WEB = "web"
 """The table of the settings."""
@@ -33,8 +33,8 @@ def _address(value: object) -> str:
 
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?")
-_NAMES = listed(
-    fitting(_NAME.fullmatch, "the name of a host, such as narval.example.org"),
+_NAMES = toml.listed(
+    toml.fitting(_NAME.fullmatch, "the name of a host, such as narval.example.org"),
     'names of hosts, such as ["narval.example.org"]',
 )
 
@@ -42,17 +42,17 @@ _NAMES = listed(
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of what `narval web` serves besides the pages."""
 
-    mcp: Annotated[str | None, or_none(_address)] = None
+    mcp: Annotated[str | None, toml.or_none(_address)] = None
     """The address where clients of MCP are served over HTTP; None: nowhere."""
-    mcp_certificate: Annotated[str | None, or_none(text)] = None
+    mcp_certificate: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file with the certificate, and those above it (PEM); without one there is no TLS."""
-    mcp_key: Annotated[str | None, or_none(text)] = None
+    mcp_key: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file with its key (PEM)."""
     mcp_names: Annotated[tuple[str, ...], _NAMES] = ()
     """The names by which clients may call this machine, besides the address and those of loopback."""
-    edit: Annotated[bool, flag] = False
+    edit: Annotated[bool, toml.flag] = False
     """True if operators may edit the files of definitions in the browser."""
-    metrics_sha256: Annotated[str | None, or_none(read_digest)] = None
+    metrics_sha256: Annotated[str | None, toml.or_none(read_digest)] = None
     """The SHA-256 of the token that Prometheus presents at /metrics; None: metrics are not served."""
 
     @property
@@ -69,11 +69,11 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the place where peers ask this home; `narval web` serves it."""
 
-    listen: Annotated[str | None, or_none(_address)] = None
+    listen: Annotated[str | None, toml.or_none(_address)] = None
     """The address where peers ask this home; None: nowhere."""
-    cert: Annotated[str | None, or_none(text)] = None
+    cert: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file with the certificate, and those above it (PEM); without one there is no TLS."""
-    key: Annotated[str | None, or_none(text)] = None
+    key: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file with its key (PEM)."""
 
 
@@ -99,18 +99,18 @@ def _is_open(address: str) -> bool:
 ServedT = TypeVar("ServedT", WebSettings, LinkSettings)
 
 
-def read_web(file: TomlFile) -> WebSettings:
+def read_web(file: toml.TomlFile) -> WebSettings:
     """The table `[web]` of a file of settings; faults are noted there."""
     return _served(file, WEB, WebSettings, "mcp", "mcp_certificate", "mcp_key")
 
 
-def read_link(file: TomlFile) -> LinkSettings:
+def read_link(file: toml.TomlFile) -> LinkSettings:
     """The table `[link]` of a file of settings; faults are noted there."""
     return _served(file, LINK, LinkSettings, "listen", "cert", "key")
 
 
 def _served(
-    file: TomlFile, table: str, settings: type[ServedT], address: str, certificate: str, key: str
+    file: toml.TomlFile, table: str, settings: type[ServedT], address: str, certificate: str, key: str
 ) -> ServedT:
     """The settings of a table in which other machines reach an address by TLS only."""
     before = len(file.faults)

@@ -15,8 +15,8 @@ from narval.core.agent_name import CALLER
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.reserved import check_name
 from narval.core.errors import ElementError
+from narval.files import toml
 from narval.files.tokens import read_digest, same_tokens
-from narval.files.toml import TomlFile, count, fitting, size_up_to
 
 HOOKS, CALLERS = "hooks", "callers"
 """The tables of the settings that have them."""
@@ -28,7 +28,7 @@ CALL_ORIGIN = "call/"
 """The prefix of the facts of a store about calls by HTTP, before the caller's name."""
 
 
-_name = fitting(
+_name = toml.fitting(
     re.compile(r"[a-z][a-z0-9-]{0,63}").fullmatch, "a name of a to z, digits and -, a letter first"
 )
 
@@ -51,9 +51,9 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     sha256: Annotated[str, read_digest]
     """The SHA-256 of its token, in hex."""
-    bytes: Annotated[int, size_up_to("1M")] = 64 * 1024
+    bytes: Annotated[int, toml.size_up_to("1M")] = 64 * 1024
     """The most bytes of a body."""
-    calls: Annotated[int, count(6_000)] = 60
+    calls: Annotated[int, toml.count(6_000)] = 60
     """The most calls in a minute."""
 
 
@@ -76,13 +76,13 @@ class Caller(Sender, frozen=True, kw_only=True):
 Kind = TypeVar("Kind", bound=Sender)
 
 
-def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
+def read_hooks(file: toml.TomlFile) -> Mapping[str, Webhook]:
     """The webhooks of a file of settings; faults are noted there."""
     needed = {"sha256": "sha256 (of its token)", "element": "element"}
     return _senders(file, HOOKS, Webhook, "build", needed)
 
 
-def read_callers(file: TomlFile) -> Mapping[str, Caller]:
+def read_callers(file: toml.TomlFile) -> Mapping[str, Caller]:
     """The callers of a file of settings; faults are noted there."""
     callers = _senders(file, CALLERS, Caller, "shop", {"sha256": "sha256 (of its token)"})
     for name, _ in same_tokens({name: caller.sha256 for name, caller in callers.items()}):
@@ -91,7 +91,7 @@ def read_callers(file: TomlFile) -> Mapping[str, Caller]:
 
 
 def _senders(
-    file: TomlFile,
+    file: toml.TomlFile,
     table: str,
     kind: type[Kind],
     example: str,

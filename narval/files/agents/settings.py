@@ -14,23 +14,7 @@ from narval.core.agent_name import AT, CALLER, NAME, agent_address
 from narval.core.elements.canonical import MAX_BYTES
 from narval.core.errors import Fault
 from narval.core.source.text import Source
-from narval.files.toml import (
-    InnerError,
-    MisfitsError,
-    Reader,
-    TomlFile,
-    count,
-    duration,
-    fitting,
-    flag,
-    listed,
-    or_none,
-    outcome,
-    readers_of,
-    size,
-    text,
-    zone,
-)
+from narval.files import toml
 
 EVERYBODY = "*"
 """Any agent, or any element, in lists of rights."""
@@ -98,33 +82,33 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     collections: Annotated[tuple[str, ...], _collections(_collection)] = (HOME_COLLECTION, OWN)
     """The sets of definitions that it follows."""
-    weight: Annotated[int, count(100)] = 10
+    weight: Annotated[int, toml.count(100)] = 10
     """Its share of the processor, compared with other agents."""
-    timezone: Annotated[str | None, or_none(zone)] = None
+    timezone: Annotated[str | None, toml.or_none(toml.zone)] = None
     """The zone of its calendar; None: that of the machine."""
-    forget_after: Annotated[float | None, or_none(duration)] = None
+    forget_after: Annotated[float | None, toml.or_none(toml.duration)] = None
     """The time for which an element that was not used, or a run that has ended, is kept; None: for ever."""
-    idle_after: Annotated[float, duration] = 60.0
+    idle_after: Annotated[float, toml.duration] = 60.0
     """The time for which it stays active with nothing to do."""
-    always_active: Annotated[bool, flag] = False
+    always_active: Annotated[bool, toml.flag] = False
     """True if it is never passive."""
-    keep: Annotated[float, duration] = 7 * 86_400.0
+    keep: Annotated[float, toml.duration] = 7 * 86_400.0
     """The time for which a message waits."""
-    elements: Annotated[int, count()] = 1_000_000
+    elements: Annotated[int, toml.count()] = 1_000_000
     """The most elements in its memory."""
     bytes: Annotated[int, _bytes] = 1024**3
     """The most bytes that these take."""
-    runs: Annotated[int, count()] = 100_000
+    runs: Annotated[int, toml.count()] = 100_000
     """The most active runs."""
-    moments: Annotated[int, count()] = 1_000_000
+    moments: Annotated[int, toml.count()] = 1_000_000
     """The most moments waited for."""
-    calls: Annotated[int | None, or_none(count())] = None
+    calls: Annotated[int | None, toml.or_none(toml.count())] = None
     """The most calls under way; None: all places but one."""
-    messages: Annotated[int, count()] = 10_000
+    messages: Annotated[int, toml.count()] = 10_000
     """The most messages in its mailbox."""
     element_bytes: Annotated[int, _bytes] = MAX_BYTES
     """The most bytes of one element."""
-    definitions: Annotated[int, count()] = 1_000
+    definitions: Annotated[int, toml.count()] = 1_000
     """The most definitions that it follows."""
     receives: Annotated[tuple[Receives, ...] | None, _receives] = None
     """The elements that each agent may send it; None: the default rules."""
@@ -144,32 +128,34 @@ def read_agent_file(
 
     `known` are the existing collections, `callers` the programs that call by HTTP.
     """
-    return outcome(TomlFile.of(path, shown), partial(_given, known, callers))
+    return toml.outcome(toml.TomlFile.of(path, shown), partial(_given, known, callers))
 
 
 def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
     """The settings in a text of TOML, or all its faults."""
-    return outcome(TomlFile(source), partial(_given, known, AnyName()))
+    return toml.outcome(toml.TomlFile(source), partial(_given, known, AnyName()))
 
 
 def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
     """The settings of an agent that any daemon of a store may have, or all their faults. The collections that
     they name are checked where the agent is at work.
     """
-    return outcome(TomlFile(Source(AGENT_FILE, text.encode())), partial(_given, AnyName(), AnyName()))
+    return toml.outcome(
+        toml.TomlFile(Source(AGENT_FILE, text.encode())), partial(_given, AnyName(), AnyName())
+    )
 
 
-def _given(known: Container[str], callers: Container[str], file: TomlFile) -> Given:
+def _given(known: Container[str], callers: Container[str], file: toml.TomlFile) -> Given:
     return file.read(readers_among(known, callers))
 
 
-def readers_among(known: Container[str], callers: Container[str]) -> Mapping[str, Reader]:
+def readers_among(known: Container[str], callers: Container[str]) -> Mapping[str, toml.Reader]:
     """The readers of the settings of an agent in a home that has these collections and callers."""
     among = {"collections": _collections_among(known), "offers": _offers_among(callers)}
     return {**AGENT_READERS, **among}
 
 
-def _collections_among(known: Container[str]) -> Reader:
+def _collections_among(known: Container[str]) -> toml.Reader:
 
     def read(value: str) -> str:
         if _collection(value) not in (HOME_COLLECTION, OWN) and value not in known:
@@ -179,21 +165,21 @@ def _collections_among(known: Container[str]) -> Reader:
     return _collections(read)
 
 
-def _collections(read: Callable[[str], str]) -> Reader:
-    read_all = listed(read, f'collections, such as ["{HOME_COLLECTION}", "{OWN}"]')
+def _collections(read: Callable[[str], str]) -> toml.Reader:
+    read_all = toml.listed(read, f'collections, such as ["{HOME_COLLECTION}", "{OWN}"]')
 
     def once(value: object) -> tuple[str, ...]:
         names: tuple[str, ...] = read_all(value)
         for number, name in enumerate(names):
             if name in names[:number]:
-                raise InnerError("each collection once", number)
+                raise toml.InnerError("each collection once", number)
         return names
 
     return once
 
 
-_collection = fitting(NAME.fullmatch, "the name of a collection, a lower-case letter and up to 62 more")
-_ELEMENTS = listed(text, 'names of elements, such as ["order", "note"]')
+_collection = toml.fitting(NAME.fullmatch, "the name of a collection, a lower-case letter and up to 62 more")
+_ELEMENTS = toml.listed(toml.text, 'names of elements, such as ["order", "note"]')
 
 
 def _receives(value: object) -> tuple[Receives, ...]:
@@ -203,7 +189,7 @@ def _receives(value: object) -> tuple[Receives, ...]:
     rules = []
     for number, rule in enumerate(value):
         if not isinstance(rule, dict) or rule.keys() != {"from", "elements"}:
-            raise InnerError(f"an agent and names of elements, such as {form}", number)
+            raise toml.InnerError(f"an agent and names of elements, such as {form}", number)
         sender = _inside(_agent_or_all, rule["from"], number, "from")
         elements = _inside(_ELEMENTS, rule["elements"], number, "elements")
         rules.append(Receives(sender, elements))
@@ -216,7 +202,7 @@ def _offers(value: object) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({name: _inside(_AGENTS, whom, name) for name, whom in value.items()})
 
 
-def _offers_among(callers: Container[str]) -> Reader:
+def _offers_among(callers: Container[str]) -> toml.Reader:
 
     def read(value: object) -> Mapping[str, tuple[str, ...]]:
         offers = _offers(value)
@@ -224,7 +210,7 @@ def _offers_among(callers: Container[str]) -> Reader:
             for number, name in enumerate(whom):
                 if name.startswith(CALLER) and name[len(CALLER) :] not in callers:
                     expected = f"{CALLER} and the name of a caller of etc/narval.toml, [callers.NAME]"
-                    raise InnerError(expected, definition, number)
+                    raise toml.InnerError(expected, definition, number)
         return offers
 
     return read
@@ -244,28 +230,30 @@ def _agent_or_all(value: object) -> str:
     return agent_address(value)
 
 
-_AGENTS = listed(_agent_or_caller, 'agents, such as ["shop", "web"], or ["*"] for all')
+_AGENTS = toml.listed(_agent_or_caller, 'agents, such as ["shop", "web"], or ["*"] for all')
 
 
-def _inside(read: Reader, value: object, *at: str | int) -> Any:
+def _inside(read: toml.Reader, value: object, *at: str | int) -> Any:
     """Read a part of a value; a fault is reported at that part."""
     try:
         return read(value)
-    except MisfitsError as error:
-        raise MisfitsError([InnerError(str(each), *at, *each.at) for each in error.errors]) from None
+    except toml.MisfitsError as error:
+        raise toml.MisfitsError(
+            [toml.InnerError(str(each), *at, *each.at) for each in error.errors]
+        ) from None
     except ValueError as error:
-        raise InnerError(str(error), *at) from None
+        raise toml.InnerError(str(error), *at) from None
 
 
 def _bytes(value: object) -> int:
     """Read a number of bytes, or a text with its unit."""
     if isinstance(value, str):
-        return size(value)
+        return toml.size(value)
     try:
-        return int(count()(value))
+        return int(toml.count()(value))
     except ValueError:
         raise ValueError('a number of bytes, or a text such as "512M" or "2G"') from None
 
 
-AGENT_READERS: Mapping[str, Reader] = readers_of(AgentSettings)
+AGENT_READERS: Mapping[str, toml.Reader] = toml.readers_of(AgentSettings)
 """The readers of the settings of agents."""

@@ -26,9 +26,9 @@ import msgspec
 from narval.core.agent_name import agent_name
 from narval.core.definitions.suggestions import nearest
 from narval.core.errors import Fault, RequestError
+from narval.files import toml
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import is_ours
-from narval.files.toml import TomlFile, fitting, listed, quoted
 
 NUMBER = "number"
 """The parameter with the counter."""
@@ -37,8 +37,8 @@ _PARAMETER = re.compile(r"\{([a-z][a-z0-9_-]{0,62})\}")
 _QUOTES = {"'": "&apos;", '"': "&quot;"}
 
 
-_name = fitting(bool, 'a text such as "desk-{number}"')
-_MEMORY = listed(str, "elements, such as [\"<desk city='{city}'/>\"]")
+_name = toml.fitting(bool, 'a text such as "desk-{number}"')
+_MEMORY = toml.listed(str, "elements, such as [\"<desk city='{city}'/>\"]")
 
 
 def _defaults(value: object) -> Mapping[str, str]:
@@ -110,7 +110,7 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return NewAgent(number, name, "".join(_lines(settings)), elements)
 
 
-def parse_template(file: TomlFile) -> AgentTemplate | None:
+def parse_template(file: toml.TomlFile) -> AgentTemplate | None:
     """The template in a text of TOML; faults are noted there."""
     values = file.read(AgentTemplate)
     if not file.faults and "name" not in values:
@@ -132,7 +132,7 @@ def read_template(home: Path, name: str) -> AgentTemplate:
     if name not in names:
         there = f"there are {', '.join(names)}" if names else f"write {path}"
         raise RequestError(f"there is no template {name!r:.80} of agents; {there}")
-    template = parse_template(file := TomlFile.of(home / path, path))
+    template = parse_template(file := toml.TomlFile.of(home / path, path))
     if template is None:
         raise RequestError("; ".join(f"{fault.path}:{fault.line}: {fault.message}" for fault in file.faults))
     return template
@@ -143,7 +143,7 @@ def faults_of_templates(home: Path) -> list[Fault]:
     faults: list[Fault] = []
     for name in template_names(home):
         path = f"{AGENTS}/{name}.toml"
-        parse_template(file := TomlFile.of(home / path, path))
+        parse_template(file := toml.TomlFile.of(home / path, path))
         faults += file.faults
     return faults
 
@@ -173,17 +173,17 @@ def _texts(value: Any) -> Iterator[str]:
 def _lines(settings: Mapping[str, Any]) -> Iterator[str]:
     """The lines of an agent.toml with these settings."""
     for key, value in settings.items():
-        yield f"{quoted(key)} = {_value(value)}\n"
+        yield f"{toml.quoted(key)} = {_value(value)}\n"
 
 
 def _value(value: Any) -> str:
     """A value as TOML."""
     if isinstance(value, str):
-        return quoted(value)
+        return toml.quoted(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{quoted(key)} = {_value(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{toml.quoted(key)} = {_value(one)}' for key, one in value.items())}}}"
     return str(value)

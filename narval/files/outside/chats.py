@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from narval.core.definitions.suggestions import closest
+from narval.files import toml
 from narval.files.outside.services import AnyService, LanguageModel, is_in_the_clear, services_of
-from narval.files.toml import TomlFile, fitting, listed, one_of, or_none, places, text
 from narval.system.secret import secret_named
 
 CHATS = "chats"
@@ -30,11 +30,11 @@ _SERVERS = {"telegram": "https://api.telegram.org"}
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
-_name = fitting(
+_name = toml.fitting(
     _NAME.fullmatch, "a name of at most 32 small letters, digits, - and _, which begins with a letter"
 )
-_kind = fitting(CHAT_KINDS.__contains__, f"a kind of chat, {' or '.join(CHAT_KINDS)}")
-_rooms = listed(text, 'rooms, such as ["team@rooms.example.org"]')
+_kind = toml.fitting(CHAT_KINDS.__contains__, f"a kind of chat, {' or '.join(CHAT_KINDS)}")
+_rooms = toml.listed(toml.text, 'rooms, such as ["team@rooms.example.org"]')
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,23 +44,23 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the table, by which operations, elements and commands name the chat."""
     kind: Annotated[str, _kind]
     """The protocol, one of CHAT_KINDS."""
-    server: Annotated[str, text] = ""
+    server: Annotated[str, toml.text] = ""
     """The server: a host with or without a port, or an address of https; "": the usual one of the kind."""
-    user: Annotated[str, text] = ""
+    user: Annotated[str, toml.text] = ""
     """The account of the assistant there."""
-    secret: Annotated[str, text] = ""
+    secret: Annotated[str, toml.text] = ""
     """The name of the secret with which it logs in: a variable, or a file in `etc/`."""
-    called: Annotated[str, text] = ""
+    called: Annotated[str, toml.text] = ""
     """The name by which lines in rooms address the assistant; "": that of the home's own agent."""
     rooms: Annotated[tuple[str, ...], _rooms] = ()
     """The rooms where it listens."""
-    strangers: Annotated[Literal["", "element"], one_of("", "element")] = ""
+    strangers: Annotated[Literal["", "element"], toml.one_of("", "element")] = ""
     """`element` if messages of unknown people become elements; "": they are ignored."""
-    model: Annotated[str | None, or_none(text)] = None
+    model: Annotated[str | None, toml.or_none(toml.text)] = None
     """The model of `[models]` that proposes commands for other messages; None: none does."""
-    tls_ca: Annotated[str, text] = ""
+    tls_ca: Annotated[str, toml.text] = ""
     """The file with the certificates that may sign those of the server; "": those of this machine."""
-    allow: Annotated[tuple[str, ...], places] = ()
+    allow: Annotated[tuple[str, ...], toml.places] = ()
     """The places of this machine and its networks that may be the server."""
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{self} in etc/narval.toml: {error}") from None
 
 
-def read_chats(file: TomlFile, services: Sequence[AnyService]) -> tuple[ChatSettings, ...]:
+def read_chats(file: toml.TomlFile, services: Sequence[AnyService]) -> tuple[ChatSettings, ...]:
     """The chats of a file of settings; faults are noted there."""
     chats = []
     models = [model.name for model in services_of(services, LanguageModel)]

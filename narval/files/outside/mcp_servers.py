@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import msgspec
 
 from narval.core.errors import ActionError
+from narval.files import toml
 from narval.files.outside.services import address, is_in_the_clear, read_variables
-from narval.files.toml import TomlFile, duration, fitting, listed, text
 from narval.system.secret import secret_named
 
 MCP = "mcp"
@@ -20,7 +20,7 @@ MCP = "mcp"
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
-_name = fitting(NAME.fullmatch, "a name of small letters, digits, - and _, which begins with a letter")
+_name = toml.fitting(NAME.fullmatch, "a name of small letters, digits, - and _, which begins with a letter")
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(words)
 
 
-_TOOLS = listed(text, 'tools, such as ["get_current_time"]')
+_TOOLS = toml.listed(toml.text, 'tools, such as ["get_current_time"]')
 
 
 def _secrets(value: object) -> tuple[tuple[str, str], ...]:
@@ -69,17 +69,17 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """The words that start its program, which speaks through its standard input and output."""
     url: Annotated[str, address] = ""
     """The address of a server that speaks HTTP."""
-    secret: Annotated[str, text] = ""
+    secret: Annotated[str, toml.text] = ""
     """The name of the secret sent to it as a bearer token."""
     headers: Annotated[tuple[tuple[str, str], ...], _headers] = ()
     """The headers that hold secrets, each with the name of the secret."""
-    client_id: Annotated[str, text] = ""
+    client_id: Annotated[str, toml.text] = ""
     """The client registered for narval's logins; "": narval registers itself."""
-    client_secret: Annotated[str, text] = ""
+    client_secret: Annotated[str, toml.text] = ""
     """The name of the secret of that client."""
-    ca: Annotated[str, text] = ""
+    ca: Annotated[str, toml.text] = ""
     """The file with the certificates that may sign those of the server; "": those of this machine."""
-    folder: Annotated[str, text] = ""
+    folder: Annotated[str, toml.text] = ""
     """The folder in which the program runs; "": the home."""
     environment: Annotated[tuple[tuple[str, str], ...], read_variables] = ()
     """The variables of the program, besides the few that every program gets."""
@@ -91,7 +91,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that may be called twice: again when the server or the daemon dies."""
     approved: Annotated[tuple[str, ...], _TOOLS] = ()
     """The tools declared destructive that are called without asking a person."""
-    timeout: Annotated[float | None, duration] = None
+    timeout: Annotated[float | None, toml.duration] = None
     """The seconds that a call may take; None: the limit of the home."""
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ _OF_PROGRAMS = ("folder", "environment", "secrets")
 _OF_ADDRESSES = ("headers", "client_id", "client_secret", "ca")
 
 
-def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
+def read_mcp_servers(file: toml.TomlFile) -> tuple[McpServer, ...]:
     """The servers of a file of settings; faults are noted there."""
     servers = []
     for name, values in file.named(MCP, McpServer, "time", _name):

@@ -19,21 +19,9 @@ import msgspec
 from narval.core.agent_name import NAME
 from narval.core.errors import Fault
 from narval.core.source.text import Source
+from narval.files import toml
 from narval.files.agents.settings import EVERYBODY
 from narval.files.tokens import read_digest, same_tokens
-from narval.files.toml import (
-    CurrentFile,
-    TomlFile,
-    count,
-    fitting,
-    listed,
-    one_of,
-    or_none,
-    outcome,
-    required,
-    size_up_to,
-    text,
-)
 from narval.files.web_settings import is_loopback
 
 PEERS_FILE = "etc/peers.toml"
@@ -45,7 +33,7 @@ PeerScope = Literal["read", "write"]
 _SCOPES: tuple[PeerScope, ...] = ("read", "write")
 
 
-peer_name = fitting(
+peer_name = toml.fitting(
     NAME.fullmatch, "the name of a peer, a lower-case letter and up to 62 more, digits, - or _"
 )
 
@@ -69,9 +57,11 @@ def peer_url(value: object) -> str:
     return value.rstrip("/")
 
 
-_agent = fitting(lambda name: name == EVERYBODY or NAME.fullmatch(name), "the name of an agent, or * for all")
-_AGENTS = listed(_agent, 'agents of this home, such as ["shop"], or ["*"] for all')
-_ASKS = listed(one_of(*_SCOPES), 'what may be asked, such as ["read"]')
+_agent = toml.fitting(
+    lambda name: name == EVERYBODY or NAME.fullmatch(name), "the name of an agent, or * for all"
+)
+_AGENTS = toml.listed(_agent, 'agents of this home, such as ["shop"], or ["*"] for all')
+_ASKS = toml.listed(toml.one_of(*_SCOPES), 'what may be asked, such as ["read"]')
 
 
 class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,21 +69,21 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Its name here, which its table has: `shop@office` is the agent shop of the peer office."""
-    url: Annotated[str | None, or_none(peer_url)] = None
+    url: Annotated[str | None, toml.or_none(peer_url)] = None
     """The address for requests to it; empty: it gets no requests, and sends them."""
-    token: Annotated[str | None, or_none(text)] = None
+    token: Annotated[str | None, toml.or_none(toml.text)] = None
     """The name of the secret by which this home proves itself there: a variable, or a file in `etc/`."""
-    token_sha256: Annotated[str | None, or_none(read_digest)] = None
+    token_sha256: Annotated[str | None, toml.or_none(read_digest)] = None
     """The SHA-256 of the token by which it proves itself here; empty: it cannot send requests."""
-    ca: Annotated[str | None, or_none(text)] = None
+    ca: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file of certificates (PEM) to check that of its address against; empty: the system's."""
     agents: Annotated[tuple[str, ...], _AGENTS] = ()
     """The agents of this home that may write to its agents, and be written to by them; `*` is all."""
     asks: Annotated[tuple[PeerScope, ...], _ASKS] = ()
     """Its rights to ask this home, as `narval --peer` does: read, write."""
-    requests: Annotated[int, count(600_000)] = 60_000
+    requests: Annotated[int, toml.count(600_000)] = 60_000
     """The most requests from it in a minute."""
-    bytes: Annotated[int, size_up_to("1024M")] = 256 * 1024 * 1024
+    bytes: Annotated[int, toml.size_up_to("1024M")] = 256 * 1024 * 1024
     """The most bytes from it in a minute."""
 
     def may_address(self, agent: str) -> bool:
@@ -115,20 +105,20 @@ def read_peers(home: Path | None) -> tuple[Peers | None, list[Fault]]:
     """The peers of a home, or all the faults of their file, which is optional."""
     if home is None or not (home / PEERS_FILE).exists():
         return NO_PEERS, []
-    return outcome(TomlFile.of(home / PEERS_FILE, PEERS_FILE), _peers)
+    return toml.outcome(toml.TomlFile.of(home / PEERS_FILE, PEERS_FILE), _peers)
 
 
 def parse_peers(source: Source) -> tuple[Peers | None, list[Fault]]:
     """The peers in a text of TOML, or all its faults."""
-    return outcome(TomlFile(source), _peers)
+    return toml.outcome(toml.TomlFile(source), _peers)
 
 
 def load_peers(home: Path | None) -> Peers:
     """The peers of a home, or of one in memory. Raises SettingsError with all the faults of its file."""
-    return required(read_peers(home))
+    return toml.required(read_peers(home))
 
 
-class PeersFile(CurrentFile[tuple[Peers | None, list[Fault]]]):
+class PeersFile(toml.CurrentFile[tuple[Peers | None, list[Fault]]]):
     """The peers of a home, as its file has them now."""
 
     def __init__(self, home: Path) -> None:
@@ -136,10 +126,10 @@ class PeersFile(CurrentFile[tuple[Peers | None, list[Fault]]]):
 
     def current(self) -> Peers:
         """The peers. Raises SettingsError with all the faults of the file."""
-        return required(self.get())
+        return toml.required(self.get())
 
 
-def _peers(file: TomlFile) -> Peers:
+def _peers(file: toml.TomlFile) -> Peers:
     """The peers of a file; faults are noted there."""
     peers = {name: peer for name in file.table if (peer := _peer(file, name)) is not None}
     for name, other in same_tokens({name: peer.token_sha256 for name, peer in peers.items()}):
@@ -148,7 +138,7 @@ def _peers(file: TomlFile) -> Peers:
     return MappingProxyType(peers)
 
 
-def _peer(file: TomlFile, name: str) -> PeerSettings | None:
+def _peer(file: toml.TomlFile, name: str) -> PeerSettings | None:
     """The peer of a table; faults are noted."""
     before = len(file.faults)
     try:

@@ -18,7 +18,7 @@ import msgspec
 
 from narval.core.definitions.action.needs import ServicePlace
 from narval.core.errors import ActionError
-from narval.files.toml import TomlFile, count, duration, flag, one_of, size, text
+from narval.files import toml
 from narval.system.secret import secret_named
 
 
@@ -94,13 +94,13 @@ class WebService(Service, frozen=True, kw_only=True, tag="services"):
 
     url: Annotated[str, address] = ""
     """Its address."""
-    user: Annotated[str, text] = ""
+    user: Annotated[str, toml.text] = ""
     """The user for requests."""
-    secret: Annotated[str, text] = ""
+    secret: Annotated[str, toml.text] = ""
     """The name of the secret for requests: a variable, or a file in `etc/`."""
-    auth: Annotated[Literal["", "basic", "bearer", "header"], one_of("basic", "bearer", "header")] = ""
+    auth: Annotated[Literal["", "basic", "bearer", "header"], toml.one_of("basic", "bearer", "header")] = ""
     """The way to send the secret; "": basic with a user, and bearer without."""
-    header: Annotated[str, text] = ""
+    header: Annotated[str, toml.text] = ""
     """The header of HTTP with the secret, for the way `header`."""
 
     def password(self, home: Path | None) -> str:
@@ -127,20 +127,20 @@ class WebService(Service, frozen=True, kw_only=True, tag="services"):
 class Calendar(WebService, frozen=True, kw_only=True, tag="calendars"):
     """A calendar on a CalDAV server, or of files."""
 
-    path: Annotated[str, text] = ""
+    path: Annotated[str, toml.text] = ""
     """The file or folder of a calendar without an address; a relative path starts at the home."""
-    write: Annotated[bool, flag] = False
+    write: Annotated[bool, toml.flag] = False
     """True if appointments may be written there."""
-    every: Annotated[float | None, duration] = None
+    every: Annotated[float | None, toml.duration] = None
     """The time between two checks of it; None: the usual time of the module."""
 
 
 class LanguageModel(WebService, frozen=True, kw_only=True, tag="models"):
     """A language model behind an API like OpenAI's."""
 
-    model: Annotated[str, text] = ""
+    model: Annotated[str, toml.text] = ""
     """Its name there."""
-    tokens: Annotated[int | None, count()] = None
+    tokens: Annotated[int | None, toml.count()] = None
     """The most tokens in a day; None: no limit."""
     money: Annotated[float | None, _money] = None
     """The most money that a day may cost; None: no limit."""
@@ -148,16 +148,16 @@ class LanguageModel(WebService, frozen=True, kw_only=True, tag="models"):
     """The price of a million tokens that it reads."""
     output_price: Annotated[float, _money] = 0.0
     """The price of a million tokens that it writes."""
-    seconds: Annotated[float | None, duration] = None
+    seconds: Annotated[float | None, toml.duration] = None
     """The time that one answer may take; None: the usual time of the module."""
-    asks: Annotated[bool, flag] = True
+    asks: Annotated[bool, toml.flag] = True
     """False if its answers may lead to calls outside without anybody's agreement."""
 
 
 class Mailbox(Service, frozen=True, kw_only=True, tag="mailboxes"):
     """A mailbox, whose element in memory says where it is."""
 
-    write: Annotated[bool, flag] = False
+    write: Annotated[bool, toml.flag] = False
     """True if mails may be marked, moved and deleted there."""
 
 
@@ -166,19 +166,19 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
 
     run: Annotated[tuple[str, ...], _words] = ()
     """The program and its words, in which `{}` is the place of an argument."""
-    folder: Annotated[str, text] = ""
+    folder: Annotated[str, toml.text] = ""
     """The folder in which it runs; a relative path starts at the home."""
-    seconds: Annotated[float | None, duration] = None
+    seconds: Annotated[float | None, toml.duration] = None
     """The time that it may take; None: the usual time of the module."""
     environment: Annotated[tuple[tuple[str, str], ...], read_variables] = ()
     """The variables that it has besides the usual ones."""
-    dashes: Annotated[bool, flag] = False
+    dashes: Annotated[bool, toml.flag] = False
     """True if an argument may begin with a dash."""
     statuses: Annotated[tuple[int, ...], _statuses] = (0,)
     """The statuses of success."""
-    bytes: Annotated[int, size] = 64 * 1024
+    bytes: Annotated[int, toml.size] = 64 * 1024
     """The most bytes of its output that count."""
-    output: Annotated[Literal["text", "xml"], one_of("text", "xml")] = "text"
+    output: Annotated[Literal["text", "xml"], toml.one_of("text", "xml")] = "text"
     """The form of its output."""
 
 
@@ -254,7 +254,7 @@ _SAMPLES: Mapping[str, str] = {
 }
 
 
-def read_services(file: TomlFile) -> tuple[AnyService, ...]:
+def read_services(file: toml.TomlFile) -> tuple[AnyService, ...]:
     """The services of a file of settings; faults are noted there."""
     services: list[AnyService] = []
     for table, kind in KINDS_OF_SERVICES.items():

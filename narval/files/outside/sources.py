@@ -11,16 +11,8 @@ import msgspec
 
 from narval.core.errors import ActionError
 from narval.core.source.number_forms import NumberForm, form_of
+from narval.files import toml
 from narval.files.outside.services import address
-from narval.files.toml import (
-    TomlFile,
-    count,
-    duration,
-    flag,
-    one_of,
-    or_none,
-    text,
-)
 
 SOURCES = "sources"
 """The table of the settings that has them."""
@@ -32,15 +24,15 @@ DATAFLOWS = "dataflows"
 class FlowLimits(msgspec.Struct, frozen=True):
     """The limits of a session; a run may be started with others."""
 
-    ttl: Annotated[float | None, or_none(duration)] = None
+    ttl: Annotated[float | None, toml.or_none(toml.duration)] = None
     """The seconds after which an idle session is given up; None: never."""
     restarts: Annotated[int, _whole] = 3
     """The number of times that a transaction with a temporary failure begins again."""
-    depth: Annotated[int, count(1_000_000)] = 1_000
+    depth: Annotated[int, toml.count(1_000_000)] = 1_000
     """The depth to which dataflows may call one another."""
-    frames: Annotated[int, count(1_000_000)] = 10_000
+    frames: Annotated[int, toml.count(1_000_000)] = 10_000
     """The most calls of dataflows in a transaction."""
-    spill: Annotated[bool, flag] = True
+    spill: Annotated[bool, toml.flag] = True
     """True if data that does not fit in memory may go to disk."""
 
     def with_asked(self, asked: Mapping[str, Any]) -> FlowLimits:
@@ -67,15 +59,15 @@ class FlowSource(msgspec.Struct, frozen=True):
 
     name: str
     """The name of its table."""
-    kind: Annotated[SourceKind, one_of("sqlite", "csv", "json", "rss", "xml")]
+    kind: Annotated[SourceKind, toml.one_of("sqlite", "csv", "json", "rss", "xml")]
     """The form of what is read."""
-    path: Annotated[str, text] = ""
+    path: Annotated[str, toml.text] = ""
     """The file; a relative path starts at the home."""
     url: Annotated[str, address] = ""
     """The page of the web, where it is not a file."""
-    records: Annotated[str, text] = ""
+    records: Annotated[str, toml.text] = ""
     """The name of the elements that are tuples, or the key of the list that has them."""
-    write: Annotated[bool, flag] = False
+    write: Annotated[bool, toml.flag] = False
     """True if statements and exports may alter it."""
     numbers: Annotated[Mapping[str, NumberForm | None], _numbers] = MappingProxyType({})
     """The attributes whose texts are numbers, each with its form; None: plain ones."""
@@ -103,7 +95,7 @@ def _whole(value: object) -> int:
     return value
 
 
-def read_sources(file: TomlFile) -> Mapping[str, FlowSource]:
+def read_sources(file: toml.TomlFile) -> Mapping[str, FlowSource]:
     """The sources of a file of settings; faults are noted there."""
     sources: dict[str, FlowSource] = {}
     for name, values in file.named(SOURCES, FlowSource, "homes"):
