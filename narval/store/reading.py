@@ -10,20 +10,7 @@ from typing import Any, Protocol
 
 from narval.core.elements.element import Element
 from narval.core.errors import StoreError, UnreadableError
-from narval.store.batch import (
-    FILES,
-    AgentRow,
-    DefinitionRow,
-    JournalRow,
-    KeptElement,
-    MarkRow,
-    MomentRow,
-    QueuedRow,
-    ResultRow,
-    RunRow,
-    SnapshotRow,
-    WithdrawalRow,
-)
+from narval.store import batch
 from narval.store.codec import decode_origin
 from narval.store.letters import DatabaseLetters
 from narval.store.rows import (
@@ -102,10 +89,10 @@ class Tables:
         except self._driver.errors as error:
             raise self._driver.trouble(error) from error
 
-    def agents(self) -> Iterator[AgentRow]:
+    def agents(self) -> Iterator[batch.AgentRow]:
         """All agents, by number. Raises StoreError."""
         for rows in self.stream("agents"):
-            yield from typed(AgentRow, rows, "agents", self.name)
+            yield from typed(batch.AgentRow, rows, "agents", self.name)
 
     def mentions(self, text: str) -> Iterator[bytes]:
         """The values that contain a text, table by table. Raises StoreError."""
@@ -126,7 +113,7 @@ class ReadTables(Store):
         """The messages between its agents, to be read."""
         return DatabaseLetters(self._tables.read, self._tables.name)
 
-    def agents(self) -> Iterator[AgentRow]:
+    def agents(self) -> Iterator[batch.AgentRow]:
         """All agents, by number."""
         return self._tables.agents()
 
@@ -165,14 +152,14 @@ class DatabaseAgent(AgentStore):
         tables = self._tables
         return typed(row, tables.read(query, self.agent, *given), query, tables.name, error)
 
-    def identity(self) -> AgentRow:
+    def identity(self) -> batch.AgentRow:
         """The agent as it is registered."""
-        rows = self._all(AgentRow, "agent")
+        rows = self._all(batch.AgentRow, "agent")
         if not rows:
             raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
         return rows[0]
 
-    def elements(self) -> Iterator[KeptElement]:
+    def elements(self) -> Iterator[batch.KeptElement]:
         """All elements, oldest first; their names are known without parsing."""
         return map(kept_element, self._typed(ElementRow, "elements"))
 
@@ -180,13 +167,13 @@ class DatabaseAgent(AgentStore):
         """Run and eid, of existing elements and runs."""
         return self._typed(HeldRow, "contexts", self.agent)
 
-    def marks(self) -> Iterator[MarkRow]:
+    def marks(self) -> Iterator[batch.MarkRow]:
         """The uses of elements."""
-        return self._typed(MarkRow, "marks")
+        return self._typed(batch.MarkRow, "marks")
 
-    def withdrawals(self) -> Iterator[WithdrawalRow]:
+    def withdrawals(self) -> Iterator[batch.WithdrawalRow]:
         """The elements that were withdrawn, and those that are doubtful."""
-        return self._typed(WithdrawalRow, "withdrawals")
+        return self._typed(batch.WithdrawalRow, "withdrawals")
 
     def labels(self) -> Iterator[tuple[int, str]]:
         """Eid and label, of elements and runs."""
@@ -196,41 +183,41 @@ class DatabaseAgent(AgentStore):
         """Name, expression, value."""
         return self._typed(KeyRow, "keys")
 
-    def queue(self) -> list[QueuedRow]:
+    def queue(self) -> list[batch.QueuedRow]:
         """The events still waiting."""
-        return self._all(QueuedRow, "events")
+        return self._all(batch.QueuedRow, "events")
 
-    def moments(self) -> list[MomentRow]:
+    def moments(self) -> list[batch.MomentRow]:
         """The jobs, soonest first."""
-        return self._all(MomentRow, "moments")
+        return self._all(batch.MomentRow, "moments")
 
     @property
     def meta(self) -> Mapping[str, str]:
         """Small facts about the agent."""
         return dict(self._all(FactRow, "meta"))
 
-    def runs(self) -> list[RunRow]:
+    def runs(self) -> list[batch.RunRow]:
         """All runs, oldest first."""
-        return self._all(RunRow, "runs")
+        return self._all(batch.RunRow, "runs")
 
     def journal(
         self, run: int, after: int = 0, before: int | None = None, most: int = ALL
-    ) -> Iterator[JournalRow]:
+    ) -> Iterator[batch.JournalRow]:
         """The entries of a run."""
         asked = ("entries of run", run, after) if before is None else ("entries before", run, before)
         for rows in self._tables.stream(asked[0], self.agent, *asked[1:], most):
-            yield from typed(JournalRow, rows, "entries of run", self._tables.name, UnreadableError)
+            yield from typed(batch.JournalRow, rows, "entries of run", self._tables.name, UnreadableError)
 
-    def snapshot(self, run: int) -> SnapshotRow | None:
+    def snapshot(self, run: int) -> batch.SnapshotRow | None:
         """The last state kept of a run."""
-        return next(iter(self._all(SnapshotRow, "snapshot", run, error=UnreadableError)), None)
+        return next(iter(self._all(batch.SnapshotRow, "snapshot", run, error=UnreadableError)), None)
 
     def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
         """The histories of active runs by eid, without those with a value of another type."""
         given = self.agent, first, last
         try:
-            entries = self._all(JournalRow, "entries under way", *given, error=UnreadableError)
-            snapshots = self._all(SnapshotRow, "snapshots under way", *given, error=UnreadableError)
+            entries = self._all(batch.JournalRow, "entries under way", *given, error=UnreadableError)
+            snapshots = self._all(batch.SnapshotRow, "snapshots under way", *given, error=UnreadableError)
         except UnreadableError:
             return {}
         histories = {row.run: RunHistory(row, []) for row in snapshots}
@@ -238,40 +225,40 @@ class DatabaseAgent(AgentStore):
             histories.setdefault(entry.run, RunHistory(None, [])).entries.append(entry)
         return histories
 
-    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[batch.DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._all(DefinitionRow, "definitions", current, name)))
+        return list(map(_definition, self._all(batch.DefinitionRow, "definitions", current, name)))
 
     def versions(self) -> list[CurrentRow]:
         """Kind, name and digest of the current versions of definitions."""
         return self._all(CurrentRow, "current versions")
 
-    def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
+    def results(self, scope: str, most: int = ALL) -> list[batch.ResultRow]:
         """The results of a scope, newest first; those of files are read ahead."""
-        if (scope, most) == (FILES, ALL):
-            return self._all(ResultRow, "results of files")
-        return self._all(ResultRow, "results", scope, most)
+        if (scope, most) == (batch.FILES, ALL):
+            return self._all(batch.ResultRow, "results of files")
+        return self._all(batch.ResultRow, "results", scope, most)
 
-    def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+    def results_of(self, scope: str, keys: Collection[str]) -> list[batch.ResultRow]:
         """The results of a scope that have one of some keys."""
-        rows, asked = list[ResultRow](), list(keys)
+        rows, asked = list[batch.ResultRow](), list(keys)
         for at in range(0, len(asked), KEYS_AT_ONCE):
             some = asked[at : at + KEYS_AT_ONCE]
             filled = some + some[-1:] * (KEYS_AT_ONCE - len(some))
-            rows += self._all(ResultRow, "results of keys", scope, *filled)
+            rows += self._all(batch.ResultRow, "results of keys", scope, *filled)
         return rows
 
     def scopes(self) -> list[ScopeRow]:
         """The scopes of results, by name."""
         return self._all(ScopeRow, "scopes")
 
-    def definition(self, digest: str) -> DefinitionRow | None:
+    def definition(self, digest: str) -> batch.DefinitionRow | None:
         """The version of that digest."""
-        rows = self._all(DefinitionRow, "definition", digest, error=UnreadableError)
+        rows = self._all(batch.DefinitionRow, "definition", digest, error=UnreadableError)
         return _definition(rows[0]) if rows else None
 
 
-def kept_element(row: ElementRow) -> KeptElement:
+def kept_element(row: ElementRow) -> batch.KeptElement:
     """An element from its row, with its origin if that can be read."""
     eid, name, xml, added, origin, declared, outdated, _ = row
     known, fault = None, ""
@@ -279,8 +266,8 @@ def kept_element(row: ElementRow) -> KeptElement:
         known = decode_origin(origin)
     except UnreadableError as error:
         fault = str(error)
-    return KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
+    return batch.KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
 
 
-def _definition(row: DefinitionRow) -> DefinitionRow:
+def _definition(row: batch.DefinitionRow) -> batch.DefinitionRow:
     return row._replace(current=bool(row.current))

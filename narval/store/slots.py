@@ -14,29 +14,6 @@ from typing import Any, Literal, NamedTuple
 from narval.store import tables
 from narval.store.batch import LETTERS_KEPT, SLOTS, Advance, Batch
 from narval.store.codec import encode_entry, encode_origin
-from narval.store.tables import (
-    AGENTS,
-    CONTEXTS,
-    DEAD_LETTERS,
-    DEFINITIONS,
-    ELEMENTS,
-    JOURNAL,
-    KEYS,
-    LABELS,
-    MARKS,
-    MESSAGES,
-    META,
-    MOMENTS,
-    QUEUE,
-    RESULTS,
-    RUNS,
-    SNAPSHOTS,
-    TAKEN,
-    TEXTS,
-    WITHDRAWALS,
-    Columns,
-    Table,
-)
 
 Rows = Sequence[Sequence[Any]]
 RowsOf = Callable[[Batch], Rows]
@@ -50,7 +27,7 @@ class Insert(NamedTuple):
     replaced.
     """
 
-    table: Table
+    table: tables.Table
     conflict: Literal["refuse", "keep", "replace"] = "refuse"
 
 
@@ -59,7 +36,7 @@ class Alter(NamedTuple):
     on the row of the slot, `new`, holds.
     """
 
-    table: Table
+    table: tables.Table
     condition: str
     change: str = ""
 
@@ -79,28 +56,28 @@ class Slot(NamedTuple):
     """
 
     name: str
-    columns: Columns
+    columns: tables.Columns
     effects: tuple[Effect, ...]
     made: Mapping[str, RowsOf]
 
 
-def _slot(name: str, columns: Columns, *effects: Effect, **made: RowsOf) -> Slot:
+def _slot(name: str, columns: tables.Columns, *effects: Effect, **made: RowsOf) -> Slot:
     return Slot(name, columns, effects, made or {name: _rows_of(name, columns)})
 
 
-def _rows_of(name: str, columns: Columns) -> RowsOf:
+def _rows_of(name: str, columns: tables.Columns) -> RowsOf:
     """The rows of a field of the batch, each preceded by the agent of the batch."""
     if len(columns) <= 2:
         return lambda batch: [(batch.agent, value) for value in getattr(batch, name)]
     return lambda batch: [(batch.agent, *row) for row in getattr(batch, name)]
 
 
-def _row(**columns: type) -> Columns:
+def _row(**columns: type) -> tables.Columns:
     return {"agent": int, **columns}
 
 
 def _into(
-    table: Table, conflict: Literal["refuse", "keep", "replace"], *more: Effect, **made: RowsOf
+    table: tables.Table, conflict: Literal["refuse", "keep", "replace"], *more: Effect, **made: RowsOf
 ) -> Slot:
     """A slot whose rows are those of a table."""
     if table.row_has_agent:
@@ -116,11 +93,11 @@ def _same(names: str) -> str:
     return " AND ".join(f'old."{name}" = new."{other or name}"' for name, _, other in pairs)
 
 
-def _drop(table: Table, names: str, more: str = "") -> Alter:
+def _drop(table: tables.Table, names: str, more: str = "") -> Alter:
     return Alter(table, _same(names) + more)
 
 
-def _set(table: Table, change: str, names: str, more: str = "") -> Alter:
+def _set(table: tables.Table, change: str, names: str, more: str = "") -> Alter:
     return Alter(table, _same(names) + more, change)
 
 
@@ -219,68 +196,80 @@ than one turn should drop.
 """
 
 WRITTEN: tuple[Slot, ...] = (
-    _into(AGENTS, "replace"),
-    _into(TEXTS, "keep", definitions=_texts_of_definitions, shared=_texts_of_elements),
+    _into(tables.AGENTS, "replace"),
+    _into(tables.TEXTS, "keep", definitions=_texts_of_definitions, shared=_texts_of_elements),
     _slot(
         "definitions",
-        DEFINITIONS.columns,
-        _set(DEFINITIONS, "current = false", "kind name", " AND new.current AND old.digest <> new.digest"),
-        Insert(DEFINITIONS, "replace"),
+        tables.DEFINITIONS.columns,
+        _set(
+            tables.DEFINITIONS,
+            "current = false",
+            "kind name",
+            " AND new.current AND old.digest <> new.digest",
+        ),
+        Insert(tables.DEFINITIONS, "replace"),
         definitions=_definition_rows,
     ),
     _slot(
         "retired",
         _row(digest=str, kind=str, name=str),
-        _set(DEFINITIONS, "current = false", "digest kind name"),
+        _set(tables.DEFINITIONS, "current = false", "digest kind name"),
     ),
-    _into(ELEMENTS, "refuse", shared=_shared_rows, elements=_element_rows),
-    _slot("outdated", _row(eid=int), _set(ELEMENTS, "outdated = true", "eid")),
-    _slot("undeclared", _row(eid=int), _set(ELEMENTS, "declared = ''", "eid")),
-    _into(CONTEXTS, "keep", held=_held_rows),
-    _into(MARKS, "keep"),
-    _into(WITHDRAWALS, "replace", withdrawals=_withdrawal_rows),
-    _into(LABELS, "keep"),
-    _into(KEYS, "keep"),
-    _into(RUNS, "replace"),
-    _into(JOURNAL, "refuse", journal=_entry_rows),
-    _into(SNAPSHOTS, "replace"),
-    _into(QUEUE, "replace", queued=_rows_of("queued", QUEUE.columns)),
-    _into(MOMENTS, "replace"),
-    _into(META, "replace"),
-    _into(RESULTS, "replace", results=_result_rows),
-    _into(MESSAGES, "refuse"),
-    _into(TAKEN, "replace", _drop(MESSAGES, "sender", " AND old.number <= new.number")),
-    _into(DEAD_LETTERS, "refuse", _drop(DEAD_LETTERS, "", f" AND old.at < new.at - {LETTERS_KEPT}")),
+    _into(tables.ELEMENTS, "refuse", shared=_shared_rows, elements=_element_rows),
+    _slot("outdated", _row(eid=int), _set(tables.ELEMENTS, "outdated = true", "eid")),
+    _slot("undeclared", _row(eid=int), _set(tables.ELEMENTS, "declared = ''", "eid")),
+    _into(tables.CONTEXTS, "keep", held=_held_rows),
+    _into(tables.MARKS, "keep"),
+    _into(tables.WITHDRAWALS, "replace", withdrawals=_withdrawal_rows),
+    _into(tables.LABELS, "keep"),
+    _into(tables.KEYS, "keep"),
+    _into(tables.RUNS, "replace"),
+    _into(tables.JOURNAL, "refuse", journal=_entry_rows),
+    _into(tables.SNAPSHOTS, "replace"),
+    _into(tables.QUEUE, "replace", queued=_rows_of("queued", tables.QUEUE.columns)),
+    _into(tables.MOMENTS, "replace"),
+    _into(tables.META, "replace"),
+    _into(tables.RESULTS, "replace", results=_result_rows),
+    _into(tables.MESSAGES, "refuse"),
+    _into(tables.TAKEN, "replace", _drop(tables.MESSAGES, "sender", " AND old.number <= new.number")),
+    _into(
+        tables.DEAD_LETTERS,
+        "refuse",
+        _drop(tables.DEAD_LETTERS, "", f" AND old.at < new.at - {LETTERS_KEPT}"),
+    ),
     _slot("trimmed", _row(run=int, seq=int, keep=int), Each(_TRIM)),
     _slot(
         "dropped_results",
         _row(scope=str, key=str),
-        _drop(RESULTS, "scope key"),
+        _drop(tables.RESULTS, "scope key"),
         results=_dropped_results,
     ),
-    _slot("dropped_scopes", _row(scope=str), _drop(RESULTS, "scope")),
-    _slot("confirmed", _row(eid=int), _drop(WITHDRAWALS, "eid"), withdrawals=_confirmed),
-    _slot("dequeued", _row(id=int), _drop(QUEUE, "id")),
-    _slot("moments_done", _row(id=str), _drop(MOMENTS, "id")),
-    _slot("letters_settled", _row(line=int), _drop(DEAD_LETTERS, "line")),
+    _slot("dropped_scopes", _row(scope=str), _drop(tables.RESULTS, "scope")),
+    _slot("confirmed", _row(eid=int), _drop(tables.WITHDRAWALS, "eid"), withdrawals=_confirmed),
+    _slot("dequeued", _row(id=int), _drop(tables.QUEUE, "id")),
+    _slot("moments_done", _row(id=str), _drop(tables.MOMENTS, "id")),
+    _slot("letters_settled", _row(line=int), _drop(tables.DEAD_LETTERS, "line")),
     _slot(
         "unheld",
         _row(run=int, eid=int),
-        _set(ELEMENTS, "held_by = NULL", "held_by=run eid"),
-        _drop(CONTEXTS, "run eid"),
+        _set(tables.ELEMENTS, "held_by = NULL", "held_by=run eid"),
+        _drop(tables.CONTEXTS, "run eid"),
     ),
     _slot(
         "forgotten_elements",
         _row(eid=int),
-        *(_drop(table, "eid") for table in (ELEMENTS, MARKS, WITHDRAWALS, LABELS)),
+        *(
+            _drop(table, "eid")
+            for table in (tables.ELEMENTS, tables.MARKS, tables.WITHDRAWALS, tables.LABELS)
+        ),
     ),
     _slot(
         "forgotten_runs",
         _row(run=int),
-        _drop(RUNS, "eid=run"),
-        _drop(MARKS, "eid=run"),
-        _drop(LABELS, "eid=run"),
-        *(_drop(table, "run") for table in (CONTEXTS, JOURNAL, SNAPSHOTS)),
+        _drop(tables.RUNS, "eid=run"),
+        _drop(tables.MARKS, "eid=run"),
+        _drop(tables.LABELS, "eid=run"),
+        *(_drop(table, "run") for table in (tables.CONTEXTS, tables.JOURNAL, tables.SNAPSHOTS)),
     ),
     _slot(
         "removed_agents",

@@ -13,21 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from narval.store.batch import (
-    HOME_AGENT,
-    AgentRow,
-    Batch,
-    DefinitionRow,
-    JournalRow,
-    KeptElement,
-    MarkRow,
-    MomentRow,
-    QueuedRow,
-    ResultRow,
-    RunRow,
-    SnapshotRow,
-    WithdrawalRow,
-)
+from narval.store import batch
 from narval.store.letters import Letters
 from narval.store.rows import ScopeRow
 
@@ -46,26 +32,26 @@ ALL = 2**63 - 1
 class RunHistory(NamedTuple):
     """The last state kept of a run, and the entries since."""
 
-    snapshot: SnapshotRow | None
-    entries: list[JournalRow]
+    snapshot: batch.SnapshotRow | None
+    entries: list[batch.JournalRow]
 
 
 class StartReader(Protocol):
     """Reading for the start: what is in memory, what waits."""
 
-    def identity(self) -> AgentRow:
+    def identity(self) -> batch.AgentRow:
         """The agent as it is registered. Raises StoreError if the store has no such agent."""
 
-    def elements(self) -> Iterator[KeptElement]:
+    def elements(self) -> Iterator[batch.KeptElement]:
         """All elements, oldest first."""
 
     def contexts(self) -> Iterator[tuple[int, int]]:
         """Run and eid, of existing elements and runs, by run and then by age."""
 
-    def marks(self) -> Iterator[MarkRow]:
+    def marks(self) -> Iterator[batch.MarkRow]:
         """The uses of elements, oldest element first."""
 
-    def withdrawals(self) -> Iterator[WithdrawalRow]:
+    def withdrawals(self) -> Iterator[batch.WithdrawalRow]:
         """The elements that were withdrawn, and those that are doubtful, by eid."""
 
     def labels(self) -> Iterator[tuple[int, str]]:
@@ -74,10 +60,10 @@ class StartReader(Protocol):
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
 
-    def queue(self) -> list[QueuedRow]:
+    def queue(self) -> list[batch.QueuedRow]:
         """The events still waiting, in order."""
 
-    def moments(self) -> list[MomentRow]:
+    def moments(self) -> list[batch.MomentRow]:
         """The jobs, soonest first."""
 
     @property
@@ -88,17 +74,17 @@ class StartReader(Protocol):
 class HistoryReader(Protocol):
     """Reading for the start and for history: runs, their entries, versions of definitions."""
 
-    def runs(self) -> list[RunRow]:
+    def runs(self) -> list[batch.RunRow]:
         """All runs, oldest first."""
 
     def journal(
         self, run: int, after: int = 0, before: int | None = None, most: int = ALL
-    ) -> Iterator[JournalRow]:
+    ) -> Iterator[batch.JournalRow]:
         """The entries of a run that begin after a line, oldest first; or those that begin before one, newest
         first; at most `most`. They are read on demand, except from a server, which sends all at once.
         """
 
-    def snapshot(self, run: int) -> SnapshotRow | None:
+    def snapshot(self, run: int) -> batch.SnapshotRow | None:
         """The last state kept of a run."""
 
     def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
@@ -107,7 +93,7 @@ class HistoryReader(Protocol):
         """
         return {}
 
-    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[batch.DefinitionRow]:
         """The current versions; all others (False); or all (None); with a name, only versions of
         that name.
         """
@@ -115,7 +101,7 @@ class HistoryReader(Protocol):
     def versions(self) -> Sequence[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""
 
-    def definition(self, digest: str) -> DefinitionRow | None:
+    def definition(self, digest: str) -> batch.DefinitionRow | None:
         """The version of that digest."""
 
     def stored_files(self, path: str) -> list[bytes]:
@@ -126,10 +112,10 @@ class HistoryReader(Protocol):
 class ResultReader(Protocol):
     """Reading of what calls keep by key, from any thread."""
 
-    def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
+    def results(self, scope: str, most: int = ALL) -> list[batch.ResultRow]:
         """The results of a scope, newest first; at most `most`."""
 
-    def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+    def results_of(self, scope: str, keys: Collection[str]) -> list[batch.ResultRow]:
         """The results of a scope that have one of some keys, in no order."""
 
     def scopes(self) -> list[ScopeRow]:
@@ -141,7 +127,7 @@ class AgentStore(StartReader, HistoryReader, ResultReader, Protocol):
 
     agent: int
 
-    own: int = HOME_AGENT
+    own: int = batch.HOME_AGENT
     """The number of the home's own agent."""
 
     @property
@@ -159,7 +145,7 @@ class Store(Protocol):
     is_volatile: bool = False
     """True if everything in it is gone when the program ends."""
 
-    own: int = HOME_AGENT
+    own: int = batch.HOME_AGENT
     """The number of the own agent of the home that is at work on it."""
 
     leases: Leases | None = None
@@ -175,7 +161,7 @@ class Store(Protocol):
     def letters(self) -> Letters:
         """The messages between its agents, to be read."""
 
-    def agents(self) -> Iterator[AgentRow]:
+    def agents(self) -> Iterator[batch.AgentRow]:
         """All agents, by number, read on demand. Raises StoreError."""
 
     def held(self) -> list[tuple[int, int, int]]:
@@ -210,7 +196,7 @@ class Store(Protocol):
     def of(self, agent: int | None = None) -> AgentStore:
         """The store as one agent sees it; without a number, the home's own agent."""
 
-    def commit(self, *batches: Batch) -> None:
+    def commit(self, *batches: batch.Batch) -> None:
         """Record the batches, of one agent or several, in order, all or nothing: only then may their commands
         be performed.
 

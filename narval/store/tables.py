@@ -22,21 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_type_hints
 
-from narval.store.batch import (
-    AgentRow,
-    DeadLetterRow,
-    DefinitionRow,
-    JournalRow,
-    MarkRow,
-    MessageRow,
-    MomentRow,
-    QueuedRow,
-    ResultRow,
-    RunRow,
-    SnapshotRow,
-    TakenRow,
-    WithdrawalRow,
-)
+from narval.store import batch
 from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow, LabelRow
 
 HEAD = 8
@@ -143,29 +129,29 @@ ELEMENTS = _table(
 )
 CONTEXTS = _table("contexts", _columns(HeldRow), "run eid")
 # eid before the rest: what is forgotten takes its marks along by a search, not a scan.
-MARKS = _table("marks", _columns(MarkRow), "eid definition place slot")
+MARKS = _table("marks", _columns(batch.MarkRow), "eid definition place slot")
 LABELS = _table("labels", _columns(LabelRow), "eid label")
-WITHDRAWALS = _table("withdrawals", _columns(WithdrawalRow, doubtful=bool), "eid")
+WITHDRAWALS = _table("withdrawals", _columns(batch.WithdrawalRow, doubtful=bool), "eid")
 KEYS = _table("keys", _columns(KeyRow), "name expression value")
-RUNS = _table("runs", _columns(RunRow), "eid")
-JOURNAL = _table("journal", _columns(JournalRow), "", "INDEX journal_by_run ON journal (agent, run)")
-SNAPSHOTS = _table("snapshots", _columns(SnapshotRow), "run")
-QUEUE = _table("queue", _columns(QueuedRow), "id")
-MOMENTS = _table("moments", _columns(MomentRow), "id")
-_VERSION = _columns(DefinitionRow, current=bool)
+RUNS = _table("runs", _columns(batch.RunRow), "eid")
+JOURNAL = _table("journal", _columns(batch.JournalRow), "", "INDEX journal_by_run ON journal (agent, run)")
+SNAPSHOTS = _table("snapshots", _columns(batch.SnapshotRow), "run")
+QUEUE = _table("queue", _columns(batch.QueuedRow), "id")
+MOMENTS = _table("moments", _columns(batch.MomentRow), "id")
+_VERSION = _columns(batch.DefinitionRow, current=bool)
 DEFINITIONS = _table(
     "definitions",
     {"text" if name == "source" else name: kind for name, kind in _VERSION.items()},  # its bytes are a text
     "digest kind name",
 )
-RESULTS = _table("results", _columns(ResultRow), "scope key")
-MESSAGES = _table("messages", _columns(MessageRow), "sender number")
-TAKEN = _table("taken", _columns(TakenRow), "sender")
+RESULTS = _table("results", _columns(batch.ResultRow), "scope key")
+MESSAGES = _table("messages", _columns(batch.MessageRow), "sender number")
+TAKEN = _table("taken", _columns(batch.TakenRow), "sender")
 DEAD_LETTERS = _table(
-    "dead_letters", _columns(DeadLetterRow), "", "INDEX dead_letters_by_agent ON dead_letters (agent)"
+    "dead_letters", _columns(batch.DeadLetterRow), "", "INDEX dead_letters_by_agent ON dead_letters (agent)"
 )
 AGENTS = Table(
-    "agents", _columns(AgentRow), ("agent",), ("UNIQUE INDEX agents_by_name ON agents (name)",), True
+    "agents", _columns(batch.AgentRow), ("agent",), ("UNIQUE INDEX agents_by_name ON agents (name)",), True
 )
 
 TABLES = (

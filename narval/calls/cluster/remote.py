@@ -15,19 +15,7 @@ from typing import Any
 
 import distributed
 
-from narval.calls.cluster.frames import (
-    Begun,
-    ClusterReply,
-    News,
-    Printed,
-    Replied,
-    Reported,
-    SentCall,
-    joined,
-    parted,
-    read_sent,
-    written,
-)
+from narval.calls.cluster import frames
 from narval.calls.cluster.messages import LOST, mark_of
 from narval.calls.context import CallContext
 from narval.calls.record import CallListener, CallRecord, Outcome
@@ -62,7 +50,7 @@ class RemoteWorkers(Workers):
         self._records: dict[str, CallRecord] = {}
         self._keys: dict[CallRecord, str] = {}
 
-    async def outcome(self, sent: SentCall) -> Outcome:
+    async def outcome(self, sent: frames.SentCall) -> Outcome:
         """The outcome of a call, once it has ended."""
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         call = unpacked_call(sent.frame, sent.timeout)
@@ -83,11 +71,11 @@ class RemoteWorkers(Workers):
     def child_printed(self, child: Child, line: str) -> None:
         """Report a line that a call printed."""
         if child.record is not None and (key := self._keys.get(child.record)) is not None:
-            _tell(self._worker, self._topic, Printed(key, line))
+            _tell(self._worker, self._topic, frames.Printed(key, line))
 
     def _progressed(self, key: str, call: CallContext) -> None:
         if call.progressed is not None:
-            _tell(self._worker, self._topic, Reported(key, *call.progressed))
+            _tell(self._worker, self._topic, frames.Reported(key, *call.progressed))
 
 
 class CallsHere:
@@ -131,16 +119,16 @@ async def answer(task: bytes, calls: bytes, topic: str) -> bytes:
     the key of a task by its result.
     """
     worker, key = distributed.get_worker(), task.decode()
-    begun = partial(_tell, worker, topic, Begun(key, worker.address))
+    begun = partial(_tell, worker, topic, frames.Begun(key, worker.address))
     timer = asyncio.get_running_loop().call_later(_UNTOLD, begun)
     try:
-        replies = joined([await _replied(worker, body, topic) for body in parted(calls)])
+        replies = frames.joined([await _replied(worker, body, topic) for body in frames.parted(calls)])
     except FrameError as error:
-        replies = joined([_refusal(error)])
+        replies = frames.joined([_refusal(error)])
     finally:
         timer.cancel()
     if len(replies) <= _SMALL:
-        _tell(worker, topic, Replied(key, replies))
+        _tell(worker, topic, frames.Replied(key, replies))
     return replies
 
 
@@ -153,21 +141,23 @@ async def _replied(worker: distributed.Worker, body: bytes, topic: str) -> bytes
     """The reply to a call, whatever happens."""
     began = time.monotonic()
     try:
-        outcome = await _outcome(worker, read_sent(body), topic)
-        return written(ClusterReply(outcome, time.monotonic() - began))
+        outcome = await _outcome(worker, frames.read_sent(body), topic)
+        return frames.written(frames.ClusterReply(outcome, time.monotonic() - began))
     except FrameError as error:
         return _refusal(error)
     except Exception as error:
         problem = Failure("internal-error", f"the cluster could not make the call: {error!r}")
-        return written(ClusterReply(Outcome(problem=problem), 0.0))
+        return frames.written(frames.ClusterReply(Outcome(problem=problem), 0.0))
 
 
 def _refusal(error: FrameError) -> bytes:
     """The reply to bytes that are no call."""
-    return written(ClusterReply(Outcome(problem=Failure(error.kind, str(error), final=True)), 0.0))
+    return frames.written(
+        frames.ClusterReply(Outcome(problem=Failure(error.kind, str(error), final=True)), 0.0)
+    )
 
 
-async def _outcome(worker: distributed.Worker, sent: SentCall, topic: str) -> Outcome:
+async def _outcome(worker: distributed.Worker, sent: frames.SentCall, topic: str) -> Outcome:
     at_work = _at_work(worker)
     if sent.once and await _has_begun(worker, sent.key):
         return Outcome(problem=LOST)
@@ -190,8 +180,8 @@ async def _has_begun(worker: distributed.Worker, key: str) -> bool:
     return False
 
 
-def _tell(worker: distributed.Worker, topic: str, news: News | Replied) -> None:
-    worker.log_event(topic, written(news))
+def _tell(worker: distributed.Worker, topic: str, news: frames.News | frames.Replied) -> None:
+    worker.log_event(topic, frames.written(news))
 
 
 def _nothing(record: CallRecord) -> None:

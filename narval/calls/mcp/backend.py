@@ -24,20 +24,9 @@ from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
 from narval.calls.kept_files import MCP_FILES, KeptFiles, Mentions
+from narval.calls.mcp import frames
 from narval.calls.mcp.connecting import connect_to, last_lines, told_last
 from narval.calls.mcp.conversion import has_bytes, result_of
-from narval.calls.mcp.frames import (
-    CallTool,
-    CancelTool,
-    Connected,
-    Ended,
-    FromBridge,
-    ToolAnswered,
-    ToolProgressed,
-    packed,
-    read_answer,
-    why_changed,
-)
 from narval.calls.mcp.session import CHANGED, LOGIN_WANTED
 from narval.calls.mcp.transports import CANNOT_START, LOST
 from narval.calls.output_capture import end_prints
@@ -193,7 +182,7 @@ class McpServers(Coroutines):
         if self._connections.get(connection.server.name) is connection:
             del self._connections[connection.server.name]
 
-    def _note_login(self, answer: ToolAnswered, server: McpServer, home: Path | None) -> None:
+    def _note_login(self, answer: frames.ToolAnswered, server: McpServer, home: Path | None) -> None:
         """Record, once, that a person has to log in at a server."""
         if answer.kind == LOGIN_WANTED and home is not None and server.name not in self._logins:
             file = login_file(home, server.name)
@@ -210,7 +199,7 @@ class McpServers(Coroutines):
             self._changed[key] = ChangedTool(server.name, tool, why, time.time())
             log.warning("%s.%s: %s", server.name, tool.action, " ".join(why.split()))
 
-    def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool, prints: str) -> str:
+    def _shown(self, answer: frames.ToolAnswered, server: McpServer, tool: Tool, prints: str) -> str:
         if answer.kind == CHANGED:
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
@@ -273,12 +262,12 @@ class Connection:
         self._digests: dict[str, str] = {}
         self.is_over = False
         self._is_retired = False
-        self._waiting: dict[str, tuple[CallContext, asyncio.Future[ToolAnswered]]] = {}
+        self._waiting: dict[str, tuple[CallContext, asyncio.Future[frames.ToolAnswered]]] = {}
         self._room = asyncio.Semaphore(MOST_CALLS)
         self._begun: asyncio.Future[None] = loop.create_future()
-        self._end: Ended | None = None
+        self._end: frames.Ended | None = None
         self._ended = asyncio.Event()
-        first = packed(connect_to(server, home, {reaper.OWNER: client.owner}))
+        first = frames.packed(connect_to(server, home, {reaper.OWNER: client.owner}))
         client.prepare()
         try:
             self._child = Child(
@@ -292,9 +281,9 @@ class Connection:
             start_limit, partial(self._child.kill, f"took more than {start_limit:g} s to connect")
         )
 
-    async def call(self, call: CallContext, tool: Tool, arguments: bytes) -> ToolAnswered:
+    async def call(self, call: CallContext, tool: Tool, arguments: bytes) -> frames.ToolAnswered:
         """The answer to a call; an error of the server is one too."""
-        answered: asyncio.Future[ToolAnswered] = self._loop.create_future()
+        answered: asyncio.Future[frames.ToolAnswered] = self._loop.create_future()
         self._waiting[call.id] = call, answered
         self._called[tool.name] = tool
         sent = False
@@ -304,18 +293,20 @@ class Connection:
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                 if not answered.done():
                     self._child.stop_timer()
-                    self._child.send(packed(CallTool(call.id, tool.name, tool.digest, arguments)))
+                    self._child.send(
+                        frames.packed(frames.CallTool(call.id, tool.name, tool.digest, arguments))
+                    )
                     sent = True
                 return await answered
         finally:
             if sent and (answered.cancelled() or not answered.done()) and not self.is_over:
-                self._child.send(packed(CancelTool(call.id)))
+                self._child.send(frames.packed(frames.CancelTool(call.id)))
             self._waiting.pop(call.id, None)
             self._rest()
 
     def why_changed(self, tool: Tool) -> str:
         """The reason why a tool is not as it was accepted, by the server's latest list; "" if it is."""
-        return why_changed(tool.name, self._digests.get(tool.name), tool.digest)
+        return frames.why_changed(tool.name, self._digests.get(tool.name), tool.digest)
 
     @property
     def last_prints(self) -> str:
@@ -350,9 +341,9 @@ class Connection:
 
     # --- what the bridge says -------------------------------------------------------------------------
 
-    def child_said(self, child: Child, message: FromBridge) -> None:
+    def child_said(self, child: Child, message: frames.FromBridge) -> None:
         """Take a message of the bridge."""
-        if isinstance(message, Connected):
+        if isinstance(message, frames.Connected):
             child.stop_timer()
             if not self._begun.done():
                 self._begun.set_result(None)
@@ -360,11 +351,11 @@ class Connection:
             for tool in self._called.values():
                 self._compared(self.server, tool, self.why_changed(tool))
             self._rest()
-        elif isinstance(message, Ended):
+        elif isinstance(message, frames.Ended):
             self._end = message
         elif (waiting := self._waiting.get(message.call)) is not None:
             call, answered = waiting
-            if isinstance(message, ToolProgressed):
+            if isinstance(message, frames.ToolProgressed):
                 call.progress(message.done, message.total)
             elif not answered.done():
                 answered.set_result(message)
@@ -377,18 +368,18 @@ class Connection:
         """Answer the calls under way: the server is lost."""
         self.is_over = True
         self._reaper.ended(child.pid)
-        end = self._end or Ended(LOST, f"its bridge {how}")
+        end = self._end or frames.Ended(LOST, f"its bridge {how}")
         self._ended.set()
         for call, answered in tuple(self._waiting.values()):
             if not answered.done():
                 answered.set_result(
-                    ToolAnswered(call.id, kind=end.kind, message=end.message, final=end.final)
+                    frames.ToolAnswered(call.id, kind=end.kind, message=end.message, final=end.final)
                 )
         self._over(self)
 
 
-def _read(body: bytes) -> FromBridge:
+def _read(body: bytes) -> frames.FromBridge:
     try:
-        return read_answer(body)
+        return frames.read_answer(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FrameError(f"a bridge sent what is no message: {error}") from None

@@ -21,19 +21,8 @@ from math import ceil, floor
 import msgspec
 
 from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.reading import said_times
 from narval.core.definitions.reading.durations import length_of
-from narval.core.definitions.reading.said_times import (
-    A_DAY,
-    AT,
-    EVERY,
-    IN,
-    MONTHS,
-    MORNING,
-    WEEKDAYS,
-    ReminderError,
-    SaidTime,
-    word,
-)
 from narval.core.definitions.schedule import Ranges, Time, schedule_of
 from narval.core.definitions.wall import zone_named
 
@@ -43,8 +32,8 @@ MOST_TEXT = 2_000
 EXAMPLE = "remind me at 17:30: call Ben"
 """A reminder as it is written; the example of faults that are about the whole."""
 
-_REMIND = word(r"remind(?:\s+me)?")
-_BEGINNING = word("at|in|on|every|today|tomorrow")
+_REMIND = said_times.word(r"remind(?:\s+me)?")
+_BEGINNING = said_times.word("at|in|on|every|today|tomorrow")
 """The words by which a reminder begins that does not say so."""
 _TO = re.compile(r"to\s+|that\s+", re.IGNORECASE)
 _HUNDRED_YEARS = 36_525 * 86_400
@@ -74,7 +63,7 @@ def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
     if reading.sees(_REMIND):
         return reading.reminder()
     if reading.sees(_BEGINNING):
-        with suppress(ReminderError):
+        with suppress(said_times.ReminderError):
             reminder = reading.reminder()
             return reminder if reading.has_colon else None
     return None
@@ -98,7 +87,7 @@ def next_reminder(every: str, last: float, zone: str, now: float | None = None) 
     length = reading.length()
     if length is None:
         days = reading.days()
-        clock = reading.clock(bare=True) or MORNING
+        clock = reading.clock(bare=True) or said_times.MORNING
         reading.end("every")
         return schedule_of((_time(days, clock),), zone).next(least)
     reading.end("every")
@@ -113,7 +102,7 @@ def next_reminder(every: str, last: float, zone: str, now: float | None = None) 
 def read_snooze(text: str) -> Length:
     """A length of time by which a reminder is put off, such as "1h". Raises ReminderError."""
     reading = _Reading(text, 0.0, "UTC")
-    reading.take(IN)
+    reading.take(said_times.IN)
     length = reading.length()
     if length is None:
         raise reading.expected("a length of time", "1h", "20m", "1d")
@@ -125,7 +114,7 @@ def later(since: float, length: Length, zone: str) -> float:
     """The moment a length after another. Raises ReminderError for one past the calendar."""
     moment = _after(since, length, zone)
     if moment is None:
-        raise ReminderError("that is past the calendar; write a nearer time")
+        raise said_times.ReminderError("that is past the calendar; write a nearer time")
     return moment
 
 
@@ -134,12 +123,12 @@ def shown_moment(at: float, now: float, zone: str) -> str:
     there = zone_named(zone)
     when, today = datetime.fromtimestamp(at, there), datetime.fromtimestamp(now, there).date()
     clock = f"{when.hour}:{when.minute:02}"
-    names = {today: "today", today + A_DAY: "tomorrow", today - A_DAY: "yesterday"}
-    month = MONTHS[when.month - 1][:3].capitalize()
+    names = {today: "today", today + said_times.A_DAY: "tomorrow", today - said_times.A_DAY: "yesterday"}
+    month = said_times.MONTHS[when.month - 1][:3].capitalize()
     if (day := names.get(when.date())) is not None:
         return f"{day} {clock}"
     if abs((when.date() - today).days) < 300:
-        return f"{WEEKDAYS[when.weekday()][:3].capitalize()} {when.day} {month} {clock}"
+        return f"{said_times.WEEKDAYS[when.weekday()][:3].capitalize()} {when.day} {month} {clock}"
     return f"{when.day} {month} {when.year} {clock}"
 
 
@@ -157,7 +146,7 @@ def _time(weekdays: Ranges, clock: tuple[int, int]) -> Time:
     return Time(seconds=((0, 0),), minutes=((minute, minute),), hours=((hour, hour),), weekdays=weekdays)
 
 
-class _Reading(SaidTime):
+class _Reading(said_times.SaidTime):
     """A reminder that is read from left to right, at a moment in a zone."""
 
     has_colon = False
@@ -165,17 +154,17 @@ class _Reading(SaidTime):
     def reminder(self) -> Reminder:
         """The reminder that the line asks for. Raises ReminderError."""
         is_asked = self.take(_REMIND) is not None
-        at, every = self._every() if self.take(EVERY) else (self._once(), "")
+        at, every = self._every() if self.take(said_times.EVERY) else (self._once(), "")
         text = self._text(is_asked)
         if at - self.now > _HUNDRED_YEARS:
-            raise ReminderError("that is more than a hundred years ahead; write a nearer date")
+            raise said_times.ReminderError("that is more than a hundred years ahead; write a nearer date")
         return Reminder(text, float(ceil(at)), every)
 
     def _once(self) -> float:
         """The moment of a time that comes once."""
-        if self.take(IN):
+        if self.take(said_times.IN):
             return self._ahead()
-        has_at = self.take(AT) is not None
+        has_at = self.take(said_times.AT) is not None
         clock = self.clock(bare=has_at)
         if has_at and clock is None:
             raise self.expected("a time of day after `at`", "at 17:30", "at 9am", "at noon")
@@ -183,7 +172,7 @@ class _Reading(SaidTime):
         if clock is None:
             if days is None:
                 raise self.expected("a time", EXAMPLE, "in 2h", "tomorrow 9:00", "on 2026-12-24")
-            clock = self.clock_of_day() or MORNING
+            clock = self.clock_of_day() or said_times.MORNING
         return self.first(days or self.from_today(), clock)
 
     def _ahead(self) -> float:
@@ -200,11 +189,11 @@ class _Reading(SaidTime):
             every = " ".join([*parts, length_of(length.seconds)] if length.seconds else parts)
         else:
             days = self.days()
-            hour, minute = self.clock_of_day() or MORNING
+            hour, minute = self.clock_of_day() or said_times.MORNING
             every = f"{_days_as_written(days)} {hour}:{minute:02}"
         moment = next_reminder(every, self.now, self.zone_name)
         if moment is None:
-            raise ReminderError("that is past the calendar; write a nearer time")
+            raise said_times.ReminderError("that is past the calendar; write a nearer time")
         return moment, every
 
     def _text(self, is_asked: bool) -> str:
@@ -216,13 +205,15 @@ class _Reading(SaidTime):
         elif is_asked:
             rest = _TO.sub("", rest, count=1) if _TO.match(rest) else rest
         if not rest:
-            raise ReminderError(f"say what to remind you of after the time: `{EXAMPLE}`")
+            raise said_times.ReminderError(f"say what to remind you of after the time: `{EXAMPLE}`")
         if len(rest) > MOST_TEXT:
-            raise ReminderError(f"expected a text of at most {MOST_TEXT:,} characters, found {len(rest):,}")
+            raise said_times.ReminderError(
+                f"expected a text of at most {MOST_TEXT:,} characters, found {len(rest):,}"
+            )
         return rest
 
 
 def _days_as_written(days: Ranges) -> str:
     if not days:
         return "day"
-    return "weekday" if days == ((0, 4),) else ",".join(WEEKDAYS[first][:3] for first, _ in days)
+    return "weekday" if days == ((0, 4),) else ",".join(said_times.WEEKDAYS[first][:3] for first, _ in days)

@@ -15,18 +15,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from narval.core.patterns import syntax
 from narval.core.patterns.field import Field, attribute_field, path_field
 from narval.core.patterns.functions import type_of
 from narval.core.patterns.key import MOST_CLAUSES, Clause, Template, Term, conjunction, inexact
-from narval.core.patterns.syntax import (
-    COMPARISONS,
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Path,
-    PathStep,
-)
 from narval.core.patterns.terms import ShapeSource, term_of
 
 _ALWAYS = [Clause(None, (), True)]
@@ -39,10 +31,10 @@ class _PathTarget(NamedTuple):
     """The target of a path: the root, if it satisfies `head`, and `rest` from there."""
 
     head: list[Clause]
-    rest: tuple[PathStep, ...]
+    rest: tuple[syntax.PathStep, ...]
 
 
-def clauses(source: ShapeSource, tree: Expression) -> tuple[Clause, ...]:
+def clauses(source: ShapeSource, tree: syntax.Expression) -> tuple[Clause, ...]:
     """The alternatives of a shape; none when no element can match."""
     found = _Analysis(source).holds(tree, at_root=False)
     return tuple(inexact(found) if source.xpath3 else found)
@@ -56,39 +48,43 @@ class _Analysis:
 
     # --- the clauses of an expression ------------------------------------------------------
 
-    def holds(self, node: Expression, *, at_root: bool) -> list[Clause]:
+    def holds(self, node: syntax.Expression, *, at_root: bool) -> list[Clause]:
         term = term_of(self.source, node)
         if term is not None:
             return _decided(node, term)
         match node:
-            case BinaryOperation(operator="and", operands=operands):
+            case syntax.BinaryOperation(operator="and", operands=operands):
                 return reduce(conjunction, (self.holds(operand, at_root=at_root) for operand in operands))
-            case BinaryOperation(operator="or" | "|", operands=operands):
+            case syntax.BinaryOperation(operator="or" | "|", operands=operands):
                 return _either(self.holds(operand, at_root=at_root) for operand in operands)
-            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+            case syntax.BinaryOperation(operator=operator, operands=(left, right)) if (
+                operator in syntax.COMPARISONS
+            ):
                 return self.compared(operator, left, right, at_root)
-            case FunctionCall():
+            case syntax.FunctionCall():
                 return self.called(node, at_root)
-            case Filter(primary=primary, predicates=()):
+            case syntax.Filter(primary=primary, predicates=()):
                 return self.holds(primary, at_root=at_root)
-            case Filter():
+            case syntax.Filter():
                 roots = self.roots(node, at_root)
                 return _UNKNOWN if roots is None else roots
-            case Path():
+            case syntax.Path():
                 return self.present(node, at_root)
         return _UNKNOWN
 
-    def called(self, node: FunctionCall, at_root: bool) -> list[Clause]:
+    def called(self, node: syntax.FunctionCall, at_root: bool) -> list[Clause]:
         match node:
-            case FunctionCall(name="not", arguments=(inner,)) if type_of(inner) != "number":
+            case syntax.FunctionCall(name="not", arguments=(inner,)) if type_of(inner) != "number":
                 return _negated(self.holds(inner, at_root=at_root))
-            case FunctionCall(name="boolean", arguments=(inner,)) if type_of(inner) != "number":
+            case syntax.FunctionCall(name="boolean", arguments=(inner,)) if type_of(inner) != "number":
                 return self.holds(inner, at_root=at_root)
-            case FunctionCall(name="contains" | "starts-with", arguments=(Path() as where, text)) if at_root:
+            case syntax.FunctionCall(
+                name="contains" | "starts-with", arguments=(syntax.Path() as where, text)
+            ) if at_root:
                 return self.searched(node.name, where, text)
         return _UNKNOWN
 
-    def searched(self, operator: str, where: Path, text: Expression) -> list[Clause]:
+    def searched(self, operator: str, where: syntax.Path, text: syntax.Expression) -> list[Clause]:
         """The clauses of `contains(@subject, 'x')`: the first of several nodes counts, "" if there is
         none.
         """
@@ -99,7 +95,7 @@ class _Analysis:
             return _UNKNOWN
         return [Clause(None, (Template(field, operator, term),), True)]
 
-    def present(self, path: Path, at_root: bool) -> list[Clause]:
+    def present(self, path: syntax.Path, at_root: bool) -> list[Clause]:
         """The clauses of a path: it selects a node."""
         target = self.target(path, at_root)
         if target is None:
@@ -117,24 +113,28 @@ class _Analysis:
 
     # --- comparisons ------------------------------------------------------------------------------------
 
-    def compared(self, operator: str, left: Expression, right: Expression, at_root: bool) -> list[Clause]:
+    def compared(
+        self, operator: str, left: syntax.Expression, right: syntax.Expression, at_root: bool
+    ) -> list[Clause]:
         for node, other, sign in ((left, right, operator), (right, left, _FLIPPED[operator])):
             term = term_of(self.source, other)
             if term is not None:
                 return self.against(sign, node, term, type_of(other), at_root)
-        if isinstance(left, Path) and isinstance(right, Path):
+        if isinstance(left, syntax.Path) and isinstance(right, syntax.Path):
             return inexact(conjunction(self.present(left, at_root), self.present(right, at_root)))
         return _UNKNOWN
 
-    def against(self, operator: str, node: Expression, term: Term, kind: str, at_root: bool) -> list[Clause]:
+    def against(
+        self, operator: str, node: syntax.Expression, term: Term, kind: str, at_root: bool
+    ) -> list[Clause]:
         """The clauses of a part of the element that is compared with a term."""
         if kind == "boolean":
             return _UNKNOWN
-        if isinstance(node, FunctionCall) and node.name == "number" and len(node.arguments) == 1:
+        if isinstance(node, syntax.FunctionCall) and node.name == "number" and len(node.arguments) == 1:
             return self.number_against(operator, node.arguments[0], term, kind, at_root)
-        if isinstance(node, Filter) and not node.predicates:
+        if isinstance(node, syntax.Filter) and not node.predicates:
             return self.against(operator, node.primary, term, kind, at_root)
-        if not isinstance(node, Path):
+        if not isinstance(node, syntax.Path):
             return _UNKNOWN
         target = self.target(node, at_root)
         field = self.field(target)
@@ -144,10 +144,10 @@ class _Analysis:
         return conjunction(target.head, [Clause(None, (template,), True)])
 
     def number_against(
-        self, operator: str, node: Expression, term: Term, kind: str, at_root: bool
+        self, operator: str, node: syntax.Expression, term: Term, kind: str, at_root: bool
     ) -> list[Clause]:
         """The clauses of `number(@size) > 10`: as of `@size > 10`, but an absent attribute is NaN."""
-        if not isinstance(node, Path) or self.source.xpath3:
+        if not isinstance(node, syntax.Path) or self.source.xpath3:
             return _UNKNOWN
         target = self.target(node, at_root)
         field = self.field(target)
@@ -176,7 +176,7 @@ class _Analysis:
 
     # --- paths ------------------------------------------------------------------------------------------
 
-    def target(self, path: Path, at_root: bool) -> _PathTarget | None:
+    def target(self, path: syntax.Path, at_root: bool) -> _PathTarget | None:
         """The target of a path; None unless it goes through the root and nowhere else."""
         steps = tuple(step for step in path.steps if not _goes_nowhere(step))
         if path.origin == "/":
@@ -197,7 +197,7 @@ class _Analysis:
         """The field that a target is; None when there is none."""
         return None if target is None else field_of(target.rest, self.source.namespaces)
 
-    def root(self, step: PathStep) -> list[Clause] | None:
+    def root(self, step: syntax.PathStep) -> list[Clause] | None:
         """The clauses of a step that selects the root; None when it is not understood."""
         if step.test in ("*", "node()"):
             head = _ALWAYS
@@ -207,23 +207,23 @@ class _Analysis:
             return None
         return self.filtered(head, step.predicates)
 
-    def roots(self, node: Expression, at_root: bool) -> list[Clause] | None:
+    def roots(self, node: syntax.Expression, at_root: bool) -> list[Clause] | None:
         """The clauses of an expression that can select the root alone, as `(email | note)[@subject]`; else
         None.
         """
         match node:
-            case Path():
+            case syntax.Path():
                 target = self.target(node, at_root)
                 return target.head if target is not None and not target.rest else None
-            case Filter(primary=primary, predicates=predicates):
+            case syntax.Filter(primary=primary, predicates=predicates):
                 head = self.roots(primary, at_root)
                 return None if head is None else self.filtered(head, predicates)
-            case BinaryOperation(operator="|", operands=operands):
+            case syntax.BinaryOperation(operator="|", operands=operands):
                 sides = [self.roots(operand, at_root) for operand in operands]
                 return None if None in sides else _either(side for side in sides if side is not None)
         return None
 
-    def filtered(self, head: list[Clause], predicates: Iterable[Expression]) -> list[Clause]:
+    def filtered(self, head: list[Clause], predicates: Iterable[syntax.Expression]) -> list[Clause]:
         """The clauses of the root with its predicates; a number is a position, about which nothing is
         known.
         """
@@ -233,7 +233,7 @@ class _Analysis:
         return head
 
 
-def _decided(node: Expression, term: Term) -> list[Clause]:
+def _decided(node: syntax.Expression, term: Term) -> list[Clause]:
     """The clauses of an expression that does not depend on the element: decided when it is bound."""
     if type_of(node) == "number":
         return _UNKNOWN
@@ -261,12 +261,12 @@ def _negated(alternatives: list[Clause]) -> list[Clause]:
     return none
 
 
-def _leads_to_memory(step: PathStep) -> bool:
+def _leads_to_memory(step: syntax.PathStep) -> bool:
     """True if a first step from the top selects the context node itself."""
     return step.axis == "child" and step.test in ("memory", "*") and not step.predicates
 
 
-def _goes_nowhere(step: PathStep) -> bool:
+def _goes_nowhere(step: syntax.PathStep) -> bool:
     return step.axis == "self" and step.test == "node()" and not step.predicates
 
 
@@ -276,7 +276,7 @@ _ANYWHERE_BELOW = ("descendant-or-self", "node()")
 _PLAIN_NAME = re.compile(r"[^*()]+")
 
 
-def field_of(steps: Sequence[PathStep], namespaces: Mapping[str, str]) -> Field | None:
+def field_of(steps: Sequence[syntax.PathStep], namespaces: Mapping[str, str]) -> Field | None:
     """The field that steps without predicates lead to; None when there is none."""
     if len(steps) == 1 and steps[0].axis == "attribute" and not steps[0].predicates:
         name = name_of(steps[0].test, namespaces)
@@ -289,7 +289,7 @@ def field_of(steps: Sequence[PathStep], namespaces: Mapping[str, str]) -> Field 
     return path_field("/".join(filter(None, written)) or ".", tuple(prefixes.items()))
 
 
-def _written(step: PathStep, namespaces: Mapping[str, str], prefixes: dict[str, str]) -> str | None:
+def _written(step: syntax.PathStep, namespaces: Mapping[str, str], prefixes: dict[str, str]) -> str | None:
     """A step in the spelling common to all shapes, its prefix renamed; None when no field has it."""
     if step.predicates:
         return None

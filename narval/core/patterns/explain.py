@@ -13,21 +13,10 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
+from narval.core.patterns import syntax
 from narval.core.patterns.doubts import never_holds
 from narval.core.patterns.functions import type_of
 from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.syntax import (
-    COMPARISONS,
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Path,
-    PathStep,
-    parse,
-    variables,
-    walk,
-)
 from narval.core.patterns.xpath1 import compiled, string_of
 
 _LONGEST_VALUE = 80
@@ -55,7 +44,7 @@ class Piece(NamedTuple):
     """A path cut after a step or predicate: the expression up to there, and that last step or predicate."""
 
     upto: str
-    last: PathStep | Expression
+    last: syntax.PathStep | syntax.Expression
 
 
 class PatternParts(NamedTuple):
@@ -69,19 +58,19 @@ class PatternParts(NamedTuple):
     xpath3: bool
     nodes: Mapping[str, list[etree._Element]]
 
-    def written(self, node: Expression) -> str:
+    def written(self, node: syntax.Expression) -> str:
         """The text of a part, as it is written."""
         return self.text[node.start : node.end]
 
-    def step(self, step: PathStep) -> str:
+    def step(self, step: syntax.PathStep) -> str:
         """The text of a step, without its predicates."""
         if not step.predicates:
             return self.text[step.start : step.end]
         return self.text[step.start : step.predicates[0].start].rstrip()[:-1].rstrip()
 
-    def pieces(self, node: Path | Filter) -> Iterator[Piece]:
+    def pieces(self, node: syntax.Path | syntax.Filter) -> Iterator[Piece]:
         """A path cut after each step and each predicate."""
-        if isinstance(node, Filter):
+        if isinstance(node, syntax.Filter):
             yield Piece(self.written(node.primary), node.primary)
             for predicate in node.predicates:
                 yield Piece(self.text[node.start : predicate.end] + "]", predicate)
@@ -93,7 +82,7 @@ class PatternParts(NamedTuple):
             for predicate in step.predicates:
                 yield Piece(self.text[node.start : predicate.end] + "]", predicate)
 
-    def is_true(self, node: Expression, at: etree._Element) -> bool:
+    def is_true(self, node: syntax.Expression, at: etree._Element) -> bool:
         if self.xpath3:
             from narval.core.patterns.xpath3 import XPath3
 
@@ -110,10 +99,10 @@ class PatternParts(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def _tree(text: str) -> Expression | None:
+def _tree(text: str) -> syntax.Expression | None:
     """The syntax tree of a pattern, which is tried on many elements; None where it has none."""
     try:
-        return parse(text)
+        return syntax.parse(text)
     except ExpressionError:
         return None
 
@@ -147,39 +136,43 @@ class Explainer:
 
     # --- the part to blame ------------------------------------------------------------------------
 
-    def blamed(self, node: Expression, at: etree._Element) -> Mismatch:
+    def blamed(self, node: syntax.Expression, at: etree._Element) -> Mismatch:
         """The part that makes an expression false at a node."""
         try:
             return self.taken_apart(node, at)
         except Exception as error:
             return Mismatch(self.parts.written(node), f"error: {_first_line(error)}")
 
-    def taken_apart(self, node: Expression, at: etree._Element) -> Mismatch:
+    def taken_apart(self, node: syntax.Expression, at: etree._Element) -> Mismatch:
         match node:
-            case BinaryOperation(operator="and", operands=operands):
+            case syntax.BinaryOperation(operator="and", operands=operands):
                 return self.first_false(operands, at)
-            case BinaryOperation(operator="or" | "|", operands=operands):
+            case syntax.BinaryOperation(operator="or" | "|", operands=operands):
                 return self.nearest_of(node, operands, at)
-            case Filter(primary=primary, predicates=()):
+            case syntax.Filter(primary=primary, predicates=()):
                 return self.blamed(primary, at)
-            case FunctionCall(name="boolean", arguments=(inner,)):
+            case syntax.FunctionCall(name="boolean", arguments=(inner,)):
                 return self.blamed(inner, at)
-            case Path() | Filter() if _open_path(node) is not None:
+            case syntax.Path() | syntax.Filter() if _open_path(node) is not None:
                 return self.first_empty(node, at)
-            case BinaryOperation(operator=operator, operands=operands) if operator in COMPARISONS:
+            case syntax.BinaryOperation(operator=operator, operands=operands) if (
+                operator in syntax.COMPARISONS
+            ):
                 return self.compared(node, operands, at)
         return Mismatch(self.parts.written(node), self.seen(node, at))
 
-    def compared(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+    def compared(
+        self, node: syntax.Expression, operands: Sequence[syntax.Expression], at: etree._Element
+    ) -> Mismatch:
         """The mismatch of a comparison: by its values, unless a path in it ends before it reaches any."""
         for operand in operands:
-            if isinstance(operand, Path) and _open_path(operand) is operand:
+            if isinstance(operand, syntax.Path) and _open_path(operand) is operand:
                 on_the_way = list(self.parts.pieces(operand))[:-1]
                 if any(self.parts.evaluate(piece.upto, at) == [] for piece in on_the_way):
                     return self.first_empty(operand, at)
         return Mismatch(self.parts.written(node), self.seen(node, at))
 
-    def first_false(self, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+    def first_false(self, operands: Sequence[syntax.Expression], at: etree._Element) -> Mismatch:
         held = 0
         for operand in operands[:-1]:
             if not self.parts.is_true(operand, at):
@@ -187,7 +180,9 @@ class Explainer:
             held += _weight(operand)
         return self.blamed(operands[-1], at).after(held)
 
-    def nearest_of(self, node: Expression, operands: Sequence[Expression], at: etree._Element) -> Mismatch:
+    def nearest_of(
+        self, node: syntax.Expression, operands: Sequence[syntax.Expression], at: etree._Element
+    ) -> Mismatch:
         """The mismatch of the alternative that came nearest; of all when none came near."""
         blames = [self.blamed(operand, at) for operand in operands[:_MOST_NODES]]
         best = max(blames, key=lambda blame: blame.satisfied)
@@ -195,7 +190,7 @@ class Explainer:
             return best
         return Mismatch(self.parts.written(node), ", ".join(dict.fromkeys(blame.value for blame in blames)))
 
-    def first_empty(self, node: Path | Filter, at: etree._Element) -> Mismatch:
+    def first_empty(self, node: syntax.Path | syntax.Filter, at: etree._Element) -> Mismatch:
         """The mismatch of a path: the first step or predicate after which no node is left."""
         held, before = 0, [at]
         for piece in self.parts.pieces(node):
@@ -203,14 +198,14 @@ class Explainer:
             if not isinstance(value, list):
                 break
             if not value:
-                if isinstance(piece.last, PathStep):
+                if isinstance(piece.last, syntax.PathStep):
                     return Mismatch(self.parts.step(piece.last), self.instead(piece, before), held)
                 return self.nearest_node(piece.last, before).after(held)
-            held += 1 if isinstance(piece.last, PathStep) else _weight(piece.last)
+            held += 1 if isinstance(piece.last, syntax.PathStep) else _weight(piece.last)
             before = value
         return Mismatch(self.parts.written(node), self.seen(node, at), held)
 
-    def nearest_node(self, predicate: Expression, nodes: Sequence[Any]) -> Mismatch:
+    def nearest_node(self, predicate: syntax.Expression, nodes: Sequence[Any]) -> Mismatch:
         """The mismatch of a predicate on the node where it most nearly held."""
         if _is_positional(predicate):
             return Mismatch(self.parts.written(predicate), f"{len(nodes)} there")
@@ -232,30 +227,32 @@ class Explainer:
             return _tags(around)
         return "absent"
 
-    def seen(self, node: Expression, at: etree._Element) -> str:
+    def seen(self, node: syntax.Expression, at: etree._Element) -> str:
         """The values that an expression compares or tests."""
         match node:
-            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+            case syntax.BinaryOperation(operator=operator, operands=(left, right)) if (
+                operator in syntax.COMPARISONS
+            ):
                 never = "" if self.parts.xpath3 else never_holds(self.text, node)
                 return self.sides(left, right, at) + (f"; it never holds: {never}" if never else "")
-            case FunctionCall(name="not" | "boolean", arguments=(inner,)):
+            case syntax.FunctionCall(name="not" | "boolean", arguments=(inner,)):
                 return self.seen(inner, at)
-            case FunctionCall(arguments=arguments):
+            case syntax.FunctionCall(arguments=arguments):
                 opened = next((argument for argument in arguments if _open_path(argument) is not None), None)
                 return self.described(node if opened is None else opened, at)
         return self.described(_open_path(node) or node, at)
 
-    def sides(self, left: Expression, right: Expression, at: etree._Element) -> str:
+    def sides(self, left: syntax.Expression, right: syntax.Expression, at: etree._Element) -> str:
         opened = [side for side in (left, right) if _open_path(side) is not None]
         descriptions = [self.described(side, at) for side in opened]
         if len(opened) == 2:
             return f"{descriptions[0]} and {descriptions[1]}"
         closed = right if opened == [left] else left
-        if opened and variables(closed):
+        if opened and syntax.variables(closed):
             return f"{descriptions[0]}, where {self.parts.written(closed)} is {self.described(closed, at)}"
         return descriptions[0] if opened else self.described(left, at)
 
-    def described(self, node: Expression, at: etree._Element) -> str:
+    def described(self, node: syntax.Expression, at: etree._Element) -> str:
         value = self.parts.evaluate(self.parts.written(node), at)
         inner = _open_path(node)
         if value != value and inner is not None and inner is not node:
@@ -263,36 +260,40 @@ class Explainer:
         return _value_text(value)
 
 
-def _weight(node: Expression) -> int:
+def _weight(node: syntax.Expression) -> int:
     """The number of steps and predicates that must hold."""
     match node:
-        case BinaryOperation(operator="and", operands=operands):
+        case syntax.BinaryOperation(operator="and", operands=operands):
             return sum(map(_weight, operands))
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             return _weight(primary) + sum(map(_weight, predicates))
-        case Path(steps=steps):
+        case syntax.Path(steps=steps):
             return sum(1 + sum(map(_weight, step.predicates)) for step in steps) or 1
     return 1
 
 
-def _most(node: Expression) -> int:
+def _most(node: syntax.Expression) -> int:
     """The most steps and predicates that can hold if not all do."""
     match node:
-        case BinaryOperation(operator="and", operands=operands):
+        case syntax.BinaryOperation(operator="and", operands=operands):
             return _most_before_one(operands)
-        case BinaryOperation(operator=operator, operands=operands) if operator in {"or", "|", *COMPARISONS}:
+        case syntax.BinaryOperation(operator=operator, operands=operands) if operator in {
+            "or",
+            "|",
+            *syntax.COMPARISONS,
+        }:
             return max(map(_most, operands))
-        case FunctionCall(name="boolean", arguments=(inner,)):
+        case syntax.FunctionCall(name="boolean", arguments=(inner,)):
             return _most(inner)
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             return _most_before_one((primary, *predicates))
-        case Path(steps=steps):
+        case syntax.Path(steps=steps):
             parts = [part for step in steps for part in (None, *step.predicates)]
             return _most_before_one(parts)
     return 0
 
 
-def _most_before_one(parts: Sequence[Expression | None]) -> int:
+def _most_before_one(parts: Sequence[syntax.Expression | None]) -> int:
     """The most that can hold of parts one after another, of which one does not; None is a step."""
     most = held = 0
     for part in parts:
@@ -301,15 +302,15 @@ def _most_before_one(parts: Sequence[Expression | None]) -> int:
     return most
 
 
-def _open_path(node: Expression) -> Path | None:
+def _open_path(node: syntax.Expression) -> syntax.Path | None:
     """The first path in an expression that starts from the element, or above it."""
-    paths = (part for part in walk(node) if isinstance(part, Path))
+    paths = (part for part in syntax.walk(node) if isinstance(part, syntax.Path))
     return next((path for path in paths if path.origin is None or isinstance(path.origin, str)), None)
 
 
-def _is_positional(predicate: Expression) -> bool:
+def _is_positional(predicate: syntax.Expression) -> bool:
     """True if a predicate is about the position of a node."""
-    calls = (part for part in walk(predicate) if isinstance(part, FunctionCall))
+    calls = (part for part in syntax.walk(predicate) if isinstance(part, syntax.FunctionCall))
     return type_of(predicate) == "number" or any(call.name in ("position", "last") for call in calls)
 
 

@@ -11,20 +11,8 @@ from difflib import get_close_matches
 from typing import Literal as Word
 from typing import NamedTuple, TypeAlias, assert_never
 
+from narval.core.patterns import syntax
 from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.syntax import (
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Literal,
-    LiteralSlot,
-    Negation,
-    Path,
-    PathStep,
-    Variable,
-    parts,
-)
 
 Type: TypeAlias = Word["nodes", "string", "number", "boolean"]
 
@@ -65,65 +53,65 @@ be called without an argument do so if they are.
 _ARITHMETIC = frozenset(("+", "-", "*", "div", "mod"))
 
 
-def type_of(node: Expression) -> Type:
+def type_of(node: syntax.Expression) -> Type:
     """The type of an expression; a variable is always nodes."""
     match node:
-        case Literal(value=value):
+        case syntax.Literal(value=value):
             return "string" if isinstance(value, str) else "number"
-        case LiteralSlot(kind=kind):
+        case syntax.LiteralSlot(kind=kind):
             return kind
-        case Variable() | Path():
+        case syntax.Variable() | syntax.Path():
             return "nodes"
-        case FunctionCall(name=name):
+        case syntax.FunctionCall(name=name):
             return FUNCTIONS[name].gives if name in FUNCTIONS else "string"
-        case BinaryOperation(operator=operator):
+        case syntax.BinaryOperation(operator=operator):
             return "nodes" if operator == "|" else "number" if operator in _ARITHMETIC else "boolean"
-        case Negation():
+        case syntax.Negation():
             return "number"
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             return "nodes" if predicates else type_of(primary)
     assert_never(node)
 
 
 def check(
-    node: Expression, namespaces: Mapping[str, str], functions: Mapping[str, Signature] = FUNCTIONS
+    node: syntax.Expression, namespaces: Mapping[str, str], functions: Mapping[str, Signature] = FUNCTIONS
 ) -> None:
     """Raise ExpressionError at the first part of an XPath 1.0 expression that lxml could never evaluate."""
-    for part in parts(node):
+    for part in syntax.parts(node):
         check(part, namespaces, functions)
     match node:
-        case Variable(name=name) if ":" in name:
+        case syntax.Variable(name=name) if ":" in name:
             raise ExpressionError(f"a variable's name has no prefix: ${name}", node.start)
-        case FunctionCall():
+        case syntax.FunctionCall():
             _check_call(node, functions)
-        case BinaryOperation(operator="|", operands=operands):
+        case syntax.BinaryOperation(operator="|", operands=operands):
             for operand in operands:
                 _must_be_nodes(operand, "'|' joins paths")
-        case Path(origin=origin, steps=steps):
+        case syntax.Path(origin=origin, steps=steps):
             if origin is not None and not isinstance(origin, str):
                 _must_be_nodes(origin, "a path goes on from nodes")
             for step in steps:
                 _check_step(step, namespaces)
-        case Filter(primary=primary, predicates=predicates) if predicates:
+        case syntax.Filter(primary=primary, predicates=predicates) if predicates:
             _must_be_nodes(primary, "only nodes take a predicate")
 
 
-def check_focus(node: Expression) -> None:
+def check_focus(node: syntax.Expression) -> None:
     """Raise ExpressionError at a position() or last() outside predicates, where lxml knows neither."""
     match node:
-        case FunctionCall(name="position" | "last"):
+        case syntax.FunctionCall(name="position" | "last"):
             raise ExpressionError(f"{node.name}() stands in a predicate", node.start)
-        case Filter(primary=primary):
+        case syntax.Filter(primary=primary):
             check_focus(primary)
-        case Path(origin=origin):
+        case syntax.Path(origin=origin):
             if origin is not None and not isinstance(origin, str):
                 check_focus(origin)
         case _:
-            for part in parts(node):
+            for part in syntax.parts(node):
                 check_focus(part)
 
 
-def _check_call(node: FunctionCall, functions: Mapping[str, Signature]) -> None:
+def _check_call(node: syntax.FunctionCall, functions: Mapping[str, Signature]) -> None:
     signature = functions.get(node.name)
     if signature is None:
         near = get_close_matches(node.name, functions, 1, cutoff=0.8)
@@ -144,12 +132,12 @@ def _count(signature: Signature) -> str:
     return {0: "no argument", 1: "one argument"}.get(signature.most, f"{signature.most} arguments")
 
 
-def _check_step(step: PathStep, namespaces: Mapping[str, str]) -> None:
+def _check_step(step: syntax.PathStep, namespaces: Mapping[str, str]) -> None:
     prefix, colon, _ = step.test.partition(":")
     if colon and not step.test.endswith(")") and prefix not in namespaces and prefix != "xml":
         raise ExpressionError(f"the prefix {prefix!r} is not declared", step.start)
 
 
-def _must_be_nodes(node: Expression, why: str) -> None:
+def _must_be_nodes(node: syntax.Expression, why: str) -> None:
     if (kind := type_of(node)) != "nodes":
         raise ExpressionError(f"{why}, not a {kind}", node.start)

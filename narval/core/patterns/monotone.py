@@ -10,69 +10,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from narval.core.patterns import syntax
 from narval.core.patterns.functions import type_of
-from narval.core.patterns.syntax import (
-    COMPARISONS,
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Path,
-    Variable,
-    variables,
-    walk,
-)
 
 
-def growing(tree: Expression) -> frozenset[str]:
+def growing(tree: syntax.Expression) -> frozenset[str]:
     """The variables of an expression in which its truth grows."""
-    return frozenset(name for name in variables(tree) if _holds_on(tree, name))
+    return frozenset(name for name in syntax.variables(tree) if _holds_on(tree, name))
 
 
-def _holds_on(node: Expression, name: str) -> bool:
+def _holds_on(node: syntax.Expression, name: str) -> bool:
     """True if an expression that is true stays so when the variable gets more nodes."""
-    if name not in variables(node):
+    if name not in syntax.variables(node):
         return True
     match node:
-        case BinaryOperation(operator="and" | "or", operands=operands):
+        case syntax.BinaryOperation(operator="and" | "or", operands=operands):
             return all(_holds_on(operand, name) for operand in operands)
-        case BinaryOperation(operator=operator, operands=operands) if operator in COMPARISONS:
+        case syntax.BinaryOperation(operator=operator, operands=operands) if operator in syntax.COMPARISONS:
             return all(_is_comparable(operand, name) for operand in operands)
-        case FunctionCall(name="boolean", arguments=(inner,)):
+        case syntax.FunctionCall(name="boolean", arguments=(inner,)):
             return _holds_on(inner, name)
     return _nodes_grow(node, name)
 
 
-def _is_comparable(node: Expression, name: str) -> bool:
+def _is_comparable(node: syntax.Expression, name: str) -> bool:
     """True for a side of a comparison: nodes that grow, or a value without the variable."""
-    if name in variables(node):
+    if name in syntax.variables(node):
         return _nodes_grow(node, name)
     return type_of(node) != "boolean"
 
 
-def _nodes_grow(node: Expression, name: str) -> bool:
+def _nodes_grow(node: syntax.Expression, name: str) -> bool:
     """True if an expression selects nodes, and all that it selected when the variable gets more."""
-    if name not in variables(node):
+    if name not in syntax.variables(node):
         return type_of(node) == "nodes"
     match node:
-        case Variable():
+        case syntax.Variable():
             return True
-        case BinaryOperation(operator="|", operands=operands):
+        case syntax.BinaryOperation(operator="|", operands=operands):
             return all(_nodes_grow(operand, name) for operand in operands)
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             return _nodes_grow(primary, name) and _all_select(predicates, name)
-        case Path(origin=origin, steps=steps):
+        case syntax.Path(origin=origin, steps=steps):
             begins = origin is None or isinstance(origin, str) or _nodes_grow(origin, name)
             return begins and all(_all_select(step.predicates, name) for step in steps)
     return False
 
 
-def _all_select(predicates: Iterable[Expression], name: str) -> bool:
+def _all_select(predicates: Iterable[syntax.Expression], name: str) -> bool:
     """True if predicates keep each node whatever the others are."""
     return all(not _counts(predicate) and _holds_on(predicate, name) for predicate in predicates)
 
 
-def _counts(predicate: Expression) -> bool:
+def _counts(predicate: syntax.Expression) -> bool:
     """True if a predicate asks for a position."""
-    asks = (part.name in ("position", "last") for part in walk(predicate) if isinstance(part, FunctionCall))
+    asks = (
+        part.name in ("position", "last")
+        for part in syntax.walk(predicate)
+        if isinstance(part, syntax.FunctionCall)
+    )
     return type_of(predicate) == "number" or any(asks)

@@ -17,17 +17,7 @@ from lxml import etree
 from narval.core.definitions.reading.value_functions import functions_in
 from narval.core.definitions.reading.values import ArgumentValue
 from narval.core.elements.element import Element, Tree
-from narval.core.patterns.syntax import (
-    Expression,
-    Filter,
-    FunctionCall,
-    Path,
-    PathStep,
-    Variable,
-    parse,
-    parts,
-    walk,
-)
+from narval.core.patterns import syntax
 from narval.core.patterns.syntax import variables as variables_of
 from narval.core.patterns.xpath1 import string_of
 from narval.core.trust.paths import TEXT, local_part
@@ -139,12 +129,12 @@ def _above(node: etree._Element | etree._ElementUnicodeResult) -> etree._Element
 
 @lru_cache(maxsize=1024)
 def _rooted_in(text: str) -> tuple[_Rooted, ...]:
-    return tuple(_rooted(text, parse(text)))
+    return tuple(_rooted(text, syntax.parse(text)))
 
 
 @lru_cache(maxsize=1024)
 def _names(text: str) -> frozenset[str]:
-    return variables_of(parse(text))
+    return variables_of(syntax.parse(text))
 
 
 @lru_cache(maxsize=1024)
@@ -152,33 +142,35 @@ def _compiled(text: str, zone: str) -> etree.XPath:
     return etree.XPath(text, extensions=functions_in(zone), regexp=False, smart_strings=True)
 
 
-def _rooted(text: str, node: Expression) -> Iterator[_Rooted]:
+def _rooted(text: str, node: syntax.Expression) -> Iterator[_Rooted]:
     """The paths from variables within an expression, those in predicates too."""
     variable, predicates, steps = _taken_apart(node)
     if variable is not None:
         is_inside = all(step.axis in _DOWNWARD for step in steps)
         yield _Rooted(variable.name, text[node.start : node.end], _read_by(node, predicates), is_inside)
-        inner: Iterable[Expression] = predicates
-    elif isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
+        inner: Iterable[syntax.Expression] = predicates
+    elif isinstance(node, syntax.Path) and (node.origin is None or isinstance(node.origin, str)):
         inner = predicates
     elif predicates or steps:
         yield from (_Rooted(name, f"${name}", None, False) for name in sorted(variables_of(node)))
         inner = predicates
     else:
-        inner = parts(node)
+        inner = syntax.parts(node)
     for part in inner:
         yield from _rooted(text, part)
 
 
-def _taken_apart(node: Expression) -> tuple[Variable | None, list[Expression], list[PathStep]]:
+def _taken_apart(
+    node: syntax.Expression,
+) -> tuple[syntax.Variable | None, list[syntax.Expression], list[syntax.PathStep]]:
     """The variable at which a path begins, None if it begins elsewhere; all its predicates; and its steps."""
     match node:
-        case Variable():
+        case syntax.Variable():
             return node, [], []
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             variable, before, steps = _taken_apart(primary)
             return variable, [*before, *predicates], steps
-        case Path(origin=origin, steps=steps):
+        case syntax.Path(origin=origin, steps=steps):
             after = [predicate for step in steps for predicate in step.predicates]
             if origin is None or isinstance(origin, str):
                 return None, after, [*steps]
@@ -187,7 +179,7 @@ def _taken_apart(node: Expression) -> tuple[Variable | None, list[Expression], l
     return None, [], []
 
 
-def _read_by(node: Expression, predicates: list[Expression]) -> frozenset[str] | None:
+def _read_by(node: syntax.Expression, predicates: list[syntax.Expression]) -> frozenset[str] | None:
     """The parts of an element that the predicates of a path to it read; None if that may be any of them."""
     read: set[str] = set()
     for predicate in predicates:
@@ -198,28 +190,28 @@ def _read_by(node: Expression, predicates: list[Expression]) -> frozenset[str] |
     return frozenset(read)
 
 
-def _is_of_variable(node: Expression, predicate: Expression) -> bool:
+def _is_of_variable(node: syntax.Expression, predicate: syntax.Expression) -> bool:
     """True if a predicate is tried on the elements of a variable, not on what is within them."""
-    while isinstance(node, Filter | Path):
-        if isinstance(node, Filter) and any(predicate is one for one in node.predicates):
+    while isinstance(node, syntax.Filter | syntax.Path):
+        if isinstance(node, syntax.Filter) and any(predicate is one for one in node.predicates):
             return _taken_apart(node.primary)[2] == []
-        inner = node.primary if isinstance(node, Filter) else node.origin
+        inner = node.primary if isinstance(node, syntax.Filter) else node.origin
         if inner is None or isinstance(inner, str):
             return False
         node = inner
     return False
 
 
-def _relative(predicate: Expression) -> frozenset[str] | None:
+def _relative(predicate: syntax.Expression) -> frozenset[str] | None:
     """The parts of the element it is tried on that a predicate reads; None if that may be any of them.
 
     A test of the element's own name reads none: the author of the pattern named it.
     """
     read: set[str] = set()
-    for part in walk(predicate):
-        if isinstance(part, FunctionCall) and not part.arguments and part.name not in _COUNTING:
+    for part in syntax.walk(predicate):
+        if isinstance(part, syntax.FunctionCall) and not part.arguments and part.name not in _COUNTING:
             return None
-        if not isinstance(part, Path) or not (part.origin is None or isinstance(part.origin, str)):
+        if not isinstance(part, syntax.Path) or not (part.origin is None or isinstance(part.origin, str)):
             continue
         names = [_step_name(step) for step in part.steps]
         if part.origin is not None or not names or None in names:
@@ -228,7 +220,7 @@ def _relative(predicate: Expression) -> frozenset[str] | None:
     return frozenset(read - {""})
 
 
-def _step_name(step: PathStep) -> str | None:
+def _step_name(step: syntax.PathStep) -> str | None:
     """The name that a step adds to the path of a part; "" for a test of the own name, None if unknown."""
     if step.predicates or not _NAME.fullmatch(step.test):
         return None

@@ -11,19 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from narval.core.patterns import syntax
 from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.syntax import (
-    Expression,
-    Filter,
-    FunctionCall,
-    Path,
-    PathStep,
-    Variable,
-    parse,
-    parts,
-    variables,
-    walk,
-)
 from narval.core.trust.paths import TEXT, is_within
 
 
@@ -37,13 +26,13 @@ class Piece(NamedTuple):
 @lru_cache(maxsize=4096)
 def pieces_of(text: str) -> frozenset[Piece]:
     """The pieces that an expression reads. Raises ExpressionError."""
-    return frozenset(_read(parse(text)))
+    return frozenset(_read(syntax.parse(text)))
 
 
 @lru_cache(maxsize=4096)
 def selected_by(text: str) -> frozenset[Piece]:
     """The pieces that an expression of elements selects. Raises ExpressionError."""
-    return frozenset(_selected(parse(text), ()))
+    return frozenset(_selected(syntax.parse(text), ()))
 
 
 @lru_cache(maxsize=1024)
@@ -53,7 +42,7 @@ def looked_at(text: str) -> frozenset[str]:
     told.
     """
     try:
-        return frozenset("/".join(path) for path in _looked_at(parse(text), _OUTSIDE))
+        return frozenset("/".join(path) for path in _looked_at(syntax.parse(text), _OUTSIDE))
     except ExpressionError:  # of XPath 3.1 alone
         return frozenset()
 
@@ -81,24 +70,28 @@ _OUTSIDE = ("/",)
 """The place from which the first step of a pattern leads to the element."""
 
 
-def _looked_at(node: Expression, place: _Place) -> Iterator[tuple[str, ...]]:
+def _looked_at(node: syntax.Expression, place: _Place) -> Iterator[tuple[str, ...]]:
     """The places to which the paths in an expression lead if it is tried at a place."""
-    if isinstance(node, Path | Filter):
+    if isinstance(node, syntax.Path | syntax.Filter):
         yield from _followed(node, place)[1]
     else:
-        for inner in parts(node):
+        for inner in syntax.parts(node):
             yield from _looked_at(inner, place)
 
 
-def _followed(node: Expression, place: _Place) -> tuple[_Place, list[tuple[str, ...]]]:
+def _followed(node: syntax.Expression, place: _Place) -> tuple[_Place, list[tuple[str, ...]]]:
     """The place to which an expression leads, and all places that it looks at on the way."""
-    if isinstance(node, Filter) and not node.predicates and not isinstance(node.primary, Path | Filter):
+    if (
+        isinstance(node, syntax.Filter)
+        and not node.predicates
+        and not isinstance(node.primary, syntax.Path | syntax.Filter)
+    ):
         return None, list(_looked_at(node.primary, place))
-    if variables(node) and not (isinstance(node, Path | Filter) and _begins_here(node)):
+    if syntax.variables(node) and not (isinstance(node, syntax.Path | syntax.Filter) and _begins_here(node)):
         return None, []
     looked: list[tuple[str, ...]] = []
     match node:
-        case Path(origin=origin, steps=steps):
+        case syntax.Path(origin=origin, steps=steps):
             if isinstance(origin, str):
                 place = _OUTSIDE
             elif origin is not None:
@@ -111,22 +104,26 @@ def _followed(node: Expression, place: _Place) -> tuple[_Place, list[tuple[str, 
                     looked.append((ALL_TEXT,))
                 looked += (path for predicate in step.predicates for path in _looked_at(predicate, place))
             return place, looked
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             place, looked = _followed(primary, place)
             looked += (path for predicate in predicates for path in _looked_at(predicate, place))
             return place, looked
     return None, list(_looked_at(node, place))
 
 
-def _begins_here(node: Path | Filter) -> bool:
+def _begins_here(node: syntax.Path | syntax.Filter) -> bool:
     """True if a path leads from where it is tried, and not from a variable, whatever its predicates say."""
-    first = node.primary if isinstance(node, Filter) else node.origin
+    first = node.primary if isinstance(node, syntax.Filter) else node.origin
     if first is None or isinstance(first, str):
         return True
-    return not variables(first) if not isinstance(first, Path | Filter) else _begins_here(first)
+    return (
+        not syntax.variables(first)
+        if not isinstance(first, syntax.Path | syntax.Filter)
+        else _begins_here(first)
+    )
 
 
-def _stepped(place: _Place, step: PathStep) -> _Place:
+def _stepped(place: _Place, step: syntax.PathStep) -> _Place:
     """The place to which a step leads from one."""
     name = step.test if step.test == TEXT else step.test.rpartition(":")[2]
     if place == _OUTSIDE:
@@ -142,58 +139,60 @@ def _stepped(place: _Place, step: PathStep) -> _Place:
     return (*place, name)
 
 
-def _read(node: Expression) -> Iterator[Piece]:
-    if isinstance(node, Variable | Path | Filter):
+def _read(node: syntax.Expression) -> Iterator[Piece]:
+    if isinstance(node, syntax.Variable | syntax.Path | syntax.Filter):
         yield from _selected(node, ())
         for inner in _beside(node):
             yield from _read(inner)
     else:
-        for inner in parts(node):
+        for inner in syntax.parts(node):
             yield from _read(inner)
 
 
-def _beside(node: Expression) -> Iterator[Expression]:
+def _beside(node: syntax.Expression) -> Iterator[syntax.Expression]:
     """The predicates within a path, which may have variables of their own."""
     match node:
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             yield from _beside(primary)
             yield from predicates
-        case Path(origin=origin, steps=steps):
+        case syntax.Path(origin=origin, steps=steps):
             if origin is not None and not isinstance(origin, str):
                 yield from _beside(origin)
             for step in steps:
                 yield from step.predicates
 
 
-def _selected(node: Expression, steps: tuple[PathStep, ...], *, whole: bool = False) -> Iterator[Piece]:
+def _selected(
+    node: syntax.Expression, steps: tuple[syntax.PathStep, ...], *, whole: bool = False
+) -> Iterator[Piece]:
     """The pieces selected by a path that continues an expression by steps."""
     match node:
-        case Variable(name=name):
+        case syntax.Variable(name=name):
             yield Piece(name, "" if whole else _path(steps))
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             yield from _selected(primary, steps, whole=whole or any(map(_reads_context, predicates)))
-        case Path(origin=origin, steps=own) if origin is not None and not isinstance(origin, str):
+        case syntax.Path(origin=origin, steps=own) if origin is not None and not isinstance(origin, str):
             reads = any(_reads_context(predicate) for step in own for predicate in step.predicates)
             yield from _selected(origin, (*own, *steps), whole=whole or reads)
         case _:
-            for inner in parts(node):
+            for inner in syntax.parts(node):
                 yield from _selected(inner, steps, whole=whole)
 
 
-def _reads_context(predicate: Expression) -> bool:
+def _reads_context(predicate: syntax.Expression) -> bool:
     """True if a predicate depends on more of the node that it is tried on than its position."""
     return any(
-        (isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)))
+        (isinstance(node, syntax.Path) and (node.origin is None or isinstance(node.origin, str)))
         or (
-            isinstance(node, FunctionCall)
+            isinstance(node, syntax.FunctionCall)
             and not node.arguments
             and node.name not in ("position", "last", "true", "false")
         )
-        for node in walk(predicate)
+        for node in syntax.walk(predicate)
     )
 
 
-def _path(steps: tuple[PathStep, ...]) -> str:
+def _path(steps: tuple[syntax.PathStep, ...]) -> str:
     """The path to which steps lead; "" where it cannot be told."""
     names: list[str] = []
     for step in steps:

@@ -22,23 +22,8 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.dropped.collector import Collector
 from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
 from narval.files.found_files import names_in
+from narval.people import files
 from narval.people.acting import text_shown
-from narval.people.files import (
-    DONE,
-    MOST_BYTES_OF_ANSWER,
-    REFUSED_ANSWERS,
-    WORK_FOLDER,
-    FiledAnswer,
-    check_folder,
-    deliver_answer,
-    items_asked,
-    name_of,
-    offered_file,
-    owner_of,
-    read_answer,
-    version,
-    write_offered,
-)
 from narval.store.rows import number
 from narval.system.clock import Clock
 
@@ -66,7 +51,7 @@ class WorkFolders(Collector):
 
     async def take_all(self) -> None:
         """Take people's answers, and offer them their items."""
-        there = await asyncio.to_thread(names_in, self._home / WORK_FOLDER)
+        there = await asyncio.to_thread(names_in, self._home / files.WORK_FOLDER)
         people = [person for person in self._people() if person.name in there]
         for person in people:
             await self._serve(person)
@@ -84,16 +69,16 @@ class WorkFolders(Collector):
                 self._settling.notice()
 
     def _version(self) -> tuple[int, str]:
-        return version(self._host.listings.of), self._host.agent.lookup.people.digest
+        return files.version(self._host.listings.of), self._host.agent.lookup.people.digest
 
     def _people(self) -> tuple[Person, ...]:
         return self._host.agent.lookup.people.people
 
     async def _serve(self, person: Person) -> None:
         """Take a person's answers, then offer what the person is asked; a problem is reported once."""
-        folder, wrong = self._home / WORK_FOLDER / person.name, ""
+        folder, wrong = self._home / files.WORK_FOLDER / person.name, ""
         try:
-            await asyncio.to_thread(check_folder, folder, person, self._home.stat())
+            await asyncio.to_thread(files.check_folder, folder, person, self._home.stat())
             await self._take_all(person)
             await self._offer(person, folder)
         except (ElementError, NotSetAsideError, OSError) as error:
@@ -102,7 +87,7 @@ class WorkFolders(Collector):
             wrong = "it is left alone"
             log.exception("the answers of %s", person.name)
         if wrong and wrong != self._told.get(person.name):
-            log.error("%s/%s is not looked after: %s", WORK_FOLDER, person.name, wrong)
+            log.error("%s/%s is not looked after: %s", files.WORK_FOLDER, person.name, wrong)
         self._told[person.name] = wrong
 
     # --- taking -----------------------------------------------------------------------------------------
@@ -111,9 +96,9 @@ class WorkFolders(Collector):
         folder = self._folders.get(person.name)
         if folder is None:
             recorded = number(self._host.agent.facts, _recorded(person), 0)
-            within, aside = f"{WORK_FOLDER}/{person.name}/", REFUSED_ANSWERS
+            within, aside = f"{files.WORK_FOLDER}/{person.name}/", files.REFUSED_ANSWERS
             folder = DropFolder(
-                self._home, recorded, within=within, name=DONE, refused=aside, durable=self._durable
+                self._home, recorded, within=within, name=files.DONE, refused=aside, durable=self._durable
             )
             self._folders[person.name] = folder
         for claim in await asyncio.to_thread(folder.left_over):
@@ -126,10 +111,10 @@ class WorkFolders(Collector):
     async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
         """Give an item the answer in a file, and remove the file; or set it aside with the reason (P57)."""
         try:
-            found = await asyncio.to_thread(contents, claim, MOST_BYTES_OF_ANSWER)
+            found = await asyncio.to_thread(contents, claim, files.MOST_BYTES_OF_ANSWER)
             if found is not None:
-                owner = owner_of(found[1], person, self._home.stat())
-                told = await asyncio.to_thread(read_answer, found[0])
+                owner = files.owner_of(found[1], person, self._home.stat())
+                told = await asyncio.to_thread(files.read_answer, found[0])
                 refused = await self._host.submit(lambda turn: _take_answer(turn, person, owner, claim, told))
                 if refused:
                     raise ElementError("invalid", refused)
@@ -143,20 +128,20 @@ class WorkFolders(Collector):
     async def _offer(self, person: Person, folder: Path) -> None:
         """Write the files of the items that a person may answer this way, and remove those of other items."""
         view, at = self._host.loop.view, self._clock.now()
-        asked = items_asked(self._host.listings.of, self._host.agent, view, at, person.name)
-        wanted = {name_of(run): run for run in asked}
+        asked = files.items_asked(self._host.listings.of, self._host.agent, view, at, person.name)
+        wanted = {files.name_of(run): run for run in asked}
         there = await asyncio.to_thread(names_in, folder)
         known = self._host.agent.runs
         for name in there:
             if (found := _OFFERED.fullmatch(name)) and name not in wanted:
                 run = known.get(int(found[1]))
-                if run is not None and name == name_of(run):
+                if run is not None and name == files.name_of(run):
                     await asyncio.to_thread(_remove_offered, folder / name)
         for name in wanted.keys() - set(there):
             run = wanted[name]
             shown = text_shown(self._host.agent.store, run.eid)
-            text = offered_file(run, person.name, shown, view.element)
-            await asyncio.to_thread(write_offered, folder, name, text)
+            text = files.offered_file(run, person.name, shown, view.element)
+            await asyncio.to_thread(files.write_offered, folder, name, text)
 
 
 def _recorded(person: Person) -> str:
@@ -164,9 +149,9 @@ def _recorded(person: Person) -> str:
     return f"work/{person.name}"
 
 
-def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: FiledAnswer) -> str:
+def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: files.FiledAnswer) -> str:
     """Give an item the answer, and note the file's number in the same commit; why it is refused, or ""."""
-    refused = deliver_answer(turn, person, owner, claim.shown, told)
+    refused = files.deliver_answer(turn, person, owner, claim.shown, told)
     if not refused:
         turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))
     return refused

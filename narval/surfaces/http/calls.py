@@ -15,19 +15,9 @@ from starlette.routing import Route
 
 from narval.core.errors import NarvalError
 from narval.surfaces.asks import Asks
+from narval.surfaces.http import senders
 from narval.surfaces.http.guard import CALLS, RefusedError
 from narval.surfaces.http.hook_bodies import BodyError, elements_of_json
-from narval.surfaces.http.senders import (
-    Sender,
-    Senders,
-    body_of,
-    body_within,
-    media_type_of,
-    no_token,
-    refusal_of,
-    refused,
-    token_of,
-)
 
 RUNS = f"{CALLS}runs/"
 """The prefix of the addresses of called runs."""
@@ -48,7 +38,7 @@ class Calls:
         self, reading: Asks, writing: Asks, *, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._reading, self._writing = reading, writing
-        self._senders = Senders(reading, "callers", "caller", seconds)
+        self._senders = senders.Senders(reading, "callers", "caller", seconds)
 
     def routes(self) -> tuple[Route, Route]:
         """The routes of runs that were called, and of definitions."""
@@ -64,28 +54,30 @@ class Calls:
             Route(f"{CALLS}{{definition}}", call, methods=["POST"]),
         )
 
-    async def _respond(self, request: Request, work: Callable[[Sender, Request], Awaitable[Run]]) -> Response:
+    async def _respond(
+        self, request: Request, work: Callable[[senders.Sender, Request], Awaitable[Run]]
+    ) -> Response:
         """The response to a request of a caller with a valid token, within its limits."""
         try:
-            caller = await self._senders.with_token(token_of(request.headers))
+            caller = await self._senders.with_token(senders.token_of(request.headers))
             if caller is None:
-                raise no_token("of a caller")
+                raise senders.no_token("of a caller")
             self._senders.take(caller, "this caller has")
             run = await work(caller, request)
         except (RefusedError, BodyError, NarvalError) as error:
-            return refused(refusal_of(error, other=400 if request.method == "POST" else 404))
+            return senders.refused(senders.refusal_of(error, other=400 if request.method == "POST" else 404))
         if not run["active"]:
             return JSONResponse(run, 200 if run["phase"] == "done" else 422)
         agent = request.query_params.get("agent", "")
         location = f"{RUNS}{run['eid']}{f'?agent={agent}' if agent else ''}"
         return JSONResponse(run, 202, {"location": location})
 
-    async def _call(self, caller: Sender, request: Request) -> Run:
+    async def _call(self, caller: senders.Sender, request: Request) -> Run:
         """The run of a definition. Raises NarvalError, BodyError, RefusedError."""
-        kind = media_type_of(request)
+        kind = senders.media_type_of(request)
         if kind not in TYPES:
             raise RefusedError(415, f"Expected one of {', '.join(TYPES)}.")
-        body = await body_within(body_of(request), caller["bytes"])
+        body = await senders.body_within(senders.body_of(request), caller["bytes"])
         elements = elements_of_json(body) if kind == TYPES[0] else [body]
         return dict(
             await self._writing.ask(
@@ -99,7 +91,7 @@ class Calls:
             )
         )
 
-    async def _ask(self, caller: Sender, request: Request) -> Run:
+    async def _ask(self, caller: senders.Sender, request: Request) -> Run:
         """A run called before. Raises NarvalError."""
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
         asked = {"caller": caller["caller"], "run": run, "wait": WAIT}

@@ -19,18 +19,8 @@ from typing import Any
 from narval.core.errors import DaemonGoneError, NarvalError, SettingsError
 from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers, PeerSettings, PeersFile
 from narval.surfaces.asks import Asks
+from narval.surfaces.link import protocol
 from narval.surfaces.link.client import trusting
-from narval.surfaces.link.protocol import (
-    EXCHANGE,
-    FRAMES,
-    HEADERS,
-    LONGEST_WAIT,
-    VERSIONS,
-    WAIT,
-    check_versions,
-    refusal_of,
-    token_for,
-)
 from narval.system.folder_watch import FolderWatch
 
 log = logging.getLogger("narval.link")
@@ -107,7 +97,7 @@ class PeerAsking:
 
     def __init__(self, asks: Asks, peer: PeerSettings, home: Path) -> None:
         self._asks, self._peer, self._home = asks, peer, home
-        self._url = f"{peer.url}{EXCHANGE}"
+        self._url = f"{peer.url}{protocol.EXCHANGE}"
         self._pause = FIRST_PAUSE
         self._why = ""
         """The reason why nothing is exchanged, as logged; "" if there is none."""
@@ -137,8 +127,8 @@ class PeerAsking:
         log.info("the link with %s is connected", self._peer.name)
         self._why = ""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._go_on(client, begun, here=0.0, there=LONGEST_WAIT))
-            tasks.create_task(self._go_on(client, begun, here=LONGEST_WAIT, there=0.0))
+            tasks.create_task(self._go_on(client, begun, here=0.0, there=protocol.LONGEST_WAIT))
+            tasks.create_task(self._go_on(client, begun, here=protocol.LONGEST_WAIT, there=0.0))
 
     async def _go_on(self, client: Any, answer: bytes, *, here: float, there: float) -> None:
         """Exchange frames, each waiting for messages: `here` seconds on this side, `there` on the other."""
@@ -155,9 +145,9 @@ class PeerAsking:
         httpx2 = await asyncio.to_thread(importlib.import_module, "httpx2")
         for name in ("httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        token = token_for(self._peer, self._home)
+        token = protocol.token_for(self._peer, self._home)
         tls = await asyncio.to_thread(trusting, self._peer.ca_file(self._home), self._peer.name)
-        headers = {**HEADERS, "content-type": FRAMES, "authorization": f"Bearer {token}"}
+        headers = {**protocol.HEADERS, "content-type": protocol.FRAMES, "authorization": f"Bearer {token}"}
         return httpx2.AsyncClient(verify=tls, trust_env=False, headers=headers)
 
     async def _post(self, client: Any, frame: bytes, wait: float = 0.0) -> bytes:
@@ -166,7 +156,7 @@ class PeerAsking:
         timeout = httpx2.Timeout(SILENT + wait, connect=CONNECTING)
         try:
             async with client.stream(
-                "POST", self._url, content=frame, headers={WAIT: f"{wait:g}"}, timeout=timeout
+                "POST", self._url, content=frame, headers={protocol.WAIT: f"{wait:g}"}, timeout=timeout
             ) as response:
                 body = bytearray()
                 async for piece in response.aiter_raw():
@@ -179,7 +169,7 @@ class PeerAsking:
             raise DaemonGoneError(f"the peer {name} cannot be reached at {url}: {why}") from None
         if status != 200:
             raise _refused(status, headers, bytes(body), name, url)
-        check_versions(headers.get(VERSIONS), name)
+        protocol.check_versions(headers.get(protocol.VERSIONS), name)
         return bytes(body)
 
     async def _note(self, why: str) -> None:
@@ -193,7 +183,7 @@ class PeerAsking:
 
 def _refused(status: int, headers: Mapping[str, str], body: bytes, peer: str, url: str) -> NarvalError:
     """The error for an answer without a frame, with the seconds that it asks to wait."""
-    error = refusal_of(status, body, peer, url)
+    error = protocol.refusal_of(status, body, peer, url)
     seconds = headers.get("retry-after", "")
     if seconds.isascii() and seconds.isdecimal():
         return _LaterError(str(error), min(float(seconds[:4]), LONGEST_PAUSE))

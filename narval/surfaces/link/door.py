@@ -26,18 +26,7 @@ from narval.surfaces.asks import Asks
 from narval.surfaces.control import wire
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, Scope, Send, in_time
 from narval.surfaces.http.senders import body_of, body_within, refused, token_of
-from narval.surfaces.link.protocol import (
-    ASK,
-    EXCHANGE,
-    FRAMES,
-    LONGEST_WAIT,
-    NEWEST,
-    OLDEST,
-    VERSIONS,
-    WAIT,
-    TooOldError,
-    check_versions,
-)
+from narval.surfaces.link import protocol
 from narval.system.minute import UsedMinute
 
 log = logging.getLogger("narval.link")
@@ -57,8 +46,10 @@ UNDER_WAY = 16
 DAY = 86_400.0
 
 _HEADERS = {
-    VERSIONS: f"{OLDEST}-{NEWEST}", "cache-control": "no-store", "x-content-type-options": "nosniff",
-}  # fmt: skip
+    protocol.VERSIONS: f"{protocol.OLDEST}-{protocol.NEWEST}",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+}
 
 
 class LinkRequest(NamedTuple):
@@ -93,22 +84,24 @@ class LinkDoor:
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         """The answer to a request. Raises RefusedError."""
         path, headers = scope["path"], Headers(scope=scope)
-        if path not in (EXCHANGE, ASK):
-            raise RefusedError(404, f"Peers ask at {EXCHANGE} and {ASK}.")
+        if path not in (protocol.EXCHANGE, protocol.ASK):
+            raise RefusedError(404, f"Peers ask at {protocol.EXCHANGE} and {protocol.ASK}.")
         if scope["method"] != "POST":
             raise RefusedError(405, "Peers ask by POST.", allow="POST")
         peer = await self._admitted(headers, scope)
         scope[ADMITTED] = True
         try:
-            check_versions(headers.get(VERSIONS), f"your side, {peer.name},")
-        except TooOldError as error:
+            protocol.check_versions(headers.get(protocol.VERSIONS), f"your side, {peer.name},")
+        except protocol.TooOldError as error:
             raise RefusedError(426, f"{error}.", upgrade="narval") from None
         with self._taking(peer):
             size = self._take(peer, headers)
             body = await body_within(body_of(Request(scope, in_time(receive, SENDING))), size)
             try:
                 asked = LinkRequest(peer, headers, body)
-                return await (self._exchanged(asked) if path == EXCHANGE else self._asked(asked, receive))
+                return await (
+                    self._exchanged(asked) if path == protocol.EXCHANGE else self._asked(asked, receive)
+                )
             except DaemonGoneError:
                 raise RefusedError(503, "No daemon is at work there.", retry_after="10") from None
             except NarvalError as error:
@@ -177,7 +170,7 @@ class LinkDoor:
         frame = await self._asks.ask(
             "exchange", peer=asked.peer.name, frame=asked.body, wait=_wait(asked.headers)
         )
-        return Response(frame, media_type=FRAMES, headers=_HEADERS)
+        return Response(frame, media_type=protocol.FRAMES, headers=_HEADERS)
 
     async def _asked(self, asked: LinkRequest, receive: Receive) -> Response:
         """The frames of the answer to an operation. Raises NarvalError, RefusedError."""
@@ -202,7 +195,7 @@ class LinkDoor:
             if not asking.done():
                 raise RefusedError(400, "The request was given up.", connection="close")
             frames = _answer(request.number, asking)
-            return StreamingResponse(_each(frames), media_type=FRAMES, headers=_HEADERS)
+            return StreamingResponse(_each(frames), media_type=protocol.FRAMES, headers=_HEADERS)
         finally:
             asking.cancel()
             gone.cancel()
@@ -235,10 +228,10 @@ class RefusedTokens:
 def _wait(headers: Headers) -> float:
     """The seconds that an exchange may wait."""
     try:
-        wait = float(headers.get(WAIT, "0"))
+        wait = float(headers.get(protocol.WAIT, "0"))
     except ValueError:
         return 0.0
-    return min(wait, LONGEST_WAIT) if wait > 0 else 0.0
+    return min(wait, protocol.LONGEST_WAIT) if wait > 0 else 0.0
 
 
 def _request(body: bytes) -> wire.WireRequest:

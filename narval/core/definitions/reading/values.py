@@ -26,18 +26,10 @@ from narval.core.definitions.reading.value_functions import (
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import ElementError, PatternError
+from narval.core.patterns import syntax
 from narval.core.patterns.budget.cost import Limits, limits
 from narval.core.patterns.functions import FUNCTIONS, check, check_focus, type_of
 from narval.core.patterns.lexer import ExpressionError, check_depth
-from narval.core.patterns.syntax import (
-    BinaryOperation,
-    Expression,
-    Filter,
-    Path,
-    Variable,
-    parse,
-    variables,
-)
 from narval.core.patterns.terms import ShapeSource, term_of
 from narval.core.patterns.xpath1 import compiled, string_of
 
@@ -59,7 +51,7 @@ class ArgumentValue:
             raise PatternError(text, f"expected at most {_MOST_CHARACTERS} characters, found {len(text)}")
         try:
             check_depth(text)
-            tree = parse(text)
+            tree = syntax.parse(text)
             check(tree, {}, {**FUNCTIONS, **VALUE_FUNCTIONS})
             check_focus(tree)
             check_functions(tree)
@@ -72,7 +64,7 @@ class ArgumentValue:
             raise PatternError(text, f"expected an XPath 1.0 expression: {error}") from None
         if term_of(ShapeSource(text, {}, xpath3=False), tree) is None:
             raise PatternError(text, "expected a path from a variable, found one that begins nowhere")
-        self.variables = variables(tree)
+        self.variables = syntax.variables(tree)
         self._limits: Limits = limits(text, tree)
 
     def text_for(self, bindings: Bindings, zone: str, times: int = 1) -> str:
@@ -110,16 +102,16 @@ class ArgumentValue:
 argument_value = lru_cache(maxsize=1024)(ArgumentValue)
 
 
-def _gives_elements(tree: Expression) -> bool:
+def _gives_elements(tree: syntax.Expression) -> bool:
     """True if an expression selects elements, as far as its form shows."""
     match tree:
-        case Path(steps=(*_, last)):
+        case syntax.Path(steps=(*_, last)):
             return last.axis not in ("attribute", "namespace") and not last.test.endswith(")")
-        case Filter(primary=primary):
+        case syntax.Filter(primary=primary):
             return _gives_elements(primary)
-        case BinaryOperation(operator="|", operands=operands):
+        case syntax.BinaryOperation(operator="|", operands=operands):
             return all(map(_gives_elements, operands))
-    return isinstance(tree, Variable)
+    return isinstance(tree, syntax.Variable)
 
 
 @lru_cache(maxsize=1024)

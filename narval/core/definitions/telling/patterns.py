@@ -10,20 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from narval.core.definitions.telling.values import InexactError, ValuePhrases, variable
 from narval.core.definitions.telling.words import an, listed, quoted, verbatim
+from narval.core.patterns import syntax
 from narval.core.patterns.functions import type_of
 from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.pattern import Condition, Pattern
-from narval.core.patterns.syntax import (
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Literal,
-    Path,
-    PathStep,
-    Variable,
-    parse,
-)
 
 _IS = {"=": "is", "!=": "is other than", "<": "is less than", "<=": "is at most", ">": "is more than",
        ">=": "is at least"}  # fmt: skip
@@ -62,7 +52,7 @@ def _element(pattern: Pattern) -> str:
 
 def _of_text(text: str, namespaces: Mapping[str, str]) -> str:
     try:
-        return _ElementPhrases(text, namespaces).element(parse(text))
+        return _ElementPhrases(text, namespaces).element(syntax.parse(text))
     except (InexactError, ExpressionError):
         return f"an element that fits {verbatim(text)}"
 
@@ -72,14 +62,14 @@ def _state(pattern: Pattern) -> str:
     if not pattern.variables:
         return ""
     try:
-        tree = parse(pattern.text)
+        tree = syntax.parse(pattern.text)
         if not pattern.is_closed:
             return ""
         match tree:
-            case Filter(primary=Variable(name=name), predicates=predicates) if predicates:
+            case syntax.Filter(primary=syntax.Variable(name=name), predicates=predicates) if predicates:
                 clauses = _ElementPhrases(pattern.text, pattern.namespaces).clauses(predicates)
                 return f"{variable(name)} is one {clauses}"
-            case Variable(name=name):
+            case syntax.Variable(name=name):
                 return f"{variable(name)} is there"
     except ExpressionError:
         return ""
@@ -88,31 +78,33 @@ def _state(pattern: Pattern) -> str:
     return f"{verbatim(pattern.text)} holds"
 
 
-def conjuncts(node: Expression) -> Iterator[Expression]:
+def conjuncts(node: syntax.Expression) -> Iterator[syntax.Expression]:
     """The parts of an expression all of which must hold."""
     match node:
-        case Filter(primary=primary, predicates=()):
+        case syntax.Filter(primary=primary, predicates=()):
             yield from conjuncts(primary)
-        case BinaryOperation(operator="and", operands=operands):
+        case syntax.BinaryOperation(operator="and", operands=operands):
             for operand in operands:
                 yield from conjuncts(operand)
         case _:
             yield node
 
 
-def is_attribute(node: Expression) -> bool:
+def is_attribute(node: syntax.Expression) -> bool:
     """True of a path to one attribute."""
-    return isinstance(node, Path) and len(node.steps) == 1 and node.steps[0].axis == "attribute"
+    return isinstance(node, syntax.Path) and len(node.steps) == 1 and node.steps[0].axis == "attribute"
 
 
-def is_itself(node: Expression) -> bool:
+def is_itself(node: syntax.Expression) -> bool:
     """True of the path `.`."""
-    return isinstance(node, Path) and [(one.axis, one.test) for one in node.steps] == [("self", "node()")]
+    return isinstance(node, syntax.Path) and [(one.axis, one.test) for one in node.steps] == [
+        ("self", "node()")
+    ]
 
 
-def is_relative(node: Expression) -> bool:
+def is_relative(node: syntax.Expression) -> bool:
     """True of a path that begins at the element."""
-    return isinstance(node, Path) and node.origin is None
+    return isinstance(node, syntax.Path) and node.origin is None
 
 
 class _ElementPhrases(ValuePhrases):
@@ -120,18 +112,18 @@ class _ElementPhrases(ValuePhrases):
 
     # --- elements -------------------------------------------------------------------------------------
 
-    def element(self, node: Expression) -> str:
+    def element(self, node: syntax.Expression) -> str:
         """The phrase for an element that fits. Raises InexactError."""
         match node:
-            case Filter(primary=primary, predicates=()):
+            case syntax.Filter(primary=primary, predicates=()):
                 return self.element(primary)
-            case BinaryOperation(operator="|" | "or", operands=operands):
+            case syntax.BinaryOperation(operator="|" | "or", operands=operands):
                 return ", or ".join(map(self.element, operands))
-            case Path(origin=None | "/", steps=steps) if steps:
+            case syntax.Path(origin=None | "/", steps=steps) if steps:
                 return self.nested(steps)
         raise InexactError
 
-    def nested(self, steps: Sequence[PathStep]) -> str:
+    def nested(self, steps: Sequence[syntax.PathStep]) -> str:
         """An element, and what it contains."""
         first, *rest = steps
         if first.axis == "descendant-or-self" and rest:
@@ -150,68 +142,72 @@ class _ElementPhrases(ValuePhrases):
 
     # --- clauses --------------------------------------------------------------------------------------
 
-    def clauses(self, predicates: Sequence[Expression]) -> str:
+    def clauses(self, predicates: Sequence[syntax.Expression]) -> str:
         """The relative clauses of predicates; one without a phrase stands as it is written."""
         if any(type_of(predicate) == "number" for predicate in predicates):
             raise InexactError
         parts = [part for predicate in predicates for part in conjuncts(predicate)]
         return self.all_of(parts)
 
-    def all_of(self, parts: Sequence[Expression]) -> str:
+    def all_of(self, parts: Sequence[syntax.Expression]) -> str:
         """The clauses of parts all of which must hold: attributes that are there together, choices last."""
         there = [name for part in parts for name in self.attributes(part)]
         missing = [name for part in parts for name in self.missing(part)]
         others = [part for part in parts if not self.attributes(part) and not self.missing(part)]
-        choices = [part for part in others if isinstance(part, BinaryOperation) and part.operator == "or"]
+        choices = [
+            part for part in others if isinstance(part, syntax.BinaryOperation) and part.operator == "or"
+        ]
         words = [f"that has {listed(there)}"] if there else []
         words += [f"that has {'none of' if len(missing) > 1 else 'no'} {listed(missing)}"] if missing else []
         words += [self.clause_or_text(part) for part in others if part not in choices]
         return listed([*words, *map(self.clause_or_text, choices)])
 
-    def clause_or_text(self, node: Expression) -> str:
+    def clause_or_text(self, node: syntax.Expression) -> str:
         """The clause for a part, else the part as it is written."""
         try:
             return self.clause(node)
         except InexactError:
             return f"for which {verbatim(self.written(node))} holds"
 
-    def clause(self, node: Expression) -> str:
+    def clause(self, node: syntax.Expression) -> str:
         """The clause for what must be so of an element: `whose subject is "x"`. Raises InexactError."""
         match node:
-            case Filter(primary=primary, predicates=()):
+            case syntax.Filter(primary=primary, predicates=()):
                 return self.clause(primary)
-            case BinaryOperation(operator="and", operands=operands):
+            case syntax.BinaryOperation(operator="and", operands=operands):
                 return f"({self.all_of([part for one in operands for part in conjuncts(one)])})"
-            case BinaryOperation(operator="or", operands=operands):
+            case syntax.BinaryOperation(operator="or", operands=operands):
                 return self.choice(operands)
-            case BinaryOperation(operator="|", operands=operands):
+            case syntax.BinaryOperation(operator="|", operands=operands):
                 return f"that has {listed(map(self.attribute, operands), 'or')}"
-            case BinaryOperation(operator=operator, operands=(left, right)) if operator in _IS:
+            case syntax.BinaryOperation(operator=operator, operands=(left, right)) if operator in _IS:
                 return self.comparison(operator, left, right)
-            case FunctionCall(name="not", arguments=(inner,)):
+            case syntax.FunctionCall(name="not", arguments=(inner,)):
                 return self.all_of([node]) if self.missing(node) else self.denial(inner)
-            case FunctionCall(name=name, arguments=(what, Literal(value=str(text)))) if name in _TESTS and (
-                is_attribute(what) or is_itself(what)
+            case syntax.FunctionCall(name=name, arguments=(what, syntax.Literal(value=str(text)))) if (
+                name in _TESTS and (is_attribute(what) or is_itself(what))
             ):
                 return f"{self.subject(what)} {_TESTS[name]} {quoted(text)}"
-            case Path(origin=None, steps=(PathStep(axis="attribute") as step,)):
+            case syntax.Path(origin=None, steps=(syntax.PathStep(axis="attribute") as step,)):
                 return f"that has {quoted(self.name(step))}"
-            case Path(origin=None, steps=steps):
+            case syntax.Path(origin=None, steps=steps):
                 return f"that contains {self.nested(steps)}"
-            case Path(origin=Variable(name=name), steps=(PathStep(axis="attribute") as step,)):
+            case syntax.Path(
+                origin=syntax.Variable(name=name), steps=(syntax.PathStep(axis="attribute") as step,)
+            ):
                 return f"while {variable(name)} has {quoted(self.name(step))}"
         raise InexactError
 
-    def choice(self, operands: Sequence[Expression]) -> str:
+    def choice(self, operands: Sequence[syntax.Expression]) -> str:
         """Clauses one of which must hold: `whose verdict is "yes" or "no"` where they are of one value."""
         if all(map(self.attributes, operands)):
             return f"that has {listed(map(self.attribute, operands), 'or')}"
         match operands[0]:
-            case BinaryOperation(operator="=", operands=(left, _)) if is_relative(left):
+            case syntax.BinaryOperation(operator="=", operands=(left, _)) if is_relative(left):
                 rights = [
                     one.operands[1]
                     for one in operands
-                    if isinstance(one, BinaryOperation)
+                    if isinstance(one, syntax.BinaryOperation)
                     and one.operator == "="
                     and self.written(one.operands[0]) == self.written(left)
                     and not is_relative(one.operands[1])
@@ -220,28 +216,30 @@ class _ElementPhrases(ValuePhrases):
                     return f"{self.subject(left)} is {listed(map(self.value, rights), 'or')}"
         return f"either {listed(map(self.clause_or_text, operands), 'or')}"
 
-    def denial(self, node: Expression) -> str:
+    def denial(self, node: syntax.Expression) -> str:
         """The clause for what must not be so. Raises InexactError."""
         match node:
-            case Filter(primary=primary, predicates=()):
+            case syntax.Filter(primary=primary, predicates=()):
                 return self.denial(primary)
-            case Path(origin=None, steps=(PathStep(axis="self", test=test, predicates=()) as step,)) if (
-                test not in ("*", "node()")
-            ):
+            case syntax.Path(
+                origin=None, steps=(syntax.PathStep(axis="self", test=test, predicates=()) as step,)
+            ) if test not in ("*", "node()"):
                 return f"that is not {an(self.name(step))}"
-            case Path(origin=Variable(name=name), steps=(PathStep(axis="attribute") as step,)):
+            case syntax.Path(
+                origin=syntax.Variable(name=name), steps=(syntax.PathStep(axis="attribute") as step,)
+            ):
                 return f"while {variable(name)} has no {quoted(self.name(step))}"
-            case Path(origin=None, steps=steps):
+            case syntax.Path(origin=None, steps=steps):
                 return f"that does not contain {self.nested(steps)}"
-            case BinaryOperation(operator="=", operands=(left, right)) if is_attribute(left):
+            case syntax.BinaryOperation(operator="=", operands=(left, right)) if is_attribute(left):
                 return f"{self.subject(left)}, if there is one, is not {self.value(right)}"
-            case FunctionCall(name=name, arguments=(what, Literal(value=str(text)))) if (
+            case syntax.FunctionCall(name=name, arguments=(what, syntax.Literal(value=str(text)))) if (
                 name in _NOT and is_attribute(what)
             ):
                 return f"{self.subject(what)}, if there is one, {_NOT[name]} {quoted(text)}"
         raise InexactError
 
-    def comparison(self, operator: str, left: Expression, right: Expression) -> str:
+    def comparison(self, operator: str, left: syntax.Expression, right: syntax.Expression) -> str:
         """The clause for a comparison of a part of the element with a value. Raises InexactError."""
         if not is_relative(left):
             left, right, operator = right, left, _TURNED[operator]
@@ -249,15 +247,19 @@ class _ElementPhrases(ValuePhrases):
             raise InexactError
         return f"{self.subject(left)} {_IS[operator]} {self.value(right)}"
 
-    def subject(self, node: Expression) -> str:
+    def subject(self, node: syntax.Expression) -> str:
         """The part that is compared: `whose subject`, `in which an amount`. Raises InexactError."""
         match node:
-            case Path(origin=None, steps=(PathStep(axis="attribute") as step,)):
+            case syntax.Path(origin=None, steps=(syntax.PathStep(axis="attribute") as step,)):
                 return f"whose {self.name(step)}"
-            case Path(origin=None, steps=(PathStep(axis="self", test="node()", predicates=()),)):
+            case syntax.Path(
+                origin=None, steps=(syntax.PathStep(axis="self", test="node()", predicates=()),)
+            ):
                 return "whose text"
-            case Path(origin=None, steps=(*before, PathStep(axis="attribute") as step)) if before:
+            case syntax.Path(origin=None, steps=(*before, syntax.PathStep(axis="attribute") as step)) if (
+                before
+            ):
                 return f"in which {self.nested(before)} has {an(self.name(step))} that"
-            case Path(origin=None, steps=steps):
+            case syntax.Path(origin=None, steps=steps):
                 return f"in which {self.nested(steps)}"
         raise InexactError

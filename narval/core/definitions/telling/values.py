@@ -7,19 +7,9 @@ from collections.abc import Mapping
 from narval.core.definitions.telling.words import an, listed, quoted, verbatim
 from narval.core.elements.element import CONTROL
 from narval.core.errors import NarvalError
+from narval.core.patterns import syntax
 from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.pattern import Pattern
-from narval.core.patterns.syntax import (
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Literal,
-    Path,
-    PathStep,
-    Variable,
-    parse,
-)
 
 UNNAMED = {"plan": "this run", "each": "the element at hand", "now": "this moment"}
 """The words for variables that definitions do not name."""
@@ -33,7 +23,7 @@ def value_phrase(pattern: Pattern | str) -> str:
     """The value that an expression of variables gives: `the start of "event"`; else as it is written."""
     text = pattern if isinstance(pattern, str) else pattern.text
     try:
-        return ValuePhrases(text).value(parse(text))
+        return ValuePhrases(text).value(syntax.parse(text))
     except (InexactError, ExpressionError, NarvalError):
         return verbatim(text)
 
@@ -49,11 +39,11 @@ class ValuePhrases:
     def __init__(self, text: str, namespaces: Mapping[str, str] | None = None) -> None:
         self._text, self._namespaces = text, namespaces or {}
 
-    def written(self, node: Expression | PathStep) -> str:
+    def written(self, node: syntax.Expression | syntax.PathStep) -> str:
         """The text of a part, as it is written."""
         return self._text[node.start : node.end]
 
-    def noun(self, step: PathStep) -> str:
+    def noun(self, step: syntax.PathStep) -> str:
         """The name of an element with its article, and the namespace of its prefix. Raises InexactError."""
         if step.test == "*":
             return "an element of any name"
@@ -63,7 +53,7 @@ class ValuePhrases:
             raise InexactError
         return an(step.test) + of
 
-    def name(self, step: PathStep) -> str:
+    def name(self, step: syntax.PathStep) -> str:
         """The name of an attribute or an element, as it is. Raises InexactError for others than one."""
         prefix, sign, _ = step.test.partition(":")
         foreign = sign and self._namespaces.get(prefix, CONTROL) != CONTROL
@@ -71,44 +61,48 @@ class ValuePhrases:
             raise InexactError
         return step.test
 
-    def attribute(self, node: Expression) -> str:
+    def attribute(self, node: syntax.Expression) -> str:
         """The name of the attribute that a path is. Raises InexactError."""
         match node:
-            case Path(origin=None, steps=(PathStep(axis="attribute") as step,)):
+            case syntax.Path(origin=None, steps=(syntax.PathStep(axis="attribute") as step,)):
                 return quoted(self.name(step))
         raise InexactError
 
-    def attributes(self, node: Expression) -> list[str]:
+    def attributes(self, node: syntax.Expression) -> list[str]:
         """The attribute that must be there, by this part; none for a part that says something else."""
         try:
             return [self.attribute(node)]
         except InexactError:
             return []
 
-    def missing(self, node: Expression) -> list[str]:
+    def missing(self, node: syntax.Expression) -> list[str]:
         """The attributes that must not be there; none for a part that says something else."""
         match node:
-            case FunctionCall(name="not", arguments=(BinaryOperation(operator="|" | "or") as inner,)):
+            case syntax.FunctionCall(
+                name="not", arguments=(syntax.BinaryOperation(operator="|" | "or") as inner,)
+            ):
                 names = [self.attributes(operand) for operand in inner.operands]
                 return [name for one in names for name in one] if all(names) else []
-            case FunctionCall(name="not", arguments=(inner,)):
+            case syntax.FunctionCall(name="not", arguments=(inner,)):
                 return self.attributes(inner)
         return []
 
-    def value(self, node: Expression) -> str:
+    def value(self, node: syntax.Expression) -> str:
         """A value that something is compared with, or that stands in a text. Raises InexactError."""
         match node:
-            case Literal(value=str(text)):
+            case syntax.Literal(value=str(text)):
                 return quoted(text)
-            case Literal(value=number):
+            case syntax.Literal(value=number):
                 return f"{number:.15g}"
-            case Variable(name=name):
+            case syntax.Variable(name=name):
                 return variable(name)
-            case Filter(primary=primary, predicates=()):
+            case syntax.Filter(primary=primary, predicates=()):
                 return self.value(primary)
-            case BinaryOperation(operator="|", operands=operands):
+            case syntax.BinaryOperation(operator="|", operands=operands):
                 return listed(map(self.value, operands), "or")
-            case Path(origin=origin, steps=steps) if origin is not None and not isinstance(origin, str):
+            case syntax.Path(origin=origin, steps=steps) if origin is not None and not isinstance(
+                origin, str
+            ):
                 words = self.value(origin)
                 for step in steps:
                     if step.axis not in ("attribute", "child"):

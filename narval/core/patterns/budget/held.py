@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from narval.core.elements.element import Element, Tree
+from narval.core.patterns import syntax
 from narval.core.patterns.budget.cost import (
     JOINED,
     LOOKED_ONCE,
@@ -22,17 +23,6 @@ from narval.core.patterns.budget.cost import (
     TEXT_OF_EACH,
 )
 from narval.core.patterns.budget.joins import DOWN, IN_TEXT, NARROW
-from narval.core.patterns.syntax import (
-    COMPARISONS,
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Path,
-    PathStep,
-    Variable,
-    parts,
-)
 
 _BLIND = frozenset(
     ("count", "not", "boolean", "position", "last", "name", "local-name", "namespace-uri", "id")
@@ -87,7 +77,7 @@ class _Size(NamedTuple):
     shared: bool = False
 
 
-def terms(tree: Expression | None) -> tuple[Term, ...]:
+def terms(tree: syntax.Expression | None) -> tuple[Term, ...]:
     """The costs of an expression that grow with what its variables hold; without a tree the worst."""
     if tree is None:
         return Term(0, 3, JOINED), Term(0, 0, TEXT_IN_TEXT, "all")
@@ -135,37 +125,39 @@ def _counted(trees: Iterable[Tree]) -> tuple[int, int]:
     return nodes, characters
 
 
-def _visit(node: Expression, place: _Place, terms: set[Term]) -> _Size:
+def _visit(node: syntax.Expression, place: _Place, terms: set[Term]) -> _Size:
     """Find the costs of a part of an expression; return the size of what it leads to."""
     match node:
-        case Variable():
+        case syntax.Variable():
             return _note(place, place, _Size(0, 1, True), "all", terms)
-        case Path():
+        case syntax.Path():
             return _visit_path(node, place, terms)
-        case Filter(primary=primary, predicates=predicates):
+        case syntax.Filter(primary=primary, predicates=predicates):
             size = _visit(primary, place, terms)
             for predicate in predicates:
                 _visit(predicate, place.for_each(size), terms)
             return size
-        case BinaryOperation(operator=operator) if operator in COMPARISONS:
-            sizes = [_visit(part, place._replace(read=True), terms) for part in parts(node)]
+        case syntax.BinaryOperation(operator=operator) if operator in syntax.COMPARISONS:
+            sizes = [_visit(part, place._replace(read=True), terms) for part in syntax.parts(node)]
             terms.add(Term(*place.times(*sizes), LOOKS))
             return _Size()
-        case BinaryOperation(operator="|"):
-            sizes = [_visit(part, place, terms) for part in parts(node)]
+        case syntax.BinaryOperation(operator="|"):
+            sizes = [_visit(part, place, terms) for part in syntax.parts(node)]
             of_held = any(size.of_held for size in sizes)
             if of_held:
                 terms.add(Term(place.own, place.held + 2, PARENTS))
             own, held = max(size.own for size in sizes), max(size.held for size in sizes)
             return _Size(own, held, of_held)
-        case FunctionCall(name=name, arguments=arguments):
+        case syntax.FunctionCall(name=name, arguments=arguments):
             return _visit_call(name, arguments, place, terms)
-    for part in parts(node):
+    for part in syntax.parts(node):
         _visit(part, place, terms)
     return _Size()
 
 
-def _visit_call(name: str, arguments: tuple[Expression, ...], place: _Place, terms: set[Term]) -> _Size:
+def _visit_call(
+    name: str, arguments: tuple[syntax.Expression, ...], place: _Place, terms: set[Term]
+) -> _Size:
     reads = name not in _BLIND
     sizes = [_visit(argument, place._replace(read=reads), terms) for argument in arguments]
     if not arguments and reads and place.within:
@@ -177,7 +169,7 @@ def _visit_call(name: str, arguments: tuple[Expression, ...], place: _Place, ter
     return _Size(0, 1, True) if place.within else _Size(1, 0)
 
 
-def _visit_path(path: Path, place: _Place, terms: set[Term]) -> _Size:
+def _visit_path(path: syntax.Path, place: _Place, terms: set[Term]) -> _Size:
     if path.origin is None or isinstance(path.origin, str):
         size = _Size(0, 0, place.within)
         alone = (
@@ -189,7 +181,7 @@ def _visit_path(path: Path, place: _Place, terms: set[Term]) -> _Size:
     for at, step in enumerate(path.steps):
         many = size.own + size.held > 0
         if size.of_held and many and step.axis not in NARROW:
-            terms.add(_join(place, step, apart=at == 0 and isinstance(path.origin, Variable)))
+            terms.add(_join(place, step, apart=at == 0 and isinstance(path.origin, syntax.Variable)))
         alone, size = _step(step, alone, size)
         for predicate in step.predicates:
             _visit(predicate, place.for_each(size), terms)
@@ -202,14 +194,14 @@ def _visit_path(path: Path, place: _Place, terms: set[Term]) -> _Size:
     return _note(place, around, size, reads, terms, TEXT_OF_EACH if each else TEXT)
 
 
-def _join(place: _Place, step: PathStep, *, apart: bool) -> Term:
+def _join(place: _Place, step: syntax.PathStep, *, apart: bool) -> Term:
     """The cost of joining what many nodes lead to; elements are `apart`, none lies in another."""
     if step.axis == "parent":
         return Term(place.own, place.held + 2, PARENTS)
     return Term(place.own, place.held + (2 if apart and step.axis in DOWN else 3), JOINED)
 
 
-def _step(step: PathStep, alone: int, size: _Size) -> tuple[int, _Size]:
+def _step(step: syntax.PathStep, alone: int, size: _Size) -> tuple[int, _Size]:
     """The nodes that a step leads to. Memory and the element in it are `alone`: one node each."""
     one = size.own + size.held == 0
     if step.axis == "self" or (one and step.axis == "parent"):

@@ -9,18 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from narval.core.patterns.syntax import (
-    COMPARISONS,
-    BinaryOperation,
-    Expression,
-    Filter,
-    FunctionCall,
-    Literal,
-    LiteralSlot,
-    Path,
-    parts,
-    walk,
-)
+from narval.core.patterns import syntax
 
 
 class Joins(Enum):
@@ -36,32 +25,34 @@ DOWN = ("descendant", "descendant-or-self")
 IN_TEXT = ("contains", "substring-before", "substring-after")
 
 
-def joins(tree: Expression) -> Joins:
+def joins(tree: syntax.Expression) -> Joins:
     """The joins of the paths of an expression, at worst."""
     return max(_joins_of(tree, top=True), key=lambda kind: kind.value)
 
 
-def _joins_of(node: Expression, *, top: bool) -> Iterator[Joins]:
+def _joins_of(node: syntax.Expression, *, top: bool) -> Iterator[Joins]:
     """The joins of each part of an expression; `top` if its paths start above the element."""
     yield Joins.NOTHING
-    if isinstance(node, Path):
+    if isinstance(node, syntax.Path):
         yield _of_path(node, top)
     if (
-        isinstance(node, BinaryOperation)
+        isinstance(node, syntax.BinaryOperation)
         and node.operator == "|"
         and not (top and all(map(_is_one, node.operands)))
     ):
         yield Joins.PARENTS
     inner = (
-        [predicate for step in node.steps for predicate in step.predicates] if isinstance(node, Path) else []
+        [predicate for step in node.steps for predicate in step.predicates]
+        if isinstance(node, syntax.Path)
+        else []
     )
-    if isinstance(node, Filter):
+    if isinstance(node, syntax.Filter):
         inner = list(node.predicates)
-    for part in parts(node):
+    for part in syntax.parts(node):
         yield from _joins_of(part, top=top and part not in inner)
 
 
-def _of_path(path: Path, top: bool) -> Joins:
+def _of_path(path: syntax.Path, top: bool) -> Joins:
     """The joins of a path. Memory and the element in it are `alone`: the steps to them lead to one node."""
     many = path.origin is not None and not isinstance(path.origin, str)
     worst, alone = Joins.NOTHING, 2 if path.origin == "/" else 1 if top and path.origin is None else 0
@@ -78,24 +69,24 @@ def _of_path(path: Path, top: bool) -> Joins:
     return worst
 
 
-def _is_one(node: Expression) -> bool:
+def _is_one(node: syntax.Expression) -> bool:
     """True if an expression leads to the element itself at most."""
-    return isinstance(node, Path) and len(node.steps) == 1 and node.steps[0].axis in ("child", "self")
+    return isinstance(node, syntax.Path) and len(node.steps) == 1 and node.steps[0].axis in ("child", "self")
 
 
-def searches_text_in_text(tree: Expression) -> bool:
+def searches_text_in_text(tree: syntax.Expression) -> bool:
     """True if a text is searched for another that is not written in the pattern."""
     return any(
-        isinstance(node, FunctionCall)
+        isinstance(node, syntax.FunctionCall)
         and node.name in IN_TEXT
-        and not all(isinstance(needle, Literal | LiteralSlot) for needle in node.arguments[1:])
-        for node in walk(tree)
+        and not all(isinstance(needle, syntax.Literal | syntax.LiteralSlot) for needle in node.arguments[1:])
+        for node in syntax.walk(tree)
     )
 
 
-def reads_text_of_each(tree: Expression) -> bool:
+def reads_text_of_each(tree: syntax.Expression) -> bool:
     """True if the text in each of many nodes is read, some of which may lie within others."""
-    paths = [node for node in walk(tree) if isinstance(node, Path)]
+    paths = [node for node in syntax.walk(tree) if isinstance(node, syntax.Path)]
     return any(
         step.axis not in NARROW and any(map(_reads_text, later.predicates))
         for path in paths
@@ -104,15 +95,16 @@ def reads_text_of_each(tree: Expression) -> bool:
     )
 
 
-def _reads_text(node: Expression) -> bool:
+def _reads_text(node: syntax.Expression) -> bool:
     """True if a part of an expression compares or searches the text of an element."""
     return any(
-        any(map(_is_element, parts(part))) or (isinstance(part, FunctionCall) and not part.arguments)
-        for part in walk(node)
-        if isinstance(part, FunctionCall)
-        or (isinstance(part, BinaryOperation) and part.operator in COMPARISONS)
+        any(map(_is_element, syntax.parts(part)))
+        or (isinstance(part, syntax.FunctionCall) and not part.arguments)
+        for part in syntax.walk(node)
+        if isinstance(part, syntax.FunctionCall)
+        or (isinstance(part, syntax.BinaryOperation) and part.operator in syntax.COMPARISONS)
     )
 
 
-def _is_element(node: Expression) -> bool:
-    return isinstance(node, Path) and not (node.steps and node.steps[-1].axis == "attribute")
+def _is_element(node: syntax.Expression) -> bool:
+    return isinstance(node, syntax.Path) and not (node.steps and node.steps[-1].axis == "attribute")

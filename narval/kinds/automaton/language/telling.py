@@ -11,21 +11,10 @@ from narval.core.definitions.telling.dates import dates
 from narval.core.definitions.telling.patterns import element_phrase
 from narval.core.definitions.telling.sentence import Sentence
 from narval.core.definitions.telling.words import counted, length, listed, names, quoted, times, verbatim
-from narval.kinds.automaton.language.definition import (
-    ANY,
-    END,
-    SIGNAL,
-    SUCCESS,
-    TIMEOUT,
-    Automaton,
-    Contender,
-    ProgramInput,
-    State,
-    signal_of,
-)
+from narval.kinds.automaton.language import definition
 
 
-def sentences(automaton: Automaton, library: Library) -> Iterator[Sentence]:
+def sentences(automaton: definition.Automaton, library: Library) -> Iterator[Sentence]:
     """The sentences that describe an automaton."""
     yield from (Sentence(text, automaton.line) for text in _whole(automaton))
     for state in _in_order(automaton):
@@ -37,7 +26,7 @@ def sentences(automaton: Automaton, library: Library) -> Iterator[Sentence]:
         yield Sentence(text, automaton.line)
 
 
-def _whole(automaton: Automaton) -> Iterator[str]:
+def _whole(automaton: definition.Automaton) -> Iterator[str]:
     begins = "It begins when somebody or something starts it."
     again = "It begins by itself. When a run of it has ended, well or not, another begins."
     yield again if automaton.restart else begins
@@ -50,7 +39,7 @@ def _whole(automaton: Automaton) -> Iterator[str]:
         yield f"With all that they start they may be {automaton.processes:,} processes at once."
 
 
-def _in_order(automaton: Automaton) -> Iterator[State]:
+def _in_order(automaton: definition.Automaton) -> Iterator[definition.State]:
     """The states in order from the first, which leads to all."""
     line, seen = [automaton.start], {automaton.start.name}
     for state in line:
@@ -65,7 +54,7 @@ def _in_order(automaton: Automaton) -> Iterator[State]:
 # --- a state ----------------------------------------------------------------------------------------------
 
 
-def _does(state: State, library: Library) -> str:
+def _does(state: definition.State, library: Library) -> str:
     if state.target is not None:
         return call(*state.target, state.agent, target_of(*state.target, state.agent, library))
     if not state.contenders:
@@ -75,12 +64,12 @@ def _does(state: State, library: Library) -> str:
     return "runs the first of several programs that succeeds"
 
 
-def _program(contender: Contender) -> str:
+def _program(contender: definition.Contender) -> str:
     given = f", with the input {verbatim(contender.text)}" if contender.text.strip() else ""
     return f"the program {verbatim(join(contender.words))}{given}"
 
 
-def _details(state: State) -> Iterator[str]:
+def _details(state: definition.State) -> Iterator[str]:
     if len(state.awaits) > 1:
         yield f"It begins once {names(state.awaits)} have all ended well."
     if state.after:
@@ -107,16 +96,16 @@ def _details(state: State) -> Iterator[str]:
     yield from _surroundings(state)
 
 
-def _tried(contender: Contender) -> Iterator[str]:
+def _tried(contender: definition.Contender) -> Iterator[str]:
     if contender.retries or contender.backoff is not None:
         yield from (f"Of this program: {text}" for text in limits(None, contender.retries, contender.backoff))
 
 
-def _surroundings(state: State) -> Iterator[str]:
+def _surroundings(state: definition.State) -> Iterator[str]:
     """The sentences about what its programs are given, and what they may use."""
     if not state.contenders:
         return
-    if state.grace != State("").grace:
+    if state.grace != definition.State("").grace:
         yield f"A program that is to end has {length(state.grace)} to do so; then it is killed."
     if state.directory:
         yield f"It runs in the folder {verbatim(state.directory)}."
@@ -137,7 +126,7 @@ def _surroundings(state: State) -> Iterator[str]:
         yield f"It may use at most {listed(uses)}."
 
 
-def _input(given: ProgramInput) -> str:
+def _input(given: definition.ProgramInput) -> str:
     phrase = element_phrase(given.condition)
     if not given.name:
         return f"Its input is all that this run has of what is {phrase}."
@@ -145,27 +134,29 @@ def _input(given: ProgramInput) -> str:
     return f"The variable {verbatim(given.name)} is {value} of the newest that is {phrase}."
 
 
-def _ways(state: State) -> Iterator[str]:
+def _ways(state: definition.State) -> Iterator[str]:
     """The sentences about what follows a state, by how it ends."""
     for label, successors in state.follow.items():
         follows = f"{names(successor.name for successor in successors)} follow"
-        ended = _ended(label) if label != ANY or len(state.follow) > 1 else "However it ends"
+        ended = _ended(label) if label != definition.ANY or len(state.follow) > 1 else "However it ends"
         yield f"{ended}, {follows}{'s' if len(successors) == 1 else ''}."
     if state.is_final:
-        yield "When it has ended well, the run has ended well" + (" at once." if state.name == END else ".")
-    if ANY not in state.follow:
+        yield "When it has ended well, the run has ended well" + (
+            " at once." if state.name == definition.END else "."
+        )
+    if definition.ANY not in state.follow:
         yield (
             "Of any other end the run fails." if state.follow else "Of an end that is not well the run fails."
         )
 
 
 def _ended(label: str) -> str:
-    if signal := signal_of(label):
+    if signal := definition.signal_of(label):
         return f"When somebody sends the signal {quoted(signal)} meanwhile"
     ends = {
-        SUCCESS: "When it has ended well",
-        TIMEOUT: "When it took too long",
-        SIGNAL: "When a signal of the system has ended it",
-        ANY: "When it has ended in any other way",
+        definition.SUCCESS: "When it has ended well",
+        definition.TIMEOUT: "When it took too long",
+        definition.SIGNAL: "When a signal of the system has ended it",
+        definition.ANY: "When it has ended in any other way",
     }
     return ends.get(label, f"When it has ended with {label}")

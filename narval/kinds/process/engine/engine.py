@@ -12,17 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from narval.core.engines.events import (
-    Cancelled,
-    Event,
-    Matched,
-    Migrated,
-    Produced,
-    Returned,
-    Signalled,
-    Started,
-    TimerFired,
-)
+from narval.core.engines import events
 from narval.kinds.process.engine import completion, conditions, migrating, operations, returns
 from narval.kinds.process.engine.changes import (
     DelayOver,
@@ -62,7 +52,7 @@ def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in attributes.items() if text is not None}
 
 
-def advance(decision: ProcessDecision, event: Event) -> None:
+def advance(decision: ProcessDecision, event: events.Event) -> None:
     """Decide the changes and commands that follow from one event."""
     decide = _ON.get(type(event))
     if decide is not None and not decision.state.over:
@@ -82,14 +72,14 @@ def fail(decision: ProcessDecision, error: int) -> None:
     completion.fail(decision, error, abandon=False)
 
 
-def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
+def _fault(decision: ProcessDecision, event: events.Event, fault: NodeFault) -> None:
     """Report a node that cannot continue, and refuse the signal that led to it; its token stays."""
     error = fault.error
     if error is None:
         error = decision.add_error(fault.kind, fault.message, fault.node, token=fault.token or 0)
     if fault.token is not None:
         decision.change(NodeTokenFailed(fault.token, error))
-    if isinstance(event, Signalled) and not decision.refused:
+    if isinstance(event, events.Signalled) and not decision.refused:
         decision.refused = True
         decision.refuse(event, fault.kind, fault.message)
     if fault.kind == flow.ENDLESS:
@@ -146,7 +136,7 @@ def _fail_if_stuck(decision: ProcessDecision) -> None:
             return
 
 
-def _started(decision: ProcessDecision, event: Started) -> None:
+def _started(decision: ProcessDecision, event: events.Started) -> None:
     if decision.state.started:
         return
     environment = dict(event.environment)
@@ -167,7 +157,7 @@ def _started(decision: ProcessDecision, event: Started) -> None:
     flow.run_queue(decision)
 
 
-def _migrated(decision: ProcessDecision, event: Migrated) -> None:
+def _migrated(decision: ProcessDecision, event: events.Migrated) -> None:
     acts = migrating.follow_version(decision, event)
     for act in acts:
         try:
@@ -178,20 +168,22 @@ def _migrated(decision: ProcessDecision, event: Migrated) -> None:
         _go_on(decision)
 
 
-def _returned(receive: Callable[..., None], decision: ProcessDecision, event: Returned | Produced) -> None:
+def _returned(
+    receive: Callable[..., None], decision: ProcessDecision, event: events.Returned | events.Produced
+) -> None:
     if event.call in decision.state.calls:
         receive(decision, event)
         _go_on(decision)
 
 
-def _matched(decision: ProcessDecision, event: Matched) -> None:
+def _matched(decision: ProcessDecision, event: events.Matched) -> None:
     token = decision.state.nodes.get(decision.state.watches.get(event.watch, 0))
     if token is not None and conditions.satisfied(decision, decision.node(token), token):
         flow.complete(decision, token)
         _go_on(decision)
 
 
-def _woken(decision: ProcessDecision, event: TimerFired) -> None:
+def _woken(decision: ProcessDecision, event: events.TimerFired) -> None:
     """Ask the guard of a delayed token again, give up a call at another agent, or continue the queue that was
     too long for one advance.
     """
@@ -214,18 +206,18 @@ def _go_on(decision: ProcessDecision) -> None:
         flow.run_queue(decision)
 
 
-def _cancelled(decision: ProcessDecision, event: Cancelled) -> None:
+def _cancelled(decision: ProcessDecision, event: events.Cancelled) -> None:
     if decision.state.status != "pending-cancel":
         completion.cancel(decision)
 
 
 _ON: dict[type, Callable[[ProcessDecision, Any], None]] = {
-    Started: _started,
-    Migrated: _migrated,
-    Returned: partial(_returned, returns.returned),
-    Produced: partial(_returned, returns.produced),
-    Matched: _matched,
-    TimerFired: _woken,
-    Signalled: operations.signalled,
-    Cancelled: _cancelled,
+    events.Started: _started,
+    events.Migrated: _migrated,
+    events.Returned: partial(_returned, returns.returned),
+    events.Produced: partial(_returned, returns.produced),
+    events.Matched: _matched,
+    events.TimerFired: _woken,
+    events.Signalled: operations.signalled,
+    events.Cancelled: _cancelled,
 }

@@ -15,19 +15,9 @@ import re
 
 import msgspec
 
+from narval.core.definitions.reading import lexer
 from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
 from narval.core.definitions.reading.expressions import Expression, read_condition
-from narval.core.definitions.reading.lexer import (
-    NUMBER,
-    STRING,
-    Cursor,
-    Lexicon,
-    Locate,
-    SyntaxFault,
-    first_line,
-    string,
-    too_long,
-)
 from narval.core.source.tokens import END, LostError
 from narval.kinds.process.language.statements import (
     ArcsRequired,
@@ -45,7 +35,7 @@ class JoinLang(msgspec.Struct, frozen=True):
     """A text that was read; `join` is empty if it has faults."""
 
     join: Join = ()
-    faults: tuple[SyntaxFault, ...] = ()
+    faults: tuple[lexer.SyntaxFault, ...] = ()
 
 
 def word(text: str) -> str | None:
@@ -53,20 +43,20 @@ def word(text: str) -> str | None:
     return _WORDS.get(text)
 
 
-_LEXICON = Lexicon(word)
+_LEXICON = lexer.Lexicon(word)
 
 
-def parse(text: str, locate: Locate = first_line) -> JoinLang:
+def parse(text: str, locate: lexer.Locate = lexer.first_line) -> JoinLang:
     """The join that a text describes, and all its faults."""
-    if faults := too_long(text):
+    if faults := lexer.too_long(text):
         return JoinLang((), faults)
-    cursor = Cursor(text, _LEXICON, locate)
+    cursor = lexer.Cursor(text, _LEXICON, locate)
     join = _program(cursor)
     faults = cursor.ordered()
     return JoinLang(() if faults else join, faults)
 
 
-def _program(cursor: Cursor) -> Join:
+def _program(cursor: lexer.Cursor) -> Join:
     sets: list[tuple[Requirement, ...]] = [_set(cursor)]
     while cursor.next.kind != END:
         if not cursor.accept("or"):
@@ -78,7 +68,7 @@ def _program(cursor: Cursor) -> Join:
     return tuple(sets)
 
 
-def _set(cursor: Cursor) -> tuple[Requirement, ...]:
+def _set(cursor: lexer.Cursor) -> tuple[Requirement, ...]:
     requirements: list[Requirement] = []
     if cursor.next.kind != "require":
         cursor.fault(f"expected require, found {cursor.shown()}")
@@ -91,35 +81,35 @@ def _set(cursor: Cursor) -> tuple[Requirement, ...]:
     return tuple(requirements)
 
 
-def _requirement(cursor: Cursor) -> Requirement:
+def _requirement(cursor: lexer.Cursor) -> Requirement:
     expectation = "node, tokenset, all arcs or at least … arcs"
     kind = cursor.expect(expectation, "node", "tokenset", "all", "at").kind
     if kind == "node":
-        name = string(cursor.expect("the name of a node in quotes", STRING))
+        name = lexer.string(cursor.expect("the name of a node in quotes", lexer.STRING))
         return NodeRequired(name, _when(cursor))
     if kind == "tokenset":
-        name = string(cursor.expect("the name of a token set in quotes", STRING))
+        name = lexer.string(cursor.expect("the name of a token set in quotes", lexer.STRING))
         return SetRequired(name, _when(cursor))
     least = None if kind == "all" else _least(cursor)
     cursor.expect("arcs", "arcs")
     return ArcsRequired(least, _label(cursor), _when(cursor))
 
 
-def _least(cursor: Cursor) -> int:
+def _least(cursor: lexer.Cursor) -> int:
     cursor.expect("least", "least")
-    number = cursor.expect("how many arcs", NUMBER)
+    number = cursor.expect("how many arcs", lexer.NUMBER)
     if not re.fullmatch(r"[1-9][0-9]*", number.text):
         cursor.fault(f"expected a number from 1, found {number.text[:40]!r}", number.at)
         return 1
     return cursor.integer(number)
 
 
-def _label(cursor: Cursor) -> str | None:
+def _label(cursor: lexer.Cursor) -> str | None:
     if not cursor.accept("labelled"):
         return None
-    label = cursor.expect("the name of arcs in quotes, or default", STRING, "default")
-    return "" if label.kind == "default" else string(label).strip()
+    label = cursor.expect("the name of arcs in quotes, or default", lexer.STRING, "default")
+    return "" if label.kind == "default" else lexer.string(label).strip()
 
 
-def _when(cursor: Cursor) -> Expression | None:
+def _when(cursor: lexer.Cursor) -> Expression | None:
     return read_condition(cursor, last="require") if cursor.accept("when") else None

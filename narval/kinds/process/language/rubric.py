@@ -16,42 +16,20 @@ from typing import get_args
 
 import msgspec
 
+from narval.core.definitions.reading import lexer
 from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
 from narval.core.definitions.reading.expressions import Expression, Predicate, read_condition
-from narval.core.definitions.reading.lexer import (
-    MOST_TERMS,
-    NAME,
-    NUMBER,
-    STRING,
-    Cursor,
-    Lexicon,
-    Locate,
-    SyntaxFault,
-    first_line,
-    string,
-    too_long,
-)
 from narval.core.definitions.suggestions import nearest
 from narval.core.source.tokens import END, LostError, Token
-from narval.kinds.process.language.statements import (
-    Accept,
-    Date,
-    DateValue,
-    DelayUntil,
-    Discard,
-    If,
-    NamedDate,
-    Number,
-    RelativeDate,
-    Result,
-    Skip,
-    Statement,
-    StringValue,
-    Text,
-    Unit,
-)
+from narval.kinds.process.language import statements
 
-GUARD_RESULTS: tuple[type, ...] = (Accept, Discard, Skip, DelayUntil, StringValue)
+GUARD_RESULTS: tuple[type, ...] = (
+    statements.Accept,
+    statements.Discard,
+    statements.Skip,
+    statements.DelayUntil,
+    statements.StringValue,
+)
 """The results that a guard may have. A string function is among them, as its answer is not known before
 (section 4). The others are for properties (section 18).
 """
@@ -65,14 +43,14 @@ _EXACT = {
     **{word: word for word in ("Accept", "Discard", "Skip", "business", "before", "after")},
     **{word: word.rstrip("s") for word in ("hour", "hours", "day", "days", "week", "weeks")},
 }
-_UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
+_UNITS: dict[str, statements.Unit] = {unit: unit for unit in get_args(statements.Unit)}
 
 
 class ParsedRubric(msgspec.Struct, frozen=True):
     """A text that was read; `statement` is None if it has faults."""
 
-    statement: Statement | None
-    faults: tuple[SyntaxFault, ...] = ()
+    statement: statements.Statement | None
+    faults: tuple[lexer.SyntaxFault, ...] = ()
 
 
 def word(text: str) -> str | None:
@@ -80,22 +58,24 @@ def word(text: str) -> str | None:
     return _ANY_CASE.get(text.lower()) or _EXACT.get(text)
 
 
-_LEXICON = Lexicon(word)
+_LEXICON = lexer.Lexicon(word)
 
 
-def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> ParsedRubric:
+def parse(
+    text: str, locate: lexer.Locate = lexer.first_line, wanted: tuple[type, ...] = GUARD_RESULTS
+) -> ParsedRubric:
     """The statement of a text, and all its faults, including results that are not wanted."""
-    if faults := too_long(text):
+    if faults := lexer.too_long(text):
         return ParsedRubric(None, faults)
-    reader = _RubricReader(Cursor(text, _LEXICON, locate), wanted)
+    reader = _RubricReader(lexer.Cursor(text, _LEXICON, locate), wanted)
     statement = reader.program()
     faults = reader.cursor.ordered()
     return ParsedRubric(None if faults else statement, faults)
 
 
-def results(statement: Statement) -> Iterator[Result]:
+def results(statement: statements.Statement) -> Iterator[statements.Result]:
     """The possible results, in the order of the text."""
-    while isinstance(statement, If):
+    while isinstance(statement, statements.If):
         yield from results(statement.then)
         statement = statement.otherwise
     yield statement
@@ -104,11 +84,11 @@ def results(statement: Statement) -> Iterator[Result]:
 class _RubricReader:
     """Reads statements by recursive descent; what cannot be parsed is skipped up to the next THEN or ELSE."""
 
-    def __init__(self, cursor: Cursor, results: tuple[type, ...]) -> None:
+    def __init__(self, cursor: lexer.Cursor, results: tuple[type, ...]) -> None:
         self.cursor, self._wanted = cursor, results
         self._ifs = 0
 
-    def program(self) -> Statement | None:
+    def program(self) -> statements.Statement | None:
         """The statement that the whole text is."""
         try:
             statement = self._statement()
@@ -118,24 +98,24 @@ class _RubricReader:
             self.cursor.fault(f"expected the end, found {self.cursor.shown()}")
         return statement
 
-    def _statement(self) -> Statement:
+    def _statement(self) -> statements.Statement:
         """IF … THEN … ELSE IF … ELSE …, read without recursion after an ELSE; or a result alone."""
-        cases: list[tuple[Expression, Statement]] = []
+        cases: list[tuple[Expression, statements.Statement]] = []
         with self.cursor.deeper():
             while self.cursor.accept("if"):
                 self._ifs += 1
-                if self._ifs > MOST_TERMS:
-                    raise self.cursor.lost(f"expected at most {MOST_TERMS} IF in a text")
+                if self._ifs > lexer.MOST_TERMS:
+                    raise self.cursor.lost(f"expected at most {lexer.MOST_TERMS} IF in a text")
                 cases.append(self._case())
-        statement: Statement = self._result()
+        statement: statements.Statement = self._result()
         for condition, then in reversed(cases):
-            statement = If(condition, then, statement)
+            statement = statements.If(condition, then, statement)
         return statement
 
-    def _case(self) -> tuple[Expression, Statement]:
+    def _case(self) -> tuple[Expression, statements.Statement]:
         """The condition and statement between an IF and its ELSE; placeholders if they make no sense."""
         condition: Expression = Predicate("")
-        then: Statement = Accept()
+        then: statements.Statement = statements.Accept()
         try:
             condition = read_condition(self.cursor)
             self.cursor.expect("and, or, or THEN", "then")
@@ -155,7 +135,7 @@ class _RubricReader:
             raise LostError
         return self.cursor.advance().kind
 
-    def _result(self) -> Result:
+    def _result(self) -> statements.Result:
         token = self.cursor.next
         read = _RESULTS.get(token.kind)
         if read is None:
@@ -171,58 +151,60 @@ class _RubricReader:
     def _names(self) -> list[str]:
         """The wanted results, as people write them; a function only where a string fits."""
         names = (
-            self._wanted if Text in self._wanted else [one for one in self._wanted if one is not StringValue]
+            self._wanted
+            if statements.Text in self._wanted
+            else [one for one in self._wanted if one is not statements.StringValue]
         )
         return [_SHOWN[type] for type in names]
 
 
 _SHOWN: dict[type, str] = {
-    Accept: "Accept",
-    Discard: "Discard",
-    Skip: "Skip",
-    DelayUntil: "DELAY UNTIL",
-    Number: "a number",
-    Text: "a string",
-    DateValue: "a date in parentheses",
-    StringValue: "a string function",
+    statements.Accept: "Accept",
+    statements.Discard: "Discard",
+    statements.Skip: "Skip",
+    statements.DelayUntil: "DELAY UNTIL",
+    statements.Number: "a number",
+    statements.Text: "a string",
+    statements.DateValue: "a date in parentheses",
+    statements.StringValue: "a string function",
 }
 """The results as people write them."""
 
 
-def _skip(cursor: Cursor, token: Token) -> Result:
-    line, column = cursor.place(cursor.next if cursor.next.kind in (NAME, STRING) else token)
-    if arc := cursor.accept(NAME):
-        return Skip(arc.text, line, column)
-    if arc := cursor.accept(STRING):
-        return Skip(string(arc).strip(), line, column)
+def _skip(cursor: lexer.Cursor, token: Token) -> statements.Result:
+    line, column = cursor.place(cursor.next if cursor.next.kind in (lexer.NAME, lexer.STRING) else token)
+    if arc := cursor.accept(lexer.NAME):
+        return statements.Skip(arc.text, line, column)
+    if arc := cursor.accept(lexer.STRING):
+        return statements.Skip(lexer.string(arc).strip(), line, column)
     if cursor.next.text.isalpha() and cursor.next.kind != "else":
         name = cursor.next.text
         cursor.fault(f'{name!r} is a word of the language; for arcs of that name write "{name}"')
         cursor.advance()
-    return Skip("", line, column)
+    return statements.Skip("", line, column)
 
 
-def _parenthesis(cursor: Cursor, _: Token) -> Result:
+def _parenthesis(cursor: lexer.Cursor, _: Token) -> statements.Result:
     date = _date(cursor)
     cursor.expect("a closing parenthesis", ")")
-    return DateValue(date)
+    return statements.DateValue(date)
 
 
-def _string_function(cursor: Cursor, _: Token) -> Result:
-    return StringValue(*cursor.named("the name of a string function"))
+def _string_function(cursor: lexer.Cursor, _: Token) -> statements.Result:
+    return statements.StringValue(*cursor.named("the name of a string function"))
 
 
-def _delay(cursor: Cursor, _: Token) -> Result:
+def _delay(cursor: lexer.Cursor, _: Token) -> statements.Result:
     cursor.expect("UNTIL", "until")
-    return DelayUntil(_date(cursor))
+    return statements.DelayUntil(_date(cursor))
 
 
-_RESULTS: dict[str, Callable[[Cursor, Token], Result]] = {
-    "Accept": lambda *_: Accept(),
-    "Discard": lambda *_: Discard(),
+_RESULTS: dict[str, Callable[[lexer.Cursor, Token], statements.Result]] = {
+    "Accept": lambda *_: statements.Accept(),
+    "Discard": lambda *_: statements.Discard(),
     "Skip": _skip,
-    NUMBER: lambda cursor, token: Number(cursor.integer(token)),
-    STRING: lambda _, token: Text(string(token)),
+    lexer.NUMBER: lambda cursor, token: statements.Number(cursor.integer(token)),
+    lexer.STRING: lambda _, token: statements.Text(lexer.string(token)),
     "(": _parenthesis,
     "@": _string_function,
     "delay": _delay,
@@ -230,20 +212,22 @@ _RESULTS: dict[str, Callable[[Cursor, Token], Result]] = {
 """The readers of results, by a result's first token, which has been read."""
 
 
-def _date(cursor: Cursor) -> Date:
-    if not (number := cursor.accept(NUMBER)):
-        return NamedDate(*cursor.named("the name of a date function, or a number"))
+def _date(cursor: lexer.Cursor) -> statements.Date:
+    if not (number := cursor.accept(lexer.NUMBER)):
+        return statements.NamedDate(*cursor.named("the name of a date function, or a number"))
     amount = cursor.integer(number)
     business = cursor.accept("business") is not None
     unit = cursor.expect("seconds, minutes, hours, days or weeks", *_UNITS)
     side = cursor.expect("before or after", "before", "after")
-    base = NamedDate(*cursor.named("the name of a date function"))
-    return RelativeDate(-amount if side.kind == "before" else amount, _UNITS[unit.kind], base, business)
+    base = statements.NamedDate(*cursor.named("the name of a date function"))
+    return statements.RelativeDate(
+        -amount if side.kind == "before" else amount, _UNITS[unit.kind], base, business
+    )
 
 
 def _meant(token: Token) -> str:
     """The word that was probably intended: most of the language is case-sensitive."""
-    if token.kind != NAME:
+    if token.kind != lexer.NAME:
         return ""
     near = nearest(token.text.capitalize(), ("Accept", "Discard", "Skip"))
     return f"; did you mean {near!r}?" if near is not None else ""

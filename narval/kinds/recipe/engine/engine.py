@@ -13,19 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from narval.core.definitions.schedule import Time
-from narval.core.engines import commands
-from narval.core.engines.events import (
-    Cancelled,
-    Event,
-    Matched,
-    Migrated,
-    Produced,
-    Redefined,
-    Returned,
-    Signalled,
-    Started,
-    TimerFired,
-)
+from narval.core.engines import commands, events
 from narval.kinds.recipe.engine import migrating, redefining, restarts, resume, signals
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
@@ -72,7 +60,7 @@ def fail(decision: RecipeDecision, error: int) -> None:
     _finish(decision)
 
 
-def advance(decision: RecipeDecision, event: Event) -> None:
+def advance(decision: RecipeDecision, event: events.Event) -> None:
     """The changes and commands that follow from one event."""
     decide = _ON.get(type(event))
     if decide is not None and decision.state.status not in decision.state.PHASES:
@@ -80,7 +68,7 @@ def advance(decision: RecipeDecision, event: Event) -> None:
         _settle(decision)
 
 
-def _started(decision: RecipeDecision, event: Started) -> None:
+def _started(decision: RecipeDecision, event: events.Started) -> None:
     if decision.state.status != "ready":
         return
     decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
@@ -91,7 +79,7 @@ def _started(decision: RecipeDecision, event: Started) -> None:
         resume.resumed(decision, event.resume)
 
 
-def _matched(decision: RecipeDecision, event: Matched) -> None:
+def _matched(decision: RecipeDecision, event: events.Matched) -> None:
     for step in decision.state.blocked:
         if decision.state.step(step).watch == event.watch:
             decision.command(commands.Unwatch(event.watch))
@@ -105,12 +93,12 @@ def _matched(decision: RecipeDecision, event: Matched) -> None:
         firing.matched(decision, event.watch)
 
 
-def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
+def _timer_fired(decision: RecipeDecision, event: events.TimerFired) -> None:
     if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
         firing.timer_fired(decision, event.wake)
 
 
-def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
+def _cancelled(decision: RecipeDecision, event: events.Cancelled) -> None:
     """End the plan at once: give up calls under way, and free what they reserved."""
     decision.stop_waiting()
     reserved = _reserved(decision.state)
@@ -129,15 +117,15 @@ def _reserved(state: PlanState) -> tuple[int, ...]:
 
 
 _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
-    Started: _started,
-    Redefined: redefining.redefined,
-    Migrated: migrating.follow_version,
-    Returned: returns.returned,
-    Produced: returns.produced,
-    Matched: _matched,
-    Signalled: signals.signalled,
-    TimerFired: _timer_fired,
-    Cancelled: _cancelled,
+    events.Started: _started,
+    events.Redefined: redefining.redefined,
+    events.Migrated: migrating.follow_version,
+    events.Returned: returns.returned,
+    events.Produced: returns.produced,
+    events.Matched: _matched,
+    events.Signalled: signals.signalled,
+    events.TimerFired: _timer_fired,
+    events.Cancelled: _cancelled,
 }
 
 

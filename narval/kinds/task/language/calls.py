@@ -19,22 +19,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import compile_pattern
-from narval.kinds.task.language.definition import (
-    CARRIED,
-    FUNCTIONS,
-    MOST_COPIES,
-    THE_OBJECT,
-    Choice,
-    Operand,
-    Perform,
-    Script,
-    ScriptPath,
-    ScriptValue,
-    Statement,
-    TaskDefinition,
-    calls_in,
-    is_object,
-)
+from narval.kinds.task.language import definition
 from narval.kinds.task.language.states import StateTable
 
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*|[0-9]{1,9}")
@@ -51,7 +36,7 @@ FORMS = {
 """The form of a call of each function, and the fewest and most of its arguments."""
 
 
-Complaints = Callable[[TaskDefinition], Iterable[str]]
+Complaints = Callable[[definition.TaskDefinition], Iterable[str]]
 """A function that gives the faults of the definition that a place names."""
 
 
@@ -63,7 +48,7 @@ class ScriptRules:
         self._edge_events = {event for edges in states.edges.values() for event in edges} if states else set()
         self._no_assert = ""
 
-    def checked(self, script: Script, at: str = "", *, no_assert: str = "") -> Script:
+    def checked(self, script: definition.Script, at: str = "", *, no_assert: str = "") -> definition.Script:
         """A script with its names completed. It begins in the state `at`, if it may assert others.
 
         `no_assert` says why it may not.
@@ -71,11 +56,11 @@ class ScriptRules:
         self._no_assert = no_assert or ("" if self._states else "a global event has no states")
         return self._walk(script, {at} if at else set())[0]
 
-    def _walk(self, script: Script, at: set[str]) -> tuple[Script, set[str]]:
+    def _walk(self, script: definition.Script, at: set[str]) -> tuple[definition.Script, set[str]]:
         """A completed script, and the states in which it may end."""
-        made: list[Statement] = []
+        made: list[definition.Statement] = []
         for statement in script:
-            if isinstance(statement, Choice):
+            if isinstance(statement, definition.Choice):
                 then, ends = self._walk(statement.then, at)
                 otherwise, others = self._walk(statement.otherwise, at)
                 made.append(replace(statement, then=then, otherwise=otherwise))
@@ -85,8 +70,8 @@ class ScriptRules:
                 made.append(call)
         return tuple(made), at
 
-    def _call(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
-        if call.name not in FUNCTIONS:
+    def _call(self, call: definition.Perform, at: set[str]) -> tuple[definition.Perform, set[str]]:
+        if call.name not in definition.FUNCTIONS:
             self._action(call)
             return call, at
         form, fewest, most = FORMS[call.name]
@@ -113,37 +98,42 @@ class ScriptRules:
             self._check_set(call)
         return replace(call, arguments=tuple(arguments)), at
 
-    def _action(self, call: Perform) -> None:
+    def _action(self, call: definition.Perform) -> None:
         if "." in call.name:
             place, what = (call.line, call.column), f"{call.name}()"
             self._reading.refer(place, "", call.name, what, _answers_at_once(self._reading, place, what))
         else:
-            hint = closest(call.name, FUNCTIONS)
+            hint = closest(call.name, definition.FUNCTIONS)
             self._fault(call, f"there is no function {call.name!r:.60}; an action has a full name{hint}")
 
-    def _refer(self, call: Perform, arguments: list[Operand]) -> None:
+    def _refer(self, call: definition.Perform, arguments: list[definition.Operand]) -> None:
         target = _text(arguments[0])
         what = f"{call.name}({target})"
         if call.name == "route":
             refer_to_type(self._reading, (call.line, call.column), target, what, self._group)
             return
-        event, count = _text(arguments[1]), sum(not is_object(operand) for operand in arguments[2:])
+        event, count = (
+            _text(arguments[1]),
+            sum(not definition.is_object(operand) for operand in arguments[2:]),
+        )
         self._refer_to_event(call, target, what, lambda found: _no_rule(found, event, count))
 
-    def _refer_to_event(self, call: Perform, target: str, what: str, complaints: Complaints) -> None:
+    def _refer_to_event(
+        self, call: definition.Perform, target: str, what: str, complaints: Complaints
+    ) -> None:
         refer_to_type(self._reading, (call.line, call.column), target, what, self._group, complaints)
 
-    def _path(self, call: Perform, operand: Operand, wanted: str) -> Operand:
+    def _path(self, call: definition.Perform, operand: definition.Operand, wanted: str) -> definition.Operand:
         """An operand as a path; a text that is a name becomes one."""
-        if isinstance(operand, ScriptPath):
+        if isinstance(operand, definition.ScriptPath):
             return operand
         if not _NAMES.fullmatch(operand.value):
             self._fault(call, f"{call.name}: expected {wanted}, found {operand.value!r:.60}")
-        return ScriptPath(tuple(operand.value.split(".")), call.line, call.column)
+        return definition.ScriptPath(tuple(operand.value.split(".")), call.line, call.column)
 
     # --- states -----------------------------------------------------------------------------------------
 
-    def _assert(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
+    def _assert(self, call: definition.Perform, at: set[str]) -> tuple[definition.Perform, set[str]]:
         operand = self._path(call, call.arguments[0], "the name of a state")
         states, text = self._states, _text(operand)
         if states is None or self._no_assert:
@@ -156,10 +146,10 @@ class ScriptRules:
         if at and not any(name in states.edges.get(state, {}).values() for state in at):
             from_ = " or ".join(sorted(at)[:3])
             self._fault(call, f"assert: no edge leads from {from_} to {name}; add ON EVENT … GOTO {name}")
-        path = ScriptPath((name,), call.line, call.column)
+        path = definition.ScriptPath((name,), call.line, call.column)
         return replace(call, arguments=(path,)), states.after(name)
 
-    def _raise_edge(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
+    def _raise_edge(self, call: definition.Perform, at: set[str]) -> tuple[definition.Perform, set[str]]:
         """A call of `raise` with only an event: that of an edge, or a global event (K41, K51)."""
         operand = self._path(call, call.arguments[0], "the name of an event")
         event = _text(operand)
@@ -173,36 +163,40 @@ class ScriptRules:
 
     # --- arguments --------------------------------------------------------------------------------------
 
-    def _check_split(self, call: Perform) -> None:
+    def _check_split(self, call: definition.Perform) -> None:
         """Record a fault if the argument of `split` is not an XPath."""
         operand = call.arguments[0]
         try:
-            if isinstance(operand, ScriptPath):
+            if isinstance(operand, definition.ScriptPath):
                 raise PatternError(_text(operand), "write it in quotes")
             compile_pattern(operand.value)
         except PatternError as error:
             self._fault(call, f"split: expected an XPath that gives the parts: {error.message}")
 
-    def _check_copy(self, call: Perform) -> None:
+    def _check_copy(self, call: definition.Perform) -> None:
         """Record a fault if the number of copies is invalid."""
         operand = call.arguments[0]
-        if isinstance(operand, ScriptValue) and operand.value not in map(str, range(1, MOST_COPIES + 1)):
-            message = f"expected how many, from 1 to {MOST_COPIES}, found {operand.value!r:.40}"
+        if isinstance(operand, definition.ScriptValue) and operand.value not in map(
+            str, range(1, definition.MOST_COPIES + 1)
+        ):
+            message = f"expected how many, from 1 to {definition.MOST_COPIES}, found {operand.value!r:.40}"
             self._fault(call, f"copy: {message}")
 
-    def _check_set(self, call: Perform) -> None:
+    def _check_set(self, call: definition.Perform) -> None:
         """Record a fault if the first argument of `set` is not an attribute of the object."""
         operand = call.arguments[0]
-        names = operand.names if isinstance(operand, ScriptPath) else ()
-        if not names or (len(names) == 1 and (names[0] in THE_OBJECT or names[0] == CARRIED)):
+        names = operand.names if isinstance(operand, definition.ScriptPath) else ()
+        if not names or (
+            len(names) == 1 and (names[0] in definition.THE_OBJECT or names[0] == definition.CARRIED)
+        ):
             self._fault(call, "set: expected an attribute of the object, such as obj.answer")
         elif names[-1] in ("eid", "xmlns"):
             self._fault(call, f"set: narval gives {names[-1]}; choose another name")
 
-    def _check_command(self, call: Perform) -> None:
+    def _check_command(self, call: definition.Perform) -> None:
         """Record a fault if a command is not a literal text, or cannot be split into words."""
         operand = call.arguments[0]
-        if isinstance(operand, ScriptPath):
+        if isinstance(operand, definition.ScriptPath):
             why = "values are given by the environment, not in its words"
             self._fault(call, f"{call.name}: expected the text of a command in quotes; {why}")
         else:
@@ -211,7 +205,7 @@ class ScriptRules:
             except ValueError as error:
                 self._fault(call, f"{call.name}: expected a command: {error}")
 
-    def _fault(self, call: Perform, message: str) -> None:
+    def _fault(self, call: definition.Perform, message: str) -> None:
         self._reading.fault_at((call.line, call.column), message)
 
 
@@ -223,19 +217,19 @@ def command_of(text: str) -> tuple[str, ...]:
     return words
 
 
-def routes_from(script: Script) -> bool:
+def routes_from(script: definition.Script) -> bool:
     """True if a script has a call of `route`."""
-    return any(call.name == "route" for call in calls_in(script))
+    return any(call.name == "route" for call in definition.calls_in(script))
 
 
-def _text(operand: Operand) -> str:
-    return ".".join(operand.names) if isinstance(operand, ScriptPath) else operand.value
+def _text(operand: definition.Operand) -> str:
+    return ".".join(operand.names) if isinstance(operand, definition.ScriptPath) else operand.value
 
 
 # --- the types that are named ---------------------------------------------------------------------------
 
 
-def receives_objects(found: TaskDefinition) -> Iterator[str]:
+def receives_objects(found: definition.TaskDefinition) -> Iterator[str]:
     """The reason why no object can be sent to a definition, if there is one."""
     if found.is_global:
         yield f"{found.full_name} is a global event; expected a type of task"
@@ -253,10 +247,10 @@ def refer_to_type(
     path = reading.source.path
 
     def check(found: Definition) -> Iterator[Fault]:
-        for message in complaints(cast(TaskDefinition, found)):
+        for message in complaints(cast(definition.TaskDefinition, found)):
             yield Fault(path, *place, f"{what}: {message}")
 
-    reading.refer(place, TaskDefinition.kind, target, what, check, group=group)
+    reading.refer(place, definition.TaskDefinition.kind, target, what, check, group=group)
 
 
 def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
@@ -272,7 +266,7 @@ def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
     return check
 
 
-def _no_rule(found: TaskDefinition, event: str, count: int) -> Iterator[str]:
+def _no_rule(found: definition.TaskDefinition, event: str, count: int) -> Iterator[str]:
     rules = [rule for rule in found.events if rule.event == event]
     if not rules:
         known = {rule.event for rule in found.events}

@@ -23,23 +23,10 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import PatternError
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.source.tokens import END, LostError, Token
+from narval.kinds.task.language import words
 from narval.kinds.task.language.definition import Invocation, Mode, Script
 from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
 from narval.kinds.task.language.times import read_length, read_time_spec, read_weekdays, seconds_of
-from narval.kinds.task.language.words import (
-    CLAUSES,
-    EVENT,
-    LEXICON,
-    OF_STATES,
-    ON,
-    SINGLE,
-    STARTS,
-    STATE,
-    TYPE,
-    WORK,
-    after_on,
-    content,
-)
 from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
 
 MOST_CHARACTERS = 500_000
@@ -63,19 +50,19 @@ def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, .
             f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}; make it several files"
         )
         return Specification(), (SyntaxFault(0, message),)
-    cursor = Cursor(text, LEXICON, locate)
+    cursor = Cursor(text, words.LEXICON, locate)
     found = Specification()
     while cursor.next.kind != END:
         try:
-            if cursor.next.kind == TYPE:
+            if cursor.next.kind == words.TYPE:
                 _TypeReader(cursor, found).read()
-            elif cursor.next.kind == EVENT:
+            elif cursor.next.kind == words.EVENT:
                 cursor.advance()
                 found.events.append(_rule(cursor, "the name of this event", is_global=True))
             else:
-                raise cursor.unexpected(f"{TYPE} or {EVENT}")
+                raise cursor.unexpected(f"{words.TYPE} or {words.EVENT}")
         except LostError:
-            cursor.skip_to((TYPE, EVENT, END))
+            cursor.skip_to((words.TYPE, words.EVENT, END))
     return found, cursor.ordered()
 
 
@@ -92,10 +79,10 @@ class _TypeReader:
         cursor.advance()
         type = self._type = WrittenType(_name(cursor, "the name of this type", dots=False))
         self._into.types.append(type)
-        readers: dict[str, Callable[[], None]] = dict.fromkeys(CLAUSES, self._clause)
-        readers |= {STATE: self._state, ON: self._route, WORK: self._work}
-        readers |= dict.fromkeys(OF_STATES, self._misplaced)
-        while cursor.next.kind not in (END, TYPE, EVENT):
+        readers: dict[str, Callable[[], None]] = dict.fromkeys(words.CLAUSES, self._clause)
+        readers |= {words.STATE: self._state, words.ON: self._route, words.WORK: self._work}
+        readers |= dict.fromkeys(words.OF_STATES, self._misplaced)
+        while cursor.next.kind not in (END, words.TYPE, words.EVENT):
             try:
                 if cursor.next.text.upper() == "WORK" and cursor.next.kind == NAME:
                     raise cursor.lost("expected <work> after WORK, and </work> at its end")
@@ -108,12 +95,12 @@ class _TypeReader:
     def _recover(self) -> None:
         """Skip to where something begins."""
         self._type.break_off()
-        self._cursor.skip_to((*STARTS, END))
+        self._cursor.skip_to((*words.STARTS, END))
 
     def _wanted(self) -> str:
         if self._type.states:
             return "STATE, ON ASSERT, ON LEAVING, ON EVENT, ON FORWARD or another route"
-        return f"{', '.join(CLAUSES)} or STATE"
+        return f"{', '.join(words.CLAUSES)} or STATE"
 
     # --- clauses ----------------------------------------------------------------------------------------
 
@@ -141,9 +128,9 @@ class _TypeReader:
 
     def _work(self) -> None:
         written = self._cursor.advance()
-        if WORK in self._type.given:
+        if words.WORK in self._type.given:
             self._cursor.fault(f"WORK stands twice in {self._type.name.text}; remove one", written.at)
-        self._type.given[WORK] = written
+        self._type.given[words.WORK] = written
 
     def _invocation(self) -> None:
         cursor, type = self._cursor, self._type
@@ -176,7 +163,7 @@ class _TypeReader:
             self._recover()
         state = WrittenState(ref, title, exposed)
         self._type.states.append(state)
-        while (part := cursor.next).kind in OF_STATES:
+        while (part := cursor.next).kind in words.OF_STATES:
             try:
                 cursor.advance()
                 if part.kind == "ON EVENT":
@@ -209,7 +196,7 @@ class _TypeReader:
     def _route(self) -> None:
         cursor = self._cursor
         clause = cursor.advance()
-        state = after_on(clause.text)
+        state = words.after_on(clause.text)
         script: Script = ()
         if cursor.next.kind == STRING:
             script = read_string(cursor, cursor.advance())
@@ -312,12 +299,12 @@ def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
         if not cursor.accept("}"):
             message = "a condition has no statements; write one XPath in quotes"
             cursor.fault(message, brace.at)
-            cursor.skip_to(("}", *STARTS, END), "{", "}")
+            cursor.skip_to(("}", *words.STARTS, END), "{", "}")
             cursor.accept("}")
         return True
     if (string := cursor.accept(STRING)) is None:
         return True
-    written, place = content(string)
+    written, place = words.content(string)
     text = written.strip()
     blank = len(written) - len(written.lstrip())
     if text.lower() in _CONSTANTS:
@@ -348,7 +335,7 @@ def _period(cursor: Cursor, number: Token, *, bare: bool = False) -> float:
 
 def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Token:
     """A name; not a keyword."""
-    if cursor.next.kind in SINGLE:
+    if cursor.next.kind in words.SINGLE:
         raise cursor.lost(f"expected {wanted}, found the keyword {cursor.shown()}; choose another name")
     name = cursor.expect(wanted, NAME)
     if not dots and "." in name.text:

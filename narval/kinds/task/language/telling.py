@@ -13,24 +13,7 @@ from narval.core.definitions.telling.patterns import presence
 from narval.core.definitions.telling.sentence import Sentence
 from narval.core.definitions.telling.words import counted, listed, names, quoted, verbatim
 from narval.core.patterns.pattern import Condition
-from narval.kinds.task.language.definition import (
-    ABORT,
-    COMMIT,
-    EXCEPTION,
-    FORWARD,
-    PREDEFINED,
-    Choice,
-    Comparison,
-    Operand,
-    Perform,
-    Rule,
-    Script,
-    ScriptValue,
-    TaskDefinition,
-    TaskState,
-    calls_in,
-    name_of,
-)
+from narval.kinds.task.language import definition
 from narval.kinds.task.language.times import shown_times, shown_weekdays
 from narval.kinds.task.language.windows import TimeSpec
 
@@ -40,10 +23,10 @@ _INVOCATIONS = {
     "compensation": "One begins when something is to be undone.",
 }
 _ENDS = {
-    FORWARD: "it is done, and the object goes on",
-    COMMIT: "all is done, and the object's way is over",
-    ABORT: "all that was done for the object is undone",
-    EXCEPTION: "it has failed, and somebody else decides",
+    definition.FORWARD: "it is done, and the object goes on",
+    definition.COMMIT: "all is done, and the object's way is over",
+    definition.ABORT: "all that was done for the object is undone",
+    definition.EXCEPTION: "it has failed, and somebody else decides",
 }
 _IS = {
     "==": "is",
@@ -55,14 +38,14 @@ _IS = {
 }
 
 
-def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
+def sentences(task: definition.TaskDefinition, library: Library) -> Iterator[Sentence]:
     """The sentences that tell of a task type or a global event."""
     if task.rule is not None:
         yield from _event(task, task.rule)
         return
     yield from (Sentence(text, task.line) for text in _whole(task, library))
     for state in task.states.values():
-        if state.name not in PREDEFINED or state.says_something:
+        if state.name not in definition.PREDEFINED or state.says_something:
             yield from _state(task, state)
     for name, script in task.routes.items():
         yield Sentence(f"When it is over in {quoted(name)}:", task.line)
@@ -74,7 +57,7 @@ def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
         yield Sentence(text, task.line)
 
 
-def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
+def _event(task: definition.TaskDefinition, rule: definition.Rule) -> Iterator[Sentence]:
     again = f", and again {_period(task)}" if task.period is not None else ""
     yield Sentence(
         f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line
@@ -86,13 +69,13 @@ def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
         yield Sentence(f"Outside the home it runs the programs {listed(commands)}.", task.line)
 
 
-def _period(task: TaskDefinition) -> str:
+def _period(task: definition.TaskDefinition) -> str:
     """The period, and the days on which it counts."""
     days = shown_weekdays(task.weekdays).removeprefix(" ON ").capitalize()
     return f"{every(Length(seconds=task.period or 0.0))}{f' on the days {verbatim(days)}' if days else ''}"
 
 
-def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
+def _whole(task: definition.TaskDefinition, library: Library) -> Iterator[str]:
     yield "Objects come to it, and it works on one after another."
     if task.is_interactive and task.invocation == "manual":
         yield "One begins for each object that comes."
@@ -128,7 +111,7 @@ def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
 # --- states and rules -------------------------------------------------------------------------------------
 
 
-def _state(task: TaskDefinition, state: TaskState) -> Iterator[Sentence]:
+def _state(task: definition.TaskDefinition, state: definition.TaskState) -> Iterator[Sentence]:
     marks = [f"number {state.number}"] if state.number and state.number != state.name else []
     marks += [] if state.exposed else ["nobody sees it"]
     more = f" ({listed(marks)})" if marks else ""
@@ -146,12 +129,12 @@ def _state(task: TaskDefinition, state: TaskState) -> Iterator[Sentence]:
         yield from _script(state.on_leaving, state.line, 2)
 
 
-def _ends_of(task: TaskDefinition, state: str) -> str:
+def _ends_of(task: definition.TaskDefinition, state: str) -> str:
     """The meaning of an end in a state; one of the type's own is like FORWARD."""
-    return _ENDS.get(state, _ENDS[FORWARD])
+    return _ENDS.get(state, _ENDS[definition.FORWARD])
 
 
-def _rule(rule: Rule, depth: int) -> Iterator[Sentence]:
+def _rule(rule: definition.Rule, depth: int) -> Iterator[Sentence]:
     takes = f" with {names(rule.parameters)}" if rule.parameters else ""
     waits = {"sync": ", for which its sender waits,", "async": ", for which its sender does not wait,"}
     text = f"On the event {quoted(rule.event)}{takes}{waits.get(rule.mode, '')}"
@@ -184,11 +167,11 @@ def _condition(condition: Condition | bool) -> str:
 # --- scripts ----------------------------------------------------------------------------------------------
 
 
-def _script(script: Script, line: int, depth: int) -> Iterator[Sentence]:
+def _script(script: definition.Script, line: int, depth: int) -> Iterator[Sentence]:
     if not script:
         yield Sentence("Nothing is done.", line, depth=depth)
     for statement in script:
-        if isinstance(statement, Choice):
+        if isinstance(statement, definition.Choice):
             yield Sentence(f"If {_test(statement.test)}:", line, depth=depth)
             yield from _script(statement.then, line, depth + 1)
             if statement.otherwise:
@@ -198,16 +181,16 @@ def _script(script: Script, line: int, depth: int) -> Iterator[Sentence]:
             yield Sentence(_performed(statement), statement.line, statement.column, depth)
 
 
-def _performed(done: Perform) -> str:
-    first, *others = [*done.arguments, ScriptValue("")]
-    plain, rest = name_of(first), others[:-1]
+def _performed(done: definition.Perform) -> str:
+    first, *others = [*done.arguments, definition.ScriptValue("")]
+    plain, rest = definition.name_of(first), others[:-1]
     match done.name, len(done.arguments):
         case "route", 1:
             return f"The object goes to {quoted(plain)}."
-        case "route", 2 if name_of(rest[0]) == "*":
+        case "route", 2 if definition.name_of(rest[0]) == "*":
             return f"All parts of the object go to {quoted(plain)}."
         case "route", 2:
-            return f"Part {name_of(rest[0])} of the object goes to {quoted(plain)}."
+            return f"Part {definition.name_of(rest[0])} of the object goes to {quoted(plain)}."
         case "assert", 1:
             return f"It goes to the state {quoted(plain)}."
         case "split", 1:
@@ -225,7 +208,7 @@ def _performed(done: Perform) -> str:
     return f"It {does} with {arguments}."
 
 
-def _test(test: Comparison) -> str:
+def _test(test: definition.Comparison) -> str:
     if test.operator == "has":
         return f"there is {_operand(test.left)}"
     if test.right is None:
@@ -233,17 +216,21 @@ def _test(test: Comparison) -> str:
     return f"{_operand(test.left)} {_IS[test.operator]} {_operand(test.right)}"
 
 
-def _operand(operand: Operand) -> str:
-    return quoted(operand.value) if isinstance(operand, ScriptValue) else verbatim(".".join(operand.names))
+def _operand(operand: definition.Operand) -> str:
+    return (
+        quoted(operand.value)
+        if isinstance(operand, definition.ScriptValue)
+        else verbatim(".".join(operand.names))
+    )
 
 
-def _started(script: Script) -> Iterator[str]:
-    for made in calls_in(script):
-        if made.name in ("exec", "launch") and isinstance(made.arguments[0], ScriptValue):
+def _started(script: definition.Script) -> Iterator[str]:
+    for made in definition.calls_in(script):
+        if made.name in ("exec", "launch") and isinstance(made.arguments[0], definition.ScriptValue):
             yield made.arguments[0].value
 
 
-def _commands(task: TaskDefinition) -> Iterable[str]:
+def _commands(task: definition.TaskDefinition) -> Iterable[str]:
     """The commands that the scripts of a type run."""
     for state in task.states.values():
         for script in (state.on_assert, state.on_leaving, *(rule.action for rule in state.rules)):

@@ -12,18 +12,7 @@ import click
 from narval.ask.text import Row, clean, clean_lines, counted, moment, zone
 from narval.core.errors import WorkRefusedError
 from narval.kinds.work.cli.tables import ITEMS, LOG
-from narval.kinds.work.engine.table import (
-    ACTS_ON_ITEMS,
-    ALL_TO,
-    OUTCOME,
-    REASON,
-    SHOWN,
-    STATE,
-    TO,
-    VALUES,
-    WORD,
-    Field,
-)  # fmt: skip
+from narval.kinds.work.engine import table
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Command, Pair, Pairs, asking, command, command_group
 from narval.surfaces.cli.paging import ALL, limit_option
@@ -109,22 +98,25 @@ def _values_option(function: Callable[..., Any]) -> Callable[..., Any]:
 item_argument = click.argument("item", type=int, shell_complete=completion.source(_items))
 _person_argument = partial(click.argument, required=True, shell_complete=completion.people)
 
-_GIVEN: Mapping[Field, tuple[Callable[..., Any], str]] = {
-    TO: (_person_argument("to", metavar="PERSON"), "ben"),
-    ALL_TO: (_person_argument("to", metavar="PERSON...", nargs=-1), "ben eva"),
-    OUTCOME: (click.argument("outcome", default="", shell_complete=completion.source(_outcomes)), "approve"),
-    STATE: (click.argument("state", shell_complete=completion.source(_states)), "checking"),
-    VALUES: (_values_option, "--set comment=fine"),
-    REASON: (_reason_option("reason"), "--reason 'no time'"),
-    WORD: (_reason_option("word"), "--reason 'you know them'"),
+_GIVEN: Mapping[table.Field, tuple[Callable[..., Any], str]] = {
+    table.TO: (_person_argument("to", metavar="PERSON"), "ben"),
+    table.ALL_TO: (_person_argument("to", metavar="PERSON...", nargs=-1), "ben eva"),
+    table.OUTCOME: (
+        click.argument("outcome", default="", shell_complete=completion.source(_outcomes)),
+        "approve",
+    ),
+    table.STATE: (click.argument("state", shell_complete=completion.source(_states)), "checking"),
+    table.VALUES: (_values_option, "--set comment=fine"),
+    table.REASON: (_reason_option("reason"), "--reason 'no time'"),
+    table.WORD: (_reason_option("word"), "--reason 'you know them'"),
 }
 """The option or argument of each field that is typed, and an example."""
 
 
 def _act(name: str) -> Command:
     """The command of an act, with the fields of its row."""
-    row = ACTS_ON_ITEMS[name]
-    parameters = [_GIVEN[field] for field in row.fields if field is not SHOWN]
+    row = table.ACTS_ON_ITEMS[name]
+    parameters = [_GIVEN[field] for field in row.fields if field is not table.SHOWN]
 
     def people(answer: Row) -> None:
         outcome = f": {answer['outcome']}" if answer.get("outcome") else ""
@@ -326,5 +318,5 @@ def folder(answer: Row) -> None:
     click.echo(clean(answer["path"]))
 
 
-for _below in (show, *map(_act, ACTS_ON_ITEMS), log, renew, forget, folder):
+for _below in (show, *map(_act, table.ACTS_ON_ITEMS), log, renew, forget, folder):
     work.add_command(_below)

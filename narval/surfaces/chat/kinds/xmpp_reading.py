@@ -8,19 +8,9 @@ from uuid import uuid4
 from xml.etree.ElementTree import Element
 
 from narval.surfaces.chat.contract import Incoming
+from narval.surfaces.chat.kinds import xmpp_stanzas
 from narval.surfaces.chat.kinds.xmpp_archive import Archived, Archives
 from narval.surfaces.chat.kinds.xmpp_rooms import Room
-from narval.surfaces.chat.kinds.xmpp_stanzas import (
-    CARBONS,
-    DELAY,
-    MUC_USER,
-    archive_ids,
-    bare,
-    forwarded_message,
-    origin_id,
-    resource,
-    written,
-)
 
 
 class Reading:
@@ -46,20 +36,20 @@ class Reading:
 
     def live(self, xml: Element) -> Incoming | None:
         """A live message, if it has content and is new; if that is uncertain, the archive is asked."""
-        received = xml.find(f"{{{CARBONS}}}received")
-        if received is not None or xml.find(f"{{{CARBONS}}}sent") is not None:
-            forwarded = forwarded_message(received) if received is not None else None
+        received = xml.find(f"{{{xmpp_stanzas.CARBONS}}}received")
+        if received is not None or xml.find(f"{{{xmpp_stanzas.CARBONS}}}sent") is not None:
+            forwarded = xmpp_stanzas.forwarded_message(received) if received is not None else None
             if forwarded is None or xml.get("from", self._user) != self._user:
                 return None
             xml = forwarded[0]
-        archive = bare(xml.get("from", "")) if xml.get("type") == "groupchat" else ""
+        archive = xmpp_stanzas.bare(xml.get("from", "")) if xml.get("type") == "groupchat" else ""
         if archive and archive not in self._rooms:
             return None
         owner = self._archives.owner(archive)
-        ids = archive_ids(xml, owner) if owner is not None else []
+        ids = xmpp_stanzas.archive_ids(xml, owner) if owner is not None else []
         if ids and all(map(self._archives.has_taken, ids)):
             return None
-        is_late = xml.find(DELAY) is not None
+        is_late = xml.find(xmpp_stanzas.DELAY) is not None
         if ids and (not archive or is_late or len(ids) > 1):
             # The archive has it, and gives it once. What the message itself claims may be forged.
             self.expected.update(ids)
@@ -71,7 +61,7 @@ class Reading:
         if ids:
             return self.from_archive(archive, Archived(ids[0], xml, at, is_live=True))
         # Without an archive, a message is known by its sender's id.
-        known_as = f"{bare(xml.get('from', ''))} {origin_id(xml) or uuid4().hex}"
+        known_as = f"{xmpp_stanzas.bare(xml.get('from', ''))} {xmpp_stanzas.origin_id(xml) or uuid4().hex}"
         is_new = self._archives.is_new(known_as)
         return self._incoming(archive, Archived(known_as, xml, at, is_live=True)) if is_new else None
 
@@ -83,8 +73,8 @@ class Reading:
 
     def _incoming(self, archive: str, archived: Archived) -> Incoming | None:
         message = archived.message
-        sender, kind = bare(message.get("from", "")), message.get("type", "normal")
-        said = written(message)
+        sender, kind = xmpp_stanzas.bare(message.get("from", "")), message.get("type", "normal")
+        said = xmpp_stanzas.written(message)
         if archive:
             room = self._rooms[archive]
             sender = room.writer(message, is_live=archived.is_live)
@@ -93,7 +83,7 @@ class Reading:
             replies_to = room.ours.get(said.replies_to, said.replies_to)
         else:
             # A private message of an occupant of a room comes from the address of the room.
-            is_private = sender in self._rooms or message.find(f"{MUC_USER}x") is not None
+            is_private = sender in self._rooms or message.find(f"{xmpp_stanzas.MUC_USER}x") is not None
             if said is None or sender in ("", self._user) or is_private or kind not in ("chat", "normal"):
                 return None
             replies_to = said.replies_to
@@ -104,7 +94,7 @@ class Reading:
             place=archive or sender,
             text=said.text,
             room=self._rooms[archive].known_as if archive else "",
-            name=resource(message.get("from", "")) if archive else "",
+            name=xmpp_stanzas.resource(message.get("from", "")) if archive else "",
             at=archived.at,
             replies_to=replies_to,
             file=said.file,

@@ -16,22 +16,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from narval.core.errors import InternalError
-from narval.kinds.process.engine import calls
-from narval.kinds.process.engine.changes import (
-    ArcTokenBacktracked,
-    ArcTokenCompleted,
-    ArcTokenCreated,
-    ArcTokenProcessed,
-    NodeCallBack,
-    NodeCallMade,
-    NodeTokenBacktracked,
-    NodeTokenCompleted,
-    NodeTokenCreated,
-    NodeTokenSkipped,
-    UndoingEnded,
-    UndoingQueued,
-    WayBackTaken,
-)
+from narval.kinds.process.engine import calls, changes
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.tokens import flow
@@ -43,7 +28,9 @@ from narval.kinds.process.language.definition import Arc
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
-def backtrack(decision: ProcessDecision, destination: NodeToken, by: WayBackTaken | None = None) -> NodeToken:
+def backtrack(
+    decision: ProcessDecision, destination: NodeToken, by: changes.WayBackTaken | None = None
+) -> NodeToken:
     """Go back to a token; return the token that is then on its node, and has run.
 
     `by` is recorded before anything is undone. Raises OperationRefused and NodeFault.
@@ -58,7 +45,7 @@ def backtrack(decision: ProcessDecision, destination: NodeToken, by: WayBackTake
         decision.change(by)
     result = way.back()
     if way.told:
-        decision.change(UndoingQueued(tuple(way.told), result.id))
+        decision.change(changes.UndoingQueued(tuple(way.told), result.id))
         undo(decision)
     else:
         flow.run_node(decision, decision.node(result), result)
@@ -82,7 +69,7 @@ def take_ways_back(decision: ProcessDecision) -> None:
                 f"token {token.id} on {token.node} did not come from {arc.end.id}: it cannot go back there"
             )
             raise OperationRefused("no-way-back", message)
-        backtrack(decision, destination, by=WayBackTaken(token.id, arc.index, destination.id))
+        backtrack(decision, destination, by=changes.WayBackTaken(token.id, arc.index, destination.id))
 
 
 def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
@@ -106,7 +93,7 @@ def undo(decision: ProcessDecision) -> None:
         if state.undoing[0] > 0:
             _notify_listeners(decision, token)
             continue
-        decision.change(UndoingEnded(token.id))
+        decision.change(changes.UndoingEnded(token.id))
         if token.completed is None:
             flow.run_node(decision, decision.node(token), token)
 
@@ -118,8 +105,8 @@ def _notify_listeners(decision: ProcessDecision, token: NodeToken) -> None:
         calls.call_code(decision, node, token, "backtrack")
     except NodeFault as fault:
         call = decision.identifier()
-        decision.change(NodeCallMade(token.id, call, hook=True))
-        decision.change(NodeCallBack(call))
+        decision.change(changes.NodeCallMade(token.id, call, hook=True))
+        decision.change(changes.NodeCallBack(call))
         decision.add_error(fault.kind, fault.message, node, token=token.id)
 
 
@@ -154,27 +141,27 @@ def origin(state: ProcessState, token: NodeToken) -> NodeToken:
 def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
     """Go back to a token that none left: its arc tokens turn round, and reach its node again."""
     state = decision.state
-    decision.happens(NodeTokenBacktracked(token.id))
+    decision.happens(changes.NodeTokenBacktracked(token.id))
     turning = []
     for number in token.parents:
         parent = state.arcs[number]
-        decision.happens(ArcTokenBacktracked(number))
+        decision.happens(changes.ArcTokenBacktracked(number))
         made = decision.state.next_token
         sets = tuple(parent.sets.items())
         decision.happens(
-            ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", number, aside=True)
+            changes.ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", number, aside=True)
         )
         turning.append(made)
     result = decision.state.next_token
     sets = tuple(token.sets.items())
     decision.happens(
-        NodeTokenCreated(
+        changes.NodeTokenCreated(
             result, token.node, decision.event.at, tuple(turning), sets, "Forward", like=token.id
         )
     )
     for made in turning:
-        decision.happens(ArcTokenProcessed(made))
-        decision.happens(ArcTokenCompleted(made, result))
+        decision.happens(changes.ArcTokenProcessed(made))
+        decision.happens(changes.ArcTokenCompleted(made, result))
     return state.nodes[result]
 
 
@@ -273,21 +260,21 @@ class _WayBack:
         for parent in origin(self.state, token).parents:
             self._go_back(self.state.arcs[parent], behind)
         if behind is not token:
-            self.decision.happens(NodeTokenBacktracked(behind.id))
-            self.decision.happens(NodeTokenCompleted(behind.id, self.decision.event.at))
+            self.decision.happens(changes.NodeTokenBacktracked(behind.id))
+            self.decision.happens(changes.NodeTokenCompleted(behind.id, self.decision.event.at))
 
     def _ended(self, token: NodeToken) -> NodeToken:
         """End an active token, or reverse a completed one; return the token behind which others go back."""
         decision = self.decision
         if token.completed is None:
             decision.stop_waiting(token)
-            decision.happens(NodeTokenCompleted(token.id, decision.event.at))
-            decision.happens(NodeTokenBacktracked(token.id))
+            decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at))
+            decision.happens(changes.NodeTokenBacktracked(token.id))
         elif not token.children:
-            decision.happens(NodeTokenBacktracked(token.id))
+            decision.happens(changes.NodeTokenBacktracked(token.id))
         else:
             reverse = self._reverse(token, "Backtracked")
-            decision.happens(NodeTokenSkipped(reverse.id))
+            decision.happens(changes.NodeTokenSkipped(reverse.id))
             return reverse
         self.sets.update(token.sets)
         return token
@@ -301,34 +288,34 @@ class _WayBack:
         made, sets = decision.state.next_token, tuple(token.sets.items())
         kind: ExecutionType = "Backtracked" if visited else "UTurn"
         decision.happens(
-            ArcTokenCreated(made, token.arc, behind.id, token.to, sets, kind, token.id, aside=visited)
+            changes.ArcTokenCreated(made, token.arc, behind.id, token.to, sets, kind, token.id, aside=visited)
         )
         if visited:
             self._back[turned.id] = made
             heappush(self._pending, -turned.parent)
-            decision.happens(ArcTokenProcessed(made))
+            decision.happens(changes.ArcTokenProcessed(made))
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
         """Make a token on the same node, into which those that left it come back."""
         decision, state = self.decision, self.state
-        decision.happens(NodeTokenBacktracked(token.id))
+        decision.happens(changes.NodeTokenBacktracked(token.id))
         missing = [child for child in token.children if child not in self._back]
         if missing:
             raise InternalError(f"process {state.eid}: nothing comes back for arc tokens {missing}")
         parents = tuple(self._back[child] for child in token.children)
         made, sets = decision.state.next_token, tuple(token.sets.items())
         decision.happens(
-            NodeTokenCreated(
+            changes.NodeTokenCreated(
                 made, token.node, decision.event.at, parents, sets, kind, token.id, like=token.id
             )
         )
         for parent in parents:
             self._mark(state.arcs[parent])
-            decision.happens(ArcTokenCompleted(parent, made))
+            decision.happens(changes.ArcTokenCompleted(parent, made))
         return state.nodes[made]
 
     def _mark(self, token: ArcToken) -> None:
         """Record, once, that an arc token was backtracked."""
         if token.id not in self._marked:
             self._marked.add(token.id)
-            self.decision.happens(ArcTokenBacktracked(token.id))
+            self.decision.happens(changes.ArcTokenBacktracked(token.id))

@@ -5,28 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from narval.core.engines import commands
-from narval.kinds.process.engine import calls, conditions
-from narval.kinds.process.engine.changes import (
-    ArcTokenCancelled,
-    ArcTokenCompleted,
-    ArcTokenCreated,
-    ArcTokenIncompleteJoin,
-    ArcTokenMerged,
-    ArcTokenProcessed,
-    Members,
-    NodeTokenAccepted,
-    NodeTokenCancelled,
-    NodeTokenCompleted,
-    NodeTokenCreated,
-    NodeTokenDelayed,
-    NodeTokenDiscarded,
-    NodeTokenExecuted,
-    NodeTokenHeld,
-    NodeTokenSkipped,
-    Paused,
-    TokenSetCreated,
-    UndoingEnded,
-)
+from narval.kinds.process.engine import calls, changes, conditions
 from narval.kinds.process.engine.completion import complete_if_done
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import NODE, WAIT
@@ -75,13 +54,13 @@ def _pause(decision: ProcessDecision) -> None:
         moved = MOVED_AT_ONCE * LAPS
         raise NodeFault(ENDLESS, f"{moved} tokens were moved, and the process never came to wait")
     wake = decision.identifier()
-    decision.change(Paused(wake, laps))
+    decision.change(changes.Paused(wake, laps))
     decision.command(commands.SetTimer(wake, decision.event.at))
 
 
 def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
     node = decision.definition.nodes[token.to]
-    decision.happens(ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
+    decision.happens(changes.ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
     retry(decision, token)
 
 
@@ -91,17 +70,17 @@ def retry(decision: ProcessDecision, token: ArcToken) -> bool:
     if node.join == "or":  # as most are: nothing to look for
         alone = (token.id,)
         made = create(decision, node, alone, tuple(token.sets.items()) if token.sets else ())
-        decision.happens(ArcTokenCompleted(token.id, made.id))
+        decision.happens(changes.ArcTokenCompleted(token.id, made.id))
         run_node(decision, node, made)
         return True
     joined = joins.join(decision, node, token)
     if joined is None:
-        decision.happens(ArcTokenIncompleteJoin(token.id))
+        decision.happens(changes.ArcTokenIncompleteJoin(token.id))
         return False
     if joined.into is not None:
         for number in joined.tokens:
             _into(decision, number, joined.into)
-            decision.happens(ArcTokenMerged(number))
+            decision.happens(changes.ArcTokenMerged(number))
         return True
     made = create(decision, node, joined.tokens, _memberships(decision, joined))
     for number in joined.tokens:
@@ -112,11 +91,11 @@ def retry(decision: ProcessDecision, token: ArcToken) -> bool:
 
 def _into(decision: ProcessDecision, token: int, child: int) -> None:
     if decision.state.arcs[token].pending:
-        decision.happens(ArcTokenProcessed(token))
-    decision.happens(ArcTokenCompleted(token, child))
+        decision.happens(changes.ArcTokenProcessed(token))
+    decision.happens(changes.ArcTokenCompleted(token, child))
 
 
-def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
+def _memberships(decision: ProcessDecision, joined: Joined) -> changes.Members:
     """The places in sets of the joined tokens: the first found for each set, without ended sets."""
     arcs = decision.state.arcs
     indexes: dict[int, int] = {}
@@ -128,11 +107,11 @@ def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
 
 
 def create(
-    decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()
+    decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: changes.Members = ()
 ) -> NodeToken:
     """Make a token on a node, and return it."""
     token = decision.state.next_token
-    decision.happens(NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
+    decision.happens(changes.NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
     return decision.state.nodes[token]
 
 
@@ -144,26 +123,26 @@ def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     try:
         response = respond(decision, node, token)
     except NodeFault as fault:
-        decision.change(NodeTokenHeld(token.id))
+        decision.change(changes.NodeTokenHeld(token.id))
         fault.token = token.id
         raise
     _ANSWERS[response.action](decision, node, token, response)
 
 
 def _accept(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    if DELAY_EXECUTION not in decision.happens(NodeTokenAccepted(token.id)):
+    if DELAY_EXECUTION not in decision.happens(changes.NodeTokenAccepted(token.id)):
         execute(decision, node, token)
 
 
 def _discard(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
     decision.stop_waiting(token)
-    decision.happens(NodeTokenDiscarded(token.id))
-    decision.happens(NodeTokenCompleted(token.id, decision.event.at))
+    decision.happens(changes.NodeTokenDiscarded(token.id))
+    decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at))
     dead_end(decision, token)
 
 
 def _skip(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    decision.happens(NodeTokenSkipped(token.id))
+    decision.happens(changes.NodeTokenSkipped(token.id))
     complete(decision, token, response.arcs)
 
 
@@ -172,7 +151,7 @@ def _delay(decision: ProcessDecision, node: Node, token: NodeToken, response: Re
     wake = decision.identifier()
     soonest = decision.event.at + (PAUSE if token.delays else 0.0)
     until = max(response.until, soonest)
-    decision.happens(NodeTokenDelayed(token.id, until, wake))
+    decision.happens(changes.NodeTokenDelayed(token.id, until, wake))
     decision.command(commands.SetTimer(wake, until))
 
 
@@ -195,14 +174,14 @@ def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
         except NodeFault as fault:
             fault.token = token.id
             raise
-    decision.happens(NodeTokenExecuted(token.id))
+    decision.happens(changes.NodeTokenExecuted(token.id))
 
 
 def run_code(decision: ProcessDecision, token: NodeToken) -> None:
     """Run the code of the next token in line, or start the process nested in its node. Raises NodeFault."""
     try:
         if not calls.make(decision, decision.node(token), token):
-            decision.happens(NodeTokenExecuted(token.id))
+            decision.happens(changes.NodeTokenExecuted(token.id))
     except NodeFault as fault:
         fault.token = token.id
         raise
@@ -227,7 +206,7 @@ def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] =
         return True
     if token.wake or token.watch or token.call:
         decision.stop_waiting(token)
-    decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
+    decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
     cancelled = cancel(decision, token, node) if node.cancels or node.cancels_all else ()
     sets = tuple(token.sets.items()) if token.sets else ()
     for arc in arcs:
@@ -254,9 +233,11 @@ def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
     return [arc for arc in node.outs for _ in range(names.count(arc.name))]
 
 
-def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
+def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: changes.Members) -> None:
     """Make an arc token behind a node token, and put it into the queue."""
-    decision.happens(ArcTokenCreated(decision.state.next_token, arc.index, token.id, arc.end.id, sets))
+    decision.happens(
+        changes.ArcTokenCreated(decision.state.next_token, arc.index, token.id, arc.end.id, sets)
+    )
 
 
 def complete_with_set(
@@ -277,14 +258,14 @@ def complete_with_set(
     if _goes_back(decision, token, exits(decision.node(token), names)):
         return None
     decision.stop_waiting(token)
-    decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
+    decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
     arcs = exits(decision.node(token), names)
     if not arcs or count < 1:
         dead_end(decision, token)
         return None
     level = 1 + max((decision.state.sets[number].level for number in token.sets), default=0)
     made = decision.state.next_token
-    decision.change(TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
+    decision.change(changes.TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
     inherited = tuple(token.sets.items())
     for index in range(count):
         for arc in arcs:
@@ -328,14 +309,14 @@ def cancel(decision: ProcessDecision, by: NodeToken, node: Node) -> frozenset[in
         if whole or token.node in region:
             decision.stop_waiting(token)
             if number in coming:
-                decision.change(UndoingEnded(number))
-            decision.change(NodeTokenCancelled(number, by.id))
-            decision.happens(NodeTokenCompleted(number, decision.event.at))
+                decision.change(changes.UndoingEnded(number))
+            decision.change(changes.NodeTokenCancelled(number, by.id))
+            decision.happens(changes.NodeTokenCompleted(number, decision.event.at))
             sets.update(token.sets)
     pending = state.queue.all(lambda number: state.arcs[number].pending)
     for number in (*state.active_arcs, *pending):
         arc_token = state.arcs[number]
         if whole or arc_token.to in region:
-            decision.change(ArcTokenCancelled(number, by.id))
+            decision.change(changes.ArcTokenCancelled(number, by.id))
             sets.update(arc_token.sets)
     return frozenset(sets)

@@ -15,18 +15,7 @@ from narval.core.engines.events import Failure
 from narval.core.errors import DefinitionError, ElementError
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
-from narval.kinds.recipe.engine.changes import (
-    CallMade,
-    CallReturned,
-    CallsDropped,
-    SelectionFollowed,
-    StepBlocked,
-    StepDone,
-    StepErred,
-    StepFailed,
-    StepReady,
-    StepRunning,
-)
+from narval.kinds.recipe.engine import changes
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import ForeachCalls
 from narval.kinds.recipe.engine.steps.dependent import DependentSearch, depends, input_search
@@ -47,7 +36,7 @@ ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.en
 
 def make_ready(decision: RecipeDecision, step: Step) -> None:
     """Make the first step of a plan ready."""
-    decision.change(StepReady(step.id))
+    decision.change(changes.StepReady(step.id))
     decision.to_run.append(step)
 
 
@@ -58,7 +47,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
     """
     if step.until is not None and is_satisfied(decision, step):
         if decision.state.step(step.id).state == "ready":
-            decision.change(StepRunning(step.id))
+            decision.change(changes.StepRunning(step.id))
         finish(decision, step)
         return
     target = decision.view.definition(step.kind, step.target) if not step.agent else None
@@ -97,7 +86,7 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
 def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
     """Fail a step that cannot be run, and the plan with it."""
     error = decision.add_error(kind, message, step, input=input)
-    decision.change(StepFailed(step.id, error))
+    decision.change(changes.StepFailed(step.id, error))
     decision.fail(error)
 
 
@@ -128,7 +117,7 @@ def _call_once(
     _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, nature=nature, fed=fed)
     if source and not follows:
         watch = decision.identifier()
-        decision.change(SelectionFollowed(step.id, watch))
+        decision.change(changes.SelectionFollowed(step.id, watch))
         decision.command(search.standing_watch(watch, search.inputs))
 
 
@@ -162,7 +151,7 @@ def _call_for_each(
         search.restrict(slot, selected)
     eids = search.may_take(slot, found) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
-        decision.change(StepRunning(step.id))
+        decision.change(changes.StepRunning(step.id))
         finish(decision, step)
         return
     assigned = search.assign(without=slot)
@@ -174,10 +163,10 @@ def _call_for_each(
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
     fed = decision.is_fed(search.used_up(((slot.id, eids), *shared)))
-    decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
+    decision.change(changes.StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     if source:
         watch = decision.identifier()
-        decision.change(SelectionFollowed(step.id, watch))
+        decision.change(changes.SelectionFollowed(step.id, watch))
         decision.command(search.standing_watch(watch, (slot,)))
     call_more(decision, step)
     run = decision.state.step(step.id)
@@ -197,7 +186,7 @@ def _call_with_each(
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(shared=shared, listed=prototype.lists, reserved=reserved)
     fed = decision.is_fed(search.used_up(shared))
-    decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
+    decision.change(changes.StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     call_more(decision, step)
     run = decision.state.step(step.id)
     if not run.calls and not run.waiting:
@@ -229,7 +218,7 @@ def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) 
         _call(decision, step, inputs, elements=arguments, nearby=nearby, reserved=reserved)
     else:
         foreach = ForeachCalls(shared=inputs, reserved=reserved, arguments=arguments)
-        decision.change(StepRunning(step.id, foreach=foreach, selected=eids))
+        decision.change(changes.StepRunning(step.id, foreach=foreach, selected=eids))
         call_more(decision, step)
 
 
@@ -276,7 +265,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             elements = (*foreach.arguments, *own, eid)
             _call(decision, step, foreach.shared, elements=elements, nearby=near, given=eid)
     if dropped:
-        decision.change(CallsDropped(step.id, tuple(dropped)))
+        decision.change(changes.CallsDropped(step.id, tuple(dropped)))
 
 
 def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | None:
@@ -331,8 +320,8 @@ def _refuse(
     """Record an error in place of the call for an element, which cannot be made; the others continue."""
     call, why = decision.identifier(), f"{message}; $each is element {eid}"
     error = decision.add_error(kind, why, step, call=call, inputs=(eid,), input=input)
-    decision.change(CallMade(step.id, call, (eid,), (), eid, source))
-    decision.change(CallReturned(call, errors=(error,)))
+    decision.change(changes.CallMade(step.id, call, (eid,), (), eid, source))
+    decision.change(changes.CallReturned(call, errors=(error,)))
 
 
 def _arguments_for(decision: RecipeDecision, step: Step, eid: int) -> tuple[int, ...] | None:
@@ -369,9 +358,9 @@ def _call(
     at = decision.event.at if step.until is not None else 0.0
     again = (at or source) and decision.state.step(step.id).state == "running"
     if given is None and not again:
-        decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
+        decision.change(changes.StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
-        decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
+        decision.change(changes.CallMade(step.id, call, taken, reserved, given, source, at))
     asked = commands.Call(
         call,
         step.kind,
@@ -426,10 +415,10 @@ def finish(decision: RecipeDecision, step: Step) -> None:
     if run.foreach is not None:
         decision.free(run.foreach.reserved, well=well)
     if run.fault is not None:
-        decision.change(StepFailed(step.id, run.fault))
+        decision.change(changes.StepFailed(step.id, run.fault))
         decision.fail(run.fault)
     else:
-        decision.change(StepDone(step.id) if well else StepErred(step.id))
+        decision.change(changes.StepDone(step.id) if well else changes.StepErred(step.id))
         decision.to_follow.append(step)
 
 
@@ -441,7 +430,7 @@ def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: t
     lacking = tuple(slot for slot in search.inputs if slot.id in slots)
     if search.only_reserved(lacking):
         watch = decision.identifier()
-        decision.change(StepBlocked(step.id, watch))
+        decision.change(changes.StepBlocked(step.id, watch))
         decision.command(search.watch(watch, () if step.until is None else (bound_of(decision, step),)))
     else:
         why = "; ".join(search.explain_missing(slot) for slot in lacking)

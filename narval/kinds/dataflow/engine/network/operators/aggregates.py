@@ -6,20 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import fsum
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import (
-    LONGEST_TEXT,
-    FlowError,
-    Row,
-    Schema,
-    TupleBatch,
-    picker,
-    placed_rows,
-    position,
-    slices,
-    text_of,
-    too_long,
-    widened,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.operators.conditions import no_order
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
 from narval.kinds.dataflow.engine.network.spilling import Parts
@@ -70,17 +57,17 @@ class Aggregate(FlowOperator):
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._column, func = str(values["column"]), str(values["func"])
         if func not in FOLDS:
-            raise FlowError("wrong-text", f"func: expected one of {', '.join(FOLDS)}, found {func}")
+            raise batches.FlowError("wrong-text", f"func: expected one of {', '.join(FOLDS)}, found {func}")
         self._whole = func == "count" and self._column == "*"
         self._folding = ColumnFolding(func)
-        self._schema: Schema | None = None
+        self._schema: batches.Schema | None = None
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         if self._whole:
             self._folding.count(len(batch.rows))
             return
         if batch.schema is not self._schema:
-            self._at = position(batch.schema, self._column)
+            self._at = batches.position(batch.schema, self._column)
             self._schema = batch.schema
         at = self._at
         self._folding.add([row[at] for row in batch.rows])
@@ -99,13 +86,15 @@ class Group(FlowOperator):
         self._by: tuple[str, ...] = tuple(self.parsed("by", values))
         self._values: tuple[ColumnFold, ...] = tuple(self.parsed("values", values))
         if taken := [one.name for one in self._values if one.name in self._by]:
-            raise FlowError("wrong-text", f"values: expected a new name, found {taken[0]!r}, which is in by")
-        self._groups: dict[Row, list[ColumnFolding]] = {}
+            raise batches.FlowError(
+                "wrong-text", f"values: expected a new name, found {taken[0]!r}, which is in by"
+            )
+        self._groups: dict[batches.Row, list[ColumnFolding]] = {}
         self._away: Parts | None = None
-        self._schema: Schema = ()
+        self._schema: batches.Schema = ()
 
-    def on_in(self, batch: TupleBatch) -> None:
-        self._schema, rows = placed_rows(batch, self._schema)
+    def on_in(self, batch: batches.TupleBatch) -> None:
+        self._schema, rows = batches.placed_rows(batch, self._schema)
         groups = self._grouped(rows)
         if self._away is None and len(self._groups) < self.spill.room(rows):
             self._fold(groups, self._groups)
@@ -117,15 +106,19 @@ class Group(FlowOperator):
             if key not in here:
                 self._away.add([key] * len(some), some)
 
-    def _grouped(self, rows: list[Row]) -> dict[Row, list[Row]]:
-        key = picker([position(self._schema, name) for name in self._by])
-        groups: dict[Row, list[Row]] = {}
+    def _grouped(self, rows: list[batches.Row]) -> dict[batches.Row, list[batches.Row]]:
+        key = batches.picker([batches.position(self._schema, name) for name in self._by])
+        groups: dict[batches.Row, list[batches.Row]] = {}
         for row in rows:
             groups.setdefault(key(row), []).append(row)
         return groups
 
-    def _fold(self, groups: Mapping[Row, list[Row]], folded: dict[Row, list[ColumnFolding]]) -> None:
-        places = [None if one.column == "*" else position(self._schema, one.column) for one in self._values]
+    def _fold(
+        self, groups: Mapping[batches.Row, list[batches.Row]], folded: dict[batches.Row, list[ColumnFolding]]
+    ) -> None:
+        places = [
+            None if one.column == "*" else batches.position(self._schema, one.column) for one in self._values
+        ]
         for key, rows in groups.items():
             foldings = folded.get(key)
             if foldings is None:
@@ -139,17 +132,17 @@ class Group(FlowOperator):
     def finish(self) -> Iterator[None]:
         yield from self._give(self._groups)
         for part in self._away.all() if self._away is not None else ():
-            folded: dict[Row, list[ColumnFolding]] = {}
+            folded: dict[batches.Row, list[ColumnFolding]] = {}
             for rows in part.batches():
-                self._fold(self._grouped(widened(rows, self._schema)), folded)
+                self._fold(self._grouped(batches.widened(rows, self._schema)), folded)
                 yield
             part.drop()
             yield from self._give(folded)
 
-    def _give(self, folded: Mapping[Row, list[ColumnFolding]]) -> Iterator[None]:
+    def _give(self, folded: Mapping[batches.Row, list[ColumnFolding]]) -> Iterator[None]:
         made = (*self._by, *[one.name for one in self._values])
         rows = [(*key, *[one.result for one in foldings]) for key, foldings in folded.items()]
-        for some in slices(rows):
+        for some in batches.slices(rows):
             self.outlet("out").put(made, some)
             yield
 
@@ -165,7 +158,7 @@ def _sum(found: tuple[int, list[float]] | None, column: list[Any]) -> tuple[int,
         total = sum(column)
     except TypeError:
         other = next(value for value in column if isinstance(value, str))
-        raise FlowError("no-number", f"expected numbers to add, found {other!r:.40}") from None
+        raise batches.FlowError("no-number", f"expected numbers to add, found {other!r:.40}") from None
     if isinstance(total, int):
         return whole + total, parts
     fractions = [*parts, *[value for value in column if isinstance(value, float)]]
@@ -190,7 +183,7 @@ def _extreme(choose: Callable[[Any], Any]) -> Callable[[Any, list[Any]], Any]:
 
 def _texts(found: list[str] | None, column: list[Any]) -> list[str]:
     texts = found if found is not None else []
-    texts.extend(map(text_of, column))
+    texts.extend(map(batches.text_of, column))
     return texts
 
 
@@ -200,8 +193,8 @@ _TEXTS: Mapping[str, str] = {"list": ", ", "lines": "\n"}
 
 def joined_by(between: str, texts: list[str]) -> str:
     """Several texts joined to one. Raises FlowError, before it is made, if it would be too long."""
-    if sum(map(len, texts)) + len(between) * len(texts) > LONGEST_TEXT:
-        raise too_long()
+    if sum(map(len, texts)) + len(between) * len(texts) > batches.LONGEST_TEXT:
+        raise batches.too_long()
     return between.join(texts)
 
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import (
-    LONGEST_TEXT,
-    Row,
-    Schema,
-    TupleBatch,
-    joined,
-    picker,
-    position,
-    text_of,
-    tuple_text,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.operators.conditions import Chooser, chooser
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler
 from narval.kinds.dataflow.language.conditions import AttributeTest, TextFormat, placed
@@ -26,11 +16,11 @@ class Select(FlowOperator):
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._tests: Sequence[AttributeTest] = self.parsed("cond", values)
-        self._schema: Schema | None = None
+        self._schema: batches.Schema | None = None
         self._choosers: list[Chooser] = []
         self._out = self.outlet("out")
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         schema, rows, relation = batch
         if schema is not self._schema:
             self._choosers = [chooser(test, schema) for test in self._tests]
@@ -45,13 +35,13 @@ class Project(FlowOperator):
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._columns: tuple[str, ...] = tuple(self.parsed("cond", values))
-        self._schema: Schema | None = None
+        self._schema: batches.Schema | None = None
         self._out = self.outlet("out")
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         schema, rows, relation = batch
         if schema is not self._schema:
-            self._pick = picker([position(schema, name) for name in self._columns])
+            self._pick = batches.picker([batches.position(schema, name) for name in self._columns])
             self._schema = schema
         self._out.put(self._columns, list(map(self._pick, rows)), relation)
 
@@ -62,31 +52,31 @@ class RelationFormat(FlowOperator):
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._attribute = str(values["attr"])
         self._format: TextFormat = self.parsed("format", values)
-        self._schema: Schema | None = None
+        self._schema: batches.Schema | None = None
         self._out = self.outlet("out")
 
-    def on_in(self, batch: TupleBatch) -> Iterator[None]:
+    def on_in(self, batch: batches.TupleBatch) -> Iterator[None]:
         schema, rows, relation = batch
         if schema is not self._schema:
             self._bind(schema)
         first, others, place = self._first, self._others, self._place
-        written: list[Row] = []
+        written: list[batches.Row] = []
         size = 0
         for row in rows:
-            text = joined([first, *[text_of(row[at]) + after for at, after in others]])
+            text = batches.joined([first, *[batches.text_of(row[at]) + after for at, after in others]])
             written.append((*row, text) if place is None else (*row[:place], text, *row[place + 1 :]))
             size += len(text)
-            if size > LONGEST_TEXT:
+            if size > batches.LONGEST_TEXT:
                 self._out.put(self._written, written, relation)
                 written, size = [], 0
                 yield
         self._out.put(self._written, written, relation)
 
-    def _bind(self, schema: Schema) -> None:
+    def _bind(self, schema: batches.Schema) -> None:
         any_case = self._format.any_case
         self._first, *texts = self._format.texts
         self._others = [
-            (place if place is not None else position(schema, name), text)
+            (place if place is not None else batches.position(schema, name), text)
             for name, text in zip(self._format.attributes, texts, strict=True)
             for place in (placed(schema, name, any_case=any_case),)
         ]
@@ -109,7 +99,7 @@ class HeadTail(FlowOperator):
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._head, self._out = self.outlet("head"), self.outlet("out")
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         schema, rows, relation = batch
         if self._head.is_open:
             self._head.give(head_of(schema, rows[0]))
@@ -117,9 +107,9 @@ class HeadTail(FlowOperator):
         self._out.put(schema, rows, relation)
 
 
-def head_of(schema: Schema, row: Row) -> Any:
+def head_of(schema: batches.Schema, row: batches.Row) -> Any:
     """A tuple as one value: its only value, or a text of all."""
-    return row[0] if len(row) == 1 else tuple_text(schema, row)
+    return row[0] if len(row) == 1 else batches.tuple_text(schema, row)
 
 
 class AtLeastOne(FlowOperator):
@@ -128,7 +118,7 @@ class AtLeastOne(FlowOperator):
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._true, self._false = self.outlet("out_true"), self.outlet("out_false")
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         self._false.cancel()
         self._true.put(*batch)
 
