@@ -69,7 +69,7 @@ class Kind(NamedTuple):
     methods: str = ""
     """The class, as `module:Class` in the folder, whose methods `narval.open()` has for it."""
     pages: str = ""
-    """The module in the folder whose `PAGES` the monitor shows."""
+    """The module in the folder whose pages the monitor shows."""
     tables: str = ""
     """The module in the folder whose `PARTS` are the tables that `narval show` prints of its runs."""
 

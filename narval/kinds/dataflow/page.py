@@ -55,9 +55,6 @@ async def forget_remembered_act(visit: Visit) -> Redirect:
     return Redirect(visit.url(f"/remembered/{segment(name)}" if is_left else "/remembered"))
 
 
-PAGES = (remembered_page, remembered_items_page, forget_remembered_act)
-"""The pages and acts of what is remembered."""
-
 SECTIONS: tuple[tuple[str, str, str, tuple[Role, ...]], ...] = (
     ("/memory", "Remembered", "/remembered", READERS),
 )

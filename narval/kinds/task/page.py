@@ -184,17 +184,5 @@ async def act_on_object(visit: Visit) -> Redirect:
     return Redirect(visit.url(f"/tasks/objects/{object}"))
 
 
-PAGES = (
-    task_types_page,
-    tasks_page,
-    cases_page,
-    task_events_page,
-    task_log_page,
-    queue_page,
-    object_page,
-    act_on_object,
-)
-"""The pages and acts of tasks."""
-
 SECTIONS: tuple[tuple[str, str, str, tuple[Role, ...]], ...] = (("/work", "Tasks", "/tasks", READERS),)
 """The lists beside a page of the navigation: its path, the word, their path, the roles that may see them."""

@@ -170,7 +170,3 @@ async def work_act(visit: Visit) -> Redirect | Shown:
         return await _item(visit, typed, refused)
     is_done = what in ("answer", "refuse", "delegate")
     return Redirect(visit.url("/work", acted=number) if is_done else visit.url(f"/work/{number}"))
-
-
-PAGES = (work_list, work_item, work_act)
-"""The pages and acts of work."""
