@@ -129,6 +129,14 @@ def illegal_move(run: RunState, part: str, current: str, to: str) -> InternalErr
     )
 
 
+def element_of(tag: str, definition: Any, state: RunState, caller: str) -> etree._Element:
+    """The element of a run, which names what it follows and, in the attribute `caller`, who called it."""
+    words = {"definition": definition.full_name, "group": definition.group, "name": definition.name}
+    root = etree.Element(tag, words | {"state": state.status})
+    add_caller(root, state, caller)
+    return root
+
+
 def add_caller(root: etree._Element, state: RunState, attribute: str) -> None:
     """Name the run that called this one in an attribute, and the step of it."""
     if state.caller is not None:

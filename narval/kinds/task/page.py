@@ -35,10 +35,24 @@ VIEWS = (
 """The lists of tasks, by path."""
 
 
-def _listing(visit: Visit, template: str, view: str, rows: Sequence[Any], older: str, **values: Any) -> Shown:
-    """The page of a list; `rows` are those that it shows."""
+def _listing(
+    visit: Visit,
+    template: str,
+    view: str,
+    rows: Sequence[Any],
+    key: str,
+    query: Mapping[str, Any] = {},
+    *,
+    turn: str = "before",
+    **values: Any,
+) -> Shown:
+    """The page of a list, with `query` in its address. A row beyond those that it shows says that there are
+    more; they are asked for by the `key` of the last, as the parameter `turn`.
+    """
+    shown = rows[:LISTED]
+    older = visit.url(view, **query, **{turn: shown[-1][key]}) if len(rows) > LISTED else ""
     shared = {
-        "rows": rows,
+        "rows": shown,
         "older": older,
         "newest": visit.url(view) if visit.query.get("before") or visit.query.get("after") else "",
         "views": VIEWS,
@@ -46,9 +60,10 @@ def _listing(visit: Visit, template: str, view: str, rows: Sequence[Any], older:
         "window_tones": WINDOW_TONES,
         "here": "/work",
         "section": "/tasks",
+        **query,
     }
     links = {"next": older} if older else {}
-    return Shown(template, shared | values, rows, links=links, follows=Follows(runs=True, faults=True))
+    return Shown(template, shared | values, shown, links=links, follows=Follows(runs=True, faults=True))
 
 
 @page("/a/{agent}/tasks", command="narval task types", options={"after": "--after"})
@@ -60,17 +75,15 @@ async def task_types_page(visit: Visit) -> Shown:
     if after is None:
         asked = (visit.ask("task_cases", state=state, limit=LISTED) for state in ("blocked", "held"))
         stuck = [row for listed in await asyncio.gather(*asked) for row in listed]
-    older = visit.url("/tasks", after=rows[LISTED - 1]["type"]) if len(rows) > LISTED else ""
-    values = {"stuck": stuck, "case_tones": CASE_TONES}
-    return _listing(visit, "tasks.html", "/tasks", rows[:LISTED], older, **values)
+    values: dict[str, Any] = {"stuck": stuck, "case_tones": CASE_TONES}
+    return _listing(visit, "tasks.html", "/tasks", rows, "type", turn="after", **values)
 
 
 @page("/a/{agent}/tasks/at-work", command="narval task", options={"before": "--before"})
 async def tasks_page(visit: Visit) -> Shown:
     """List the tasks at work, newest first."""
     rows = await visit.ask("tasks", limit=LISTED + 1, before=visit.number("before"))
-    older = visit.url("/tasks/at-work", before=rows[LISTED - 1]["eid"]) if len(rows) > LISTED else ""
-    return _listing(visit, "tasks_at_work.html", "/tasks/at-work", rows[:LISTED], older)
+    return _listing(visit, "tasks_at_work.html", "/tasks/at-work", rows, "eid")
 
 
 @page(
@@ -78,12 +91,17 @@ async def tasks_page(visit: Visit) -> Shown:
 )
 async def cases_page(visit: Visit) -> Shown:
     """List the cases that have not ended, all or those of a state."""
-    state = visit.query.get("state") or None
-    rows = await visit.ask("task_cases", state=state, limit=LISTED + 1, before=visit.number("before"))
-    more = len(rows) > LISTED
-    older = visit.url("/tasks/cases", state=state, before=rows[LISTED - 1]["case"]) if more else ""
-    values = {"state": state, "states": STATES, "case_tones": CASE_TONES}
-    return _listing(visit, "task_cases.html", "/tasks/cases", rows[:LISTED], older, **values)
+    query = {"state": visit.query.get("state") or None}
+    rows = await visit.ask("task_cases", **query, limit=LISTED + 1, before=visit.number("before"))
+    values: dict[str, Any] = {"states": STATES, "case_tones": CASE_TONES}
+    return _listing(visit, "task_cases.html", "/tasks/cases", rows, "case", query, **values)
+
+
+async def _of_events(visit: Visit, operation: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The type and the object that a list is limited to, and its rows."""
+    query = {"type": visit.query.get("type") or None, "object": visit.number("object")}
+    asked = {"name": query["type"], "object": query["object"], "before": visit.number("before")}
+    return query, await visit.ask(operation, limit=LISTED + 1, **asked)
 
 
 EVENT_OPTIONS = {"type": "", "object": "--object", "before": "--before"}
@@ -92,15 +110,8 @@ EVENT_OPTIONS = {"type": "", "object": "--object", "before": "--before"}
 @page("/a/{agent}/tasks/events", command="narval task events", options=EVENT_OPTIONS)
 async def task_events_page(visit: Visit) -> Shown:
     """List the events that have not ended, with their windows: of all types or one, or of an object."""
-    name, object = visit.query.get("type") or None, visit.number("object")
-    before = visit.number("before")
-    rows = await visit.ask("task_events", name=name, object=object, limit=LISTED + 1, before=before)
-    more = len(rows) > LISTED
-    older = (
-        visit.url("/tasks/events", type=name, object=object, before=rows[LISTED - 1]["eid"]) if more else ""
-    )
-    values = {"type": name, "object": object}
-    return _listing(visit, "task_events.html", "/tasks/events", rows[:LISTED], older, **values)
+    query, rows = await _of_events(visit, "task_events")
+    return _listing(visit, "task_events.html", "/tasks/events", rows, "eid", query)
 
 
 LOG_OPTIONS = {"object": "--object", "type": "--type", "before": "--before"}
@@ -109,13 +120,9 @@ LOG_OPTIONS = {"object": "--object", "type": "--type", "before": "--before"}
 @page("/a/{agent}/tasks/log", command="narval task log", options=LOG_OPTIONS)
 async def task_log_page(visit: Visit) -> Shown:
     """List the records of the two logs, newest first: of all, of a type, of an object."""
-    name, object = visit.query.get("type") or None, visit.number("object")
-    before = visit.number("before")
-    rows = await visit.ask("task_log", name=name, object=object, limit=LISTED + 1, before=before)
-    more = len(rows) > LISTED
-    older = visit.url("/tasks/log", type=name, object=object, before=rows[LISTED - 1]["seq"]) if more else ""
-    values = {"records": told(rows[:LISTED]), "type": name, "object": object}
-    return _listing(visit, "task_log.html", "/tasks/log", rows[:LISTED], older, **values)
+    query, rows = await _of_events(visit, "task_log")
+    records = told(rows[:LISTED])
+    return _listing(visit, "task_log.html", "/tasks/log", rows, "seq", query, records=records)
 
 
 def told(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -129,8 +136,7 @@ async def queue_page(visit: Visit) -> Shown:
     name, after = visit.path["name"], visit.number("after")
     rows = await visit.ask("task_queue", name=name, limit=LISTED + 1, after=after)
     path = f"/tasks/types/{segment(name)}"
-    older = visit.url(path, after=rows[LISTED - 1]["object"]) if len(rows) > LISTED else ""
-    return _listing(visit, "task_queue.html", path, rows[:LISTED], older, name=name)
+    return _listing(visit, "task_queue.html", path, rows, "object", turn="after", name=name)
 
 
 @page("/a/{agent}/tasks/objects/{object:int}", command="narval task where {object}")

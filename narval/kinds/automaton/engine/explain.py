@@ -13,7 +13,7 @@ from narval.core.definitions.schedule import text_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
-from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.run_state import element_of, finished
 from narval.core.engines.story import Fact, Story
 from narval.kinds.automaton.engine.state import TIMED, AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, State, signal_of
@@ -21,14 +21,7 @@ from narval.kinds.automaton.language.definition import Automaton, State, signal_
 
 def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:
     """The `automaton` element: states with their progress, transitions, the context by reference."""
-    root = etree.Element(
-        "automaton",
-        definition=definition.full_name,
-        group=definition.group,
-        name=definition.name,
-        state=state.status,
-    )
-    add_caller(root, state, "parent_plan")
+    root = element_of("automaton", definition, state, "parent_plan")
     for part in definition.states.values():
         _render_state(root, part, state)
     for part in definition.states.values():

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
-from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.run_state import element_of, finished
 from narval.core.engines.story import Fact, Story
 from narval.kinds.dataflow.engine.state import DataflowState, FlowSession, OperatorCount
 from narval.kinds.dataflow.language.definition import DataflowDefinition, OperatorCall
@@ -18,14 +18,7 @@ from narval.kinds.dataflow.language.definition import DataflowDefinition, Operat
 
 def render(definition: DataflowDefinition, state: DataflowState, context: Iterable[int]) -> bytes:
     """The `dataflow` element: its sessions, and the context by reference."""
-    root = etree.Element(
-        "dataflow",
-        definition=definition.full_name,
-        group=definition.group,
-        name=definition.name,
-        state=state.status,
-    )
-    add_caller(root, state, "parent_plan")
+    root = element_of("dataflow", definition, state, "parent_plan")
     for at, session in enumerate(state.sessions, 1):
         etree.SubElement(root, "session", id=f"session {at}", state=session.state)
     return finished(root, context)

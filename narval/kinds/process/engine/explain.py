@@ -11,7 +11,7 @@ from lxml import etree
 
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
-from narval.core.engines.run_state import add_caller, finished
+from narval.core.engines.run_state import element_of, finished
 from narval.core.engines.story import Fact, Story
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
@@ -23,14 +23,7 @@ SHOWN = 200
 
 def render(definition: Process, state: ProcessState, context: Iterable[int]) -> bytes:
     """The `process` element: its tokens with their states, its attributes, the context by reference."""
-    root = etree.Element(
-        "process",
-        definition=definition.full_name,
-        group=definition.group,
-        name=definition.name,
-        state=state.status,
-    )
-    add_caller(root, state, "parent_run")
+    root = element_of("process", definition, state, "parent_run")
     for name, value in state.environment.items():
         etree.SubElement(root, "attribute", name=_clean(name)).text = _clean(value)
     for token in list(islice(reversed(state.nodes.values()), SHOWN))[::-1]:
