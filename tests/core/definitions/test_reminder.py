@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.core.definitions.appointment import Length, read_date
+from narval.core.definitions.reading.said_times import ReminderError
 from narval.core.definitions.reminder import (
     Reminder,
-    ReminderError,
     iso_moment,
     later,
     may_be_reminder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.kinds.dataflow.engine.network import batches
-from narval.kinds.dataflow.engine.network.operators import rows, values
+from narval.kinds.dataflow.engine.network.operators import values
 from narval.kinds.dataflow.engine.network.requests import OutputTuples
 from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
 from tests.kinds.dataflow.engine.flows import FlowDriver
@@ -17,7 +17,7 @@ LINES = 12
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (batches, rows, values):
+    for module in (batches, values):
         monkeypatch.setattr(module, "LONGEST_TEXT", 10_000)
 
 
