@@ -95,7 +95,7 @@ def _asked(service: Command, command: etree._Element) -> tuple[list[str], str]:
         elif child.tag == "input" and not text:
             text = said
         else:
-            raise _wrong(f"expected argument, and one input, in a command, found <{child.tag}>")
+            raise _wrong(f"expected argument, and one input, in a command, found <{child.tag!s}>")
     return _placed(service, arguments), text
 
 

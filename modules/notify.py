@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lxml import etree
 
@@ -140,7 +140,7 @@ async def _by_mail(attributes: Mapping[str, str], letter: Letter) -> None:
             "a notice by mail needs an identity and an outbox in memory (docs/reference/modules/mail.md)"
         )
     to = attributes.get("to") or letter.identity.attributes["address"]
-    about = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
+    about: dict[str, Any] = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
     mail = Element(0, compose_mail("notice", letter.identity, None, letter.text, **about))
     await send_mail(mail, MailAccount(letter.outbox.attributes, call().home))
 
@@ -199,15 +199,15 @@ def _pushed(kind: str, to: str, letter: Letter) -> tuple[str, dict[str, str], by
         title = base64.b64encode(letter.subject.encode()).decode("ascii")
         return "", {"Title": f"=?UTF-8?B?{title}?="}, text.encode()
     whole = f"{letter.subject}\n{text}"[:MOST_PUSHED]
-    said: dict[str, object] = {
+    forms: dict[str, dict[str, object]] = {
         "gotify": {"title": letter.subject, "message": text},
         "home-assistant": {"title": letter.subject, "message": text},
         "telegram": {"chat_id": to, "text": whole},
         "slack": {"text": html.escape(whole, quote=False)},
         "discord": {"content": whole, "allowed_mentions": {"parse": []}},
-    }[kind]
+    }
     path = {"gotify": "/message", "telegram": "/sendMessage"}.get(kind, "")
-    return path, {"Content-Type": "application/json"}, json.dumps(said).encode()
+    return path, {"Content-Type": "application/json"}, json.dumps(forms[kind]).encode()
 
 
 WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {

@@ -52,7 +52,7 @@ class Charge:
 
     def is_backtrackable(self, token: Token) -> bool:
         """True unless the goods have left the house, which cannot be undone."""
-        return token.process.environment.get("shipped", "") != "true"
+        return bool(token.process.environment.get("shipped", "") != "true")
 
 
 @predicate("isPaid")

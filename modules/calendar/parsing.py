@@ -151,8 +151,10 @@ def _lines(data: bytes) -> Iterator[tuple[str, Property]]:
     from icalendar.parser import Contentlines
 
     text = data.decode("utf-8-sig", "replace").replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
-    for line in Contentlines.from_ical(text):
-        name, mark, value = PLAIN.match(line).groups()
+    for line in Contentlines.from_ical(text):  # type: ignore[no-untyped-call]
+        if (plain := PLAIN.match(line)) is None:
+            continue
+        name, mark, value = plain.groups()
         if (name := name.strip().upper()) not in READ:
             continue
         if mark == ":":  # without parameters, and so with nothing to take apart

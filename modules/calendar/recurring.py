@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from itertools import count, product
-from types import MappingProxyType
-from typing import NamedTuple
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 UNITS = {
@@ -54,7 +53,8 @@ class Budget:
             raise RuleError("its rule takes too many steps to work out")
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True)
+class Rule:
     """A rule; `weekdays` are pairs of a position (0: every one) and a weekday (0 is Monday).
 
     `until` is a text of iCalendar, for its zone depends on the event; `parts` are the lists of numbers.
@@ -66,7 +66,7 @@ class Rule(NamedTuple):
     until: str = ""
     week_start: int = 0
     weekdays: frozenset[tuple[int, int]] = frozenset()
-    parts: Mapping[str, frozenset[int]] = MappingProxyType({})
+    parts: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, text: str) -> Rule:
@@ -83,7 +83,7 @@ class Rule(NamedTuple):
         amount = given.pop("COUNT", None)
         return cls(
             frequency,
-            *_numbers("INTERVAL", given.pop("INTERVAL", "1"), 1, 100_000),
+            next(iter(_numbers("INTERVAL", given.pop("INTERVAL", "1"), 1, 100_000))),
             None if amount is None else next(iter(_numbers("COUNT", amount, 1, 10**9))),
             given.pop("UNTIL", ""),
             _weekday(given.pop("WKST", "MO"))[1],
@@ -98,13 +98,13 @@ class Rule(NamedTuple):
         if self.weekdays or self.parts.keys() & {"BYWEEKNO", "BYYEARDAY", "BYMONTHDAY"}:
             return self
         if self.frequency == "WEEKLY":
-            return self._replace(weekdays=frozenset({(0, start.weekday())}))
+            return replace(self, weekdays=frozenset({(0, start.weekday())}))
         if self.frequency not in ("YEARLY", "MONTHLY"):
             return self
         more = {"BYMONTHDAY": frozenset({start.day})}
         if self.frequency == "YEARLY" and "BYMONTH" not in self.parts:
             more["BYMONTH"] = frozenset({start.month})
-        return self._replace(parts={**self.parts, **more})
+        return replace(self, parts={**self.parts, **more})
 
 
 def _numbers(name: str, text: str, least: int, most: int) -> list[int]:

@@ -279,7 +279,8 @@ def _length(event: Element) -> timedelta:
 def _unfolded(data: bytes) -> list[str]:
     from icalendar.parser import Contentlines
 
-    return [str(line) for line in Contentlines.from_ical(data.decode("utf-8", "replace")) if line]
+    lines = Contentlines.from_ical(data.decode("utf-8", "replace"))  # type: ignore[no-untyped-call]
+    return [str(line) for line in lines if line]
 
 
 def _with(lines: list[str], dropped: set[str], fresh: list[str]) -> list[str]:
@@ -304,4 +305,5 @@ def _with(lines: list[str], dropped: set[str], fresh: list[str]) -> list[str]:
 def _folded(lines: list[str]) -> bytes:
     from icalendar.parser import Contentline, Contentlines
 
-    return Contentlines(Contentline(line) for line in lines).to_ical()
+    data: bytes = Contentlines(Contentline(line) for line in lines).to_ical()
+    return data

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from lxml import etree
 
@@ -303,7 +304,7 @@ def _left_out(box: Mailbox, count: int) -> str:
 def _of_draft(draft: Element, identity: Element, signature: Element | None) -> bytes:
     """The mail for a draft, as an `email[@kind='new']`."""
     attributes = draft.attributes
-    facts = {name: attributes.get(name, "") for name in ("to", "cc", "subject", "auto")}
+    facts: dict[str, Any] = {name: attributes.get(name, "") for name in ("to", "cc", "subject", "auto")}
     return compose_mail("new", identity, signature, draft.text, **facts)
 
 

@@ -90,11 +90,12 @@ def _filer(mail: Element, mailboxes: list[Element]) -> Filer:
             final=True,
         )
     raw = mail.tree().find("raw")
-    attributes = raw.attrib if raw is not None else {}
+    attributes = dict(raw.attrib) if raw is not None else {}
     wanted = Wanted(
         mail.attributes.get("message-id", ""), str(attributes.get("sha256")), int(attributes.get("size") or 0)
     )
-    return named[0].choose({"imap": ServerFiler, "maildir": MaildirFiler}, "imap")(named[0], wanted)
+    kinds: dict[str, type[ServerFiler] | type[MaildirFiler]] = {"imap": ServerFiler, "maildir": MaildirFiler}
+    return named[0].choose(kinds, "imap")(named[0], wanted)
 
 
 def _told(name: str, mail: Element, **facts: str) -> etree._Element:

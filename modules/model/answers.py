@@ -14,7 +14,7 @@ from narval.api import Reply, has_meaning, refusals, xml_safe
 from .prompts import Asked, wrong
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-TYPES = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
+TYPES: dict[str, Any] = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
 JSON_TYPES = {"text": "string", "number": "number", "integer": "integer", "yes-no": "boolean"}
 LONGEST = 2_000
 """The most characters of a value, unless its field says otherwise."""

@@ -76,7 +76,10 @@ class Asked(NamedTuple):
             text,
             data,
             {_name(inner): inner.get("value", "") for inner in _named(root, "set")},
-            [dict(inner.attrib) for inner in _named(root, "field")],  # type: ignore[arg-type]
+            [
+                {str(name): str(text) for name, text in inner.attrib.items()}
+                for inner in _named(root, "field")
+            ],
         )
 
     def messages(self, described: str) -> list[dict[str, str]]:
@@ -126,7 +129,7 @@ def _texts(data: Iterable[Data | dict[str, str]]) -> Iterator[str]:
 def _name(inner: etree._Element) -> str:
     name = inner.get("name", "")
     if not name:
-        raise wrong(f'expected <{inner.tag} name="…">, found none')
+        raise wrong(f'expected <{inner.tag!s} name="…">, found none')
     return name
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -62,6 +62,16 @@ class Needs(msgspec.Struct, frozen=True):
     """The programs that it runs."""
     secrets: tuple[str, ...] = ()
     """The secrets that it is given."""
+
+    if TYPE_CHECKING:  # authors write lists
+
+        def __init__(
+            self,
+            hosts: Iterable[str] = (),
+            folders: Iterable[str] = (),
+            programs: Iterable[str] = (),
+            secrets: Iterable[str] = (),
+        ) -> None: ...
 
     @property
     def all(self) -> Iterator[tuple[str, str]]:
