@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import msgspec
 
 from narval.core.definitions.action.needs import ServicePlace
 from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
+from narval.core.definitions.wall import in_utc
 from narval.core.errors import DefinitionError, Fault, RequestError
 from narval.core.source.text import Source
 from narval.core.trust.grants import (
@@ -105,11 +105,6 @@ _READERS: Mapping[str, Reader] = {
 }  # fmt: skip
 
 
-def moment_of(at: float) -> str:
-    """A moment (seconds since 1970) in the form of grants."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 # --- what may begin -----------------------------------------------------------------------------------------
 
 
@@ -136,7 +131,7 @@ class Standing(NamedTuple):
         """
         needs = tuple(need.text for need in self.needs if need.is_outside)
         digest, sentences = digest_of(self.definition, library), told_of(self.definition, library)
-        return Grant(by, moment_of(at), needs, digest, sentences, rejected=rejected)
+        return Grant(by, in_utc(at), needs, digest, sentences, rejected=rejected)
 
 
 def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:

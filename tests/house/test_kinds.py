@@ -33,7 +33,7 @@ ALLOWED: dict[str, str] = {
     "narval.ask.memory.trust": "recipe is a key of a rule, for any definition",
     "narval.surfaces.cli.trust": "recipe is a key of a rule, for any definition",
     "narval.people.files": "people are asked by work",
-    "narval.people.mail.incoming": "people are asked by work",
+    "narval.people.mail.channel": "people are asked by work",
     "narval.trials.simulate.parser": "recipe is an attribute of scenarios, for any definition",
     "narval.trials.simulate.names": "recipe and work are attributes of scenarios",
     "narval.trials.simulate.work": "people answer work in scenarios",

@@ -92,7 +92,7 @@ MEETING: dict[str, dict[str, str]] = {
     "work": {
         "narval.people.files": "people answer work by files",
         "narval.people.mail.notices": "people are asked by mail",
-        "narval.people.mail.incoming": "people answer by mail",
+        "narval.people.mail.channel": "people answer by mail",
         "narval.people.mail.tokens": "people answer by mail",
         "narval.people.chat.notices": "people are asked by chat",
         "narval.people.chat.outbox": "what could hide or reorder a text is shown as in work",

@@ -17,13 +17,14 @@ from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.judging import TextsBeside
 from narval.ask.definitions.proposing import home_as_read, home_of
 from narval.ask.registry import operation
+from narval.core.definitions.wall import in_utc
 from narval.core.engines.engine import redefinable
 from narval.core.engines.events import Cancelled
 from narval.core.errors import RequestError
 from narval.core.trust.grants import Grant
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import RECIPES
-from narval.files.grants import GRANTS, grants_of, moment_of, text_of_grants
+from narval.files.grants import GRANTS, grants_of, text_of_grants
 from narval.files.home import Home
 from narval.files.memory_file import SHOWN as DECLARED
 from narval.files.proposals.altering import Alteration, FileChange, alter, text_at
@@ -150,7 +151,7 @@ def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str,
     accepted: Form = {
         "name": proposal.name,
         "by": by,
-        "at": moment_of(at),
+        "at": in_utc(at),
         "digest": digest_of_texts(texts),
         "changes": msgspec.to_builtins(changes),
         "grants": msgspec.to_builtins(new),

@@ -28,11 +28,12 @@ from narval.ask.definitions.telling import changes, told
 from narval.ask.lookup import withheld_in
 from narval.ask.registry import operation
 from narval.core.definitions.library import Definition
+from narval.core.definitions.wall import in_utc
 from narval.core.errors import RequestError
 from narval.core.trust.grants import Grant
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import RECIPES
-from narval.files.grants import GRANTS, grants_of, moment_of, table_of, text_of_grants
+from narval.files.grants import GRANTS, grants_of, table_of, text_of_grants
 from narval.files.home import Home
 from narval.files.proposals.altering import NOTE, Alteration, FileChange, alter, text_at
 from narval.files.proposals.edits import drop_older, new_edit, versions_before_edits
@@ -232,7 +233,7 @@ def _save(editing: _Editing, before: str, text: str | None, by: str) -> dict[str
         "name": edit.name,
         "path": editing.path,
         "by": by,
-        "at": moment_of(at),
+        "at": in_utc(at),
         "before": before,
         "changes": msgspec.to_builtins(file_changes),
     }

@@ -15,6 +15,7 @@ from narval.ask.lookup import command, files_of, no_definition, unconfined_in, w
 from narval.ask.registry import operation
 from narval.ask.text import article
 from narval.core.definitions.library import Library
+from narval.core.definitions.wall import in_utc
 from narval.core.errors import RequestError
 from narval.core.trust.covering import is_covered
 from narval.core.trust.grants import Grant, digest_of, told_of
@@ -25,7 +26,6 @@ from narval.files.grants import (
     WAITING,
     Standing,
     grants_of,
-    moment_of,
     standings,
     write_grants,
 )
@@ -92,7 +92,7 @@ async def grant(
         rows = [one for one in rows if one.definition.path.startswith(path)]
         if not rows:
             raise RequestError(f"no definition is in {path}; `{command(daemon, 'grants')}` lists them")
-        new[path] = Grant(by, moment_of(at), everything=True)
+        new[path] = Grant(by, in_utc(at), everything=True)
     for one in rows if folder is None else ():
         if name is not None or one.decision.standing == "asked":
             new[one.table] = one.grant(files.loaded.library, by, at)

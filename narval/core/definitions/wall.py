@@ -16,6 +16,11 @@ def zone_named(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
+def in_utc(moment: float | None) -> str:
+    """A moment to the second, as 2026-01-31T18:30:00Z; "" for none."""
+    return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def moment_of(reading: datetime, zone: tzinfo) -> float:
     """The moment of a reading of the wall. Raises OverflowError or ValueError for one past the calendar."""
     wall = reading.replace(tzinfo=zone, fold=0)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from narval.core.definitions.people.directory import ALWAYS, GRANTING, ONCE
 from narval.core.definitions.suggestions import closest, nearest
+from narval.core.definitions.wall import in_utc
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.work.engine import ending, votes
@@ -21,7 +22,6 @@ from narval.kinds.work.engine.claims import by_whom, hand_back, lease_from, may_
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.eligibility import TaskWays, asked, offers, task_ways
 from narval.kinds.work.engine.forms import checked, draft, given_values
-from narval.kinds.work.engine.moments import in_utc
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
 from narval.kinds.work.language.definition import WorkOutcome
 

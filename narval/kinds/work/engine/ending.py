@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from lxml import etree
 
 from narval.core.definitions.people.directory import Right
+from narval.core.definitions.wall import in_utc
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.core.engines.calls.outputs import judge
@@ -16,7 +17,6 @@ from narval.kinds.work.engine import claims
 from narval.kinds.work.engine.changes import Expired, ItemAnswered, Withdrawn
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.forms import Misfit, bad_fields, by_default
-from narval.kinds.work.engine.moments import in_utc
 from narval.kinds.work.engine.state import Values, Vote, WorkState
 
 

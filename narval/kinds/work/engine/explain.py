@@ -7,12 +7,12 @@ from typing import Any
 
 from lxml import etree
 
+from narval.core.definitions.wall import in_utc
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
 from narval.core.engines.story import Fact, Story
 from narval.kinds.work.engine.eligibility import asked
-from narval.kinds.work.engine.moments import in_utc
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import DRAWN
 from narval.kinds.work.language.definition import WorkDefinition

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from narval.core.definitions.appointment import Appointment
 from narval.kinds.work.engine.decision import WorkDecision
 
@@ -64,8 +62,3 @@ def after(decision: WorkDecision, length: Appointment, since: float) -> float:
     """The moment that is `length` after another, by the calendar of the home."""
     moment = length.moment(since, decision.view.zone)
     return LAST_MOMENT if moment is None else moment
-
-
-def in_utc(moment: float | None) -> str:
-    """A moment, for people; "" for none."""
-    return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
+from narval.core.definitions.wall import in_utc
 from narval.surfaces.chat.contract import ChatError, IncomingFile, Outgoing
 
 CLIENT = "{jabber:client}"
@@ -98,11 +99,6 @@ def moment(stamp: str) -> float | None:
         return None
 
 
-def stamp(at: float) -> str:
-    """The stamp of a moment."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def forwarded_message(parent: Element) -> tuple[Element, float | None] | None:
     """The message that an element forwards, with the moment when it came."""
     forwarded = parent.find(FORWARDED)
@@ -158,7 +154,7 @@ def archive_query(
     asked = Element(f"{{{ARCHIVE}}}query", {"queryid": query})
     if start is not None:
         form = SubElement(asked, f"{{{DATA_FORM}}}x", {"type": "submit"})
-        for name, value in (("FORM_TYPE", ARCHIVE), ("start", stamp(start))):
+        for name, value in (("FORM_TYPE", ARCHIVE), ("start", in_utc(start))):
             field = SubElement(form, f"{{{DATA_FORM}}}field", {"var": name})
             SubElement(field, f"{{{DATA_FORM}}}value").text = value
     page = SubElement(asked, f"{{{PAGES}}}set")

@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from narval.ask.text import clean, clean_lines, counted
+from narval.core.definitions.wall import in_utc
 from narval.surfaces.cli.command import INTERRUPTED, Folder, command
 from narval.surfaces.cli.session import Session
 
@@ -112,7 +113,7 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
         answer = _asked(_WHAT_ANSWER, "answer", _ANSWER, usual)
     mailbox = read_mail(mail or DEMO)
     if mailbox:  # mail that is there already is not new, and is not answered
-        mailbox = {**mailbox, "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")}
+        mailbox = {**mailbox, "since": in_utc(time())}
     return HomeChoices(mailbox=mailbox, zone=zone, answer=answer or usual)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
 from lxml import etree
 
+from narval.core.definitions.wall import in_utc
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.story import Fact, Story
@@ -235,7 +235,7 @@ def _shown(windows: tuple[Interval, ...] | None) -> str:
 
 
 def _moment(at: float) -> str:
-    return "" if at == inf else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return in_utc(None if at == inf else at)
 
 
 def diagnose(
