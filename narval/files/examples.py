@@ -11,15 +11,7 @@ import msgspec
 
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, SurroundingsError
-from narval.files.alterations import (
-    HOUSEHOLD,
-    example_files,
-    is_of_server,
-    needed_by,
-    put_copy,
-    shipped_library,
-    tools_to_take,
-)
+from narval.files import alterations
 from narval.files.found_files import RECIPES
 from narval.files.home import SCENARIOS, Home
 from narval.files.shipped import EXAMPLES, shipped
@@ -54,7 +46,7 @@ def examples(about: str = "") -> list[Example]:
 
     Raises RequestError where there is none.
     """
-    named = [_example(name, paths) for name, paths in example_files().items()]
+    named = [_example(name, paths) for name, paths in alterations.example_files().items()]
     order = {subject: at for at, subject in enumerate(SUBJECTS)}
     every = sorted(named, key=lambda one: (order.get(one.subject, len(order)), one.name))
     words = about.strip().lower()
@@ -84,23 +76,23 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
 
     Raises RequestError, SurroundingsError.
     """
-    known = example_files()
+    known = alterations.example_files()
     if name not in known:
         raise RequestError(f"expected an example that ships, found {name!r}{closest(name, known)}")
-    if name == HOUSEHOLD:
+    if name == alterations.HOUSEHOLD:
         raise RequestError(f"{name} is of several agents, and not of one group: take it without --as")
     if not _GROUP.fullmatch(group) or group == EXAMPLES:
         raise RequestError(
             f"--as: expected a name for a group of your own, letters, digits, - and _, found {group!r}"
         )
-    paths = [path for path in known[name] if not is_of_server(path)]
+    paths = [path for path in known[name] if not alterations.is_of_server(path)]
     renamed = _Renamed(paths, group)
     new = {renamed.path(path): path for path in paths}
     there = [path for path in new if (home.path / path).exists()]
     if there and not force:
         raise RequestError(f"{there[0]} is there already: choose another group, or replace it with --force")
-    new |= {path: path for path in needed_by(paths) if not (home.path / path).exists()}
-    new |= tools_to_take(home, known[name])
+    new |= {path: path for path in alterations.needed_by(paths) if not (home.path / path).exists()}
+    new |= alterations.tools_to_take(home, known[name])
     for path, shipped_path in new.items():
         text = (shipped() / shipped_path).read_text("utf-8")
         text = renamed.text(text) if shipped_path in paths else text
@@ -108,7 +100,7 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
         try:
             with tempfile.TemporaryDirectory(prefix="narval-take-") as scratch:
                 (copy := Path(scratch) / target.name).write_text(text, "utf-8")
-                put_copy(copy, target, [target] if target.exists() else [])
+                alterations.put_copy(copy, target, [target] if target.exists() else [])
         except OSError as error:
             raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
     return list(new)
@@ -123,7 +115,7 @@ class _Renamed:
 
     def __init__(self, paths: list[str], group: str) -> None:
         self._group = group
-        found = [(each.kind, each.full_name) for each in shipped_library() if each.path in paths]
+        found = [(each.kind, each.full_name) for each in alterations.shipped_library() if each.path in paths]
         written = {(kind, name.removeprefix(f"{EXAMPLES}.")) for kind, name in found if _is_written(name)}
         parts = {name.partition(".")[0] for _, name in found if not _is_written(name)}
         of_files = {(kind, name.partition(".")[2]) for kind, name in found if not _is_written(name)}

@@ -37,6 +37,7 @@ METHODS_ALLOWED: dict[str, str] = {
     "ServerLeases": "whatever a daemon asks of the store about who holds an agent is asked there",
     "Supervisor": "whatever happens to an agent in a daemon is told there",
     "TurnView": "it answers every question of a view",
+    "CallRecord": "each move of a call is made by itself, and who is told of it is one of them",
 }
 """Classes with more public methods, and why."""
 

@@ -14,18 +14,9 @@ from narval.core.elements.element import local_name, parse
 from narval.core.errors import ElementError, UnreadableError
 from narval.core.memory.labels import ANY_MODEL, FIXED, HOOK, MODEL, SERVER, WHETHER
 from narval.daemon.links.frame import Message
+from narval.daemon.messages import remote_calls
 from narval.daemon.messages.contract import Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, unseal
-from narval.daemon.messages.remote_calls import (
-    CALL,
-    CANCEL,
-    MOST_DEEP,
-    RETURNED,
-    encode_call,
-    encode_reply,
-    read_asked,
-    read_reply,
-)
 from narval.daemon.messages.withdrawals import WITHDRAW
 
 PEER_RESTORED = "peer-restored"
@@ -104,16 +95,18 @@ def _error(data: bytes) -> bytes:
 
 
 def _call(data: bytes) -> bytes:
-    asked = read_asked(data)
+    asked = remote_calls.read_asked(data)
     if not math.isfinite(asked.until):
         raise UnreadableError("it is to be answered by a moment that is none")
-    depth = min(max(asked.depth, 0), MOST_DEEP + 1)
-    return encode_call(replace(asked, elements=tuple(map(canonical, asked.elements)), depth=depth))
+    depth = min(max(asked.depth, 0), remote_calls.MOST_DEEP + 1)
+    return remote_calls.encode_call(
+        replace(asked, elements=tuple(map(canonical, asked.elements)), depth=depth)
+    )
 
 
 def _reply(data: bytes) -> bytes:
-    reply = read_reply(data)
-    return encode_reply(replace(reply, elements=tuple(map(canonical, reply.elements))))
+    reply = remote_calls.read_reply(data)
+    return remote_calls.encode_reply(replace(reply, elements=tuple(map(canonical, reply.elements))))
 
 
 def _nothing(_: bytes) -> bytes:
@@ -128,9 +121,9 @@ _FITTED: Mapping[str, Callable[[bytes], bytes]] = {
     ELEMENT: canonical,
     UNDELIVERED: _error,
     RECEIPT: _nothing,
-    CALL: _call,
-    CANCEL: _nothing,
-    RETURNED: _reply,
+    remote_calls.CALL: _call,
+    remote_calls.CANCEL: _nothing,
+    remote_calls.RETURNED: _reply,
     WITHDRAW: _same,
 }
 """The data of each kind of messages, made as if it had been sent here."""

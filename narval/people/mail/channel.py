@@ -23,17 +23,9 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import local_name, parse
 from narval.core.engines.events import PersonsAct, Produced, Returned, Signalled
 from narval.core.errors import StoreError
+from narval.people.mail import tokens
 from narval.people.mail.answers import ACTS, is_authentic, read_answer
 from narval.people.mail.notices import Notices
-from narval.people.mail.tokens import (
-    KEY,
-    NOTICE_ID,
-    TOKEN,
-    blanked,
-    hash_of,
-    last_token,
-    notice_of,
-)
 
 if TYPE_CHECKING:
     from narval.agent.run import Run
@@ -59,7 +51,10 @@ class MailChannel:
         A mail that replies to a notice is marked with `work`, so that no recipe takes it for an ordinary
         mail.
         """
-        if not any(TOKEN.search(element.xml) or NOTICE_ID.search(element.xml) for element in event.elements):
+        if not any(
+            tokens.TOKEN.search(element.xml) or tokens.NOTICE_ID.search(element.xml)
+            for element in event.elements
+        ):
             return event
         elements = []
         for element in event.elements:
@@ -72,13 +67,13 @@ class MailChannel:
                 log.exception("a mail could not be read as an answer")
             if answer is not None:
                 turn.tell(*answer)
-            elements.append(replace(element, xml=blanked(_marked(element.xml))))
+            elements.append(replace(element, xml=tokens.blanked(_marked(element.xml))))
         return replace(event, elements=tuple(elements))
 
 
 def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | None:
     """The item for which a mail brings a token, and the event for it; None for any other element."""
-    if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
+    if tokens.TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return None
     mail = parse(xml)
     forms = _last_token(mail)
@@ -86,14 +81,14 @@ def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | No
         return None
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
         return None  # its mailbox was read before
-    key = bytes.fromhex(turn.agent.facts.get(KEY, ""))
+    key = bytes.fromhex(turn.agent.facts.get(tokens.KEY, ""))
     for token in forms:
         item = turn.agent.runs.active.get(int(token.partition("-")[0]))
         if not key or item is None or item.engine.kind != WORK or item.state is None:
             continue
-        call = notice_of(key, agent, item.state, token)
+        call = tokens.notice_of(key, agent, item.state, token)
         if call is not None:
-            return item.eid, _read(turn, item, mail, hash_of(token), call)
+            return item.eid, _read(turn, item, mail, tokens.hash_of(token), call)
     log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
     return None
 
@@ -105,7 +100,7 @@ def _marked(xml: bytes) -> bytes:
     mail = parse(xml)
     answered = f"{mail.get('in-reply-to', '')} {mail.get('references', '')}"
     items = [token.partition("-")[0] for token in _last_token(mail)]
-    items += [match[1].decode() for match in NOTICE_ID.finditer(answered.encode())]
+    items += [match[1].decode() for match in tokens.NOTICE_ID.finditer(answered.encode())]
     if local_name(mail.tag) != "email" or mail.get("kind") or not items:
         return xml
     mail.set("work", items[-1])
@@ -114,7 +109,7 @@ def _marked(xml: bytes) -> bytes:
 
 def _last_token(mail: etree._Element) -> list[str]:
     """The forms of the token that a mail brings: the last one, for a text may have others before ours."""
-    return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
+    return tokens.last_token(mail.get("subject") or "") or tokens.last_token(mail.findtext("body") or "")
 
 
 def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> Signalled:
@@ -134,7 +129,7 @@ def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
         try:
             name, arguments = read_answer(mail.findtext("body") or "", outcomes)
         except ValueError as error:
-            line = blanked(str(error).encode()).decode()
+            line = tokens.blanked(str(error).encode()).decode()
             said = f"found {line!r:.80}" if line else "found nothing of your own there"
             arguments = {"kind": "not-understood", "message": f"{_expected_answer(item.definition)}; {said}"}
     by = sender.name if sender is not None else ""

@@ -19,29 +19,20 @@ from narval.core.agent_name import stands_for_peer
 from narval.core.errors import ElsewhereError, InternalError, SettingsError
 from narval.store.batch import ACTIVE, HOME_AGENT, STORE, AgentRow, new_agent
 from narval.store.postgresql import lease_statements as statements
-from narval.store.postgresql.leases import (
-    LEASE,
-    PORTION,
-    WEIGHT,
-    Beat,
-    DaemonRow,
-    Leases,
-    Ownership,
-    Taken,
-)
+from narval.store.postgresql import leases
 from narval.store.postgresql.postgresql import Rows, Server
 from narval.store.postgresql.record import Commit, TurnMark, fenced
 from narval.store.postgresql.troubles import is_away
 from narval.store.releases import NEEDS, is_older, refuse_newer, refuse_older
 
-MOST_COUNTED = 16 * PORTION
+MOST_COUNTED = 16 * leases.PORTION
 """The most free agents that are counted, or searched for at once."""
 
 CANDIDATES_KEPT = 2.0
 """Seconds for which the result of a search is used, one portion after another."""
 
 
-class ServerLeases(Leases):
+class ServerLeases(leases.Leases):
     """The leases of one daemon, on a connection of its own; `be` is told its own agent's number."""
 
     def __init__(self, server: Server, be: Callable[[int], None]) -> None:
@@ -105,13 +96,15 @@ class ServerLeases(Leases):
                     self._connection.close()
                 raise self._server.trouble(error) from error
 
-    def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
+    def join(
+        self, home: str, address: str, version: str, digest: str = "", weight: int = leases.WEIGHT
+    ) -> AgentRow:
         """Join the store as a daemon."""
         with self._asking() as connection:
             connection.execute(statements.ONE_JOINS.encode())
             refuse_newer(self._server.name, _needs(connection), version)
             connection.execute("DELETE FROM daemons WHERE home = %s AND until <= clock_timestamp()", (home,))
-            joining = (home, address, version, digest, weight, LEASE)
+            joining = (home, address, version, digest, weight, leases.LEASE)
             made = connection.execute(statements.JOIN.encode(), joining).fetchone()
             if made is None:
                 raise _at_work(home, _daemon_of(connection, "d.home = %s", home))
@@ -134,10 +127,10 @@ class ServerLeases(Leases):
             put = self._server.statements["put meta"].encode()
             connection.execute(put, (STORE, NEEDS, release))
 
-    def renew(self, *, draining: bool = False) -> Beat:
+    def renew(self, *, draining: bool = False) -> leases.Beat:
         """Hold what it holds for longer."""
         with self._asking() as connection:  # by itself: no reading keeps others from the row
-            asked = (LEASE, draining, len(self.marks), self.daemon)
+            asked = (leases.LEASE, draining, len(self.marks), self.daemon)
             known = connection.execute(statements.RENEW.encode(), asked).fetchone()
         if known is None:
             lost, self.marks = frozenset(self.marks), {}
@@ -149,8 +142,8 @@ class ServerLeases(Leases):
             asked_free = {"me": self.daemon, "home": self._home, "most": MOST_COUNTED}
             [(free,)] = connection.execute(statements.FREE.encode(), asked_free)
             unknown = self._unknown(connection)
-        at, agents = known[0] - LEASE, frozenset(agent for (agent,) in mail)
-        self.latest = Beat(at, daemons, agents, tuple(published), free + unknown, unknown)
+        at, agents = known[0] - leases.LEASE, frozenset(agent for (agent,) in mail)
+        self.latest = leases.Beat(at, daemons, agents, tuple(published), free + unknown, unknown)
         return self.latest
 
     def _unknown(self, connection: Connection[Rows]) -> int:
@@ -168,15 +161,15 @@ class ServerLeases(Leases):
         self._is_unsure = self._is_unsure or unknown > 0
         return unknown
 
-    def take(self, most: int = PORTION, *, of_others: bool = True) -> list[Taken]:
+    def take(self, most: int = leases.PORTION, *, of_others: bool = True) -> list[leases.Taken]:
         """Take agents that no daemon holds."""
         return self._take(most, of_others)
 
-    def claim(self, name: str) -> Taken | None:
+    def claim(self, name: str) -> leases.Taken | None:
         """Take the agent of a name."""
         return next(iter(self._take(1, of_others=True, name=name)), None)
 
-    def _take(self, most: int, of_others: bool, name: str | None = None) -> list[Taken]:
+    def _take(self, most: int, of_others: bool, name: str | None = None) -> list[leases.Taken]:
         if of_others:
             with self._asking() as connection:
                 over = "DELETE FROM daemons WHERE until <= clock_timestamp() AND daemon <> %s"
@@ -194,7 +187,7 @@ class ServerLeases(Leases):
                     break
         self.marks.update((row[0], TurnMark(*row[6:8])) for row in rows)
         self._pinned.update(row[0] for row in rows if row[8])
-        return [Taken(AgentRow(*row[:6]), row[6], row[0] in given) for row in rows]
+        return [leases.Taken(AgentRow(*row[:6]), row[6], row[0] in given) for row in rows]
 
     def _given(self, connection: Connection[Rows], most: int) -> Iterator[int]:
         """The agents that other daemons gave."""
@@ -228,7 +221,7 @@ class ServerLeases(Leases):
         while self._candidates:
             yield [self._candidates.popleft() for _ in range(min(most, len(self._candidates)))]
 
-    def make(self, name: str, state: str) -> Taken | None:
+    def make(self, name: str, state: str) -> leases.Taken | None:
         """Make a new agent, which it holds."""
         with self._asking() as connection:
             connection.execute(statements.ONE_JOINS.encode())
@@ -238,7 +231,7 @@ class ServerLeases(Leases):
             hold = "UPDATE leases SET owner = %s, epoch = 1 WHERE agent = %s"
             connection.execute(hold, (self.daemon, row.agent))
         self.add([row.agent])
-        return Taken(row, 1)
+        return leases.Taken(row, 1)
 
     def pin(self, agent: int, home: str) -> None:
         """Let only daemons of a home take an agent."""
@@ -273,7 +266,7 @@ class ServerLeases(Leases):
         """The numbers of the agents that it holds which have their files in its home."""
         return frozenset(list(self._pinned))
 
-    def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
+    def find(self, name: str) -> tuple[AgentRow, leases.DaemonRow | None] | None:
         """An agent of the store by its name, and the daemon that holds it, if one does."""
         with self._asking() as connection:
             found = connection.execute(statements.FIND.encode(), (name,)).fetchone()
@@ -281,7 +274,7 @@ class ServerLeases(Leases):
                 return None
             return AgentRow(*found[:-1]), _daemon_of(connection, "d.daemon = %s", found[-1])
 
-    def owners(self) -> list[Ownership]:
+    def owners(self) -> list[leases.Ownership]:
         """The daemons that hold the agents of the store."""
         with self._asking() as connection:
             return owners_of(connection)
@@ -305,15 +298,15 @@ class ServerLeases(Leases):
                 self._connection.close()
 
 
-def owners_of(connection: Connection[Rows]) -> list[Ownership]:
+def owners_of(connection: Connection[Rows]) -> list[leases.Ownership]:
     """The daemons that hold the agents of a store, by number of the agent."""
-    return [Ownership(*row) for row in connection.execute(statements.OWNERS.encode())]
+    return [leases.Ownership(*row) for row in connection.execute(statements.OWNERS.encode())]
 
 
-def daemons_of(connection: Connection[Rows]) -> tuple[DaemonRow, ...]:
+def daemons_of(connection: Connection[Rows]) -> tuple[leases.DaemonRow, ...]:
     """The daemons of a store whose leases have not expired."""
     found = connection.execute(statements.DAEMONS.format("d.until > clock_timestamp()").encode())
-    return tuple(map(DaemonRow._make, found.fetchall()))
+    return tuple(map(leases.DaemonRow._make, found.fetchall()))
 
 
 def _needs(connection: Connection[Rows]) -> str:
@@ -377,12 +370,12 @@ def _made(connection: Connection[Rows], name: str, state: str) -> AgentRow | Non
     return made
 
 
-def _daemon_of(connection: Connection[Rows], where: str, value: Any) -> DaemonRow | None:
+def _daemon_of(connection: Connection[Rows], where: str, value: Any) -> leases.DaemonRow | None:
     found = connection.execute(statements.DAEMONS.format(where).encode(), (value,)).fetchone()
-    return None if found is None else DaemonRow._make(found)
+    return None if found is None else leases.DaemonRow._make(found)
 
 
-def _at_work(home: str, daemon: DaemonRow | None) -> ElsewhereError:
+def _at_work(home: str, daemon: leases.DaemonRow | None) -> ElsewhereError:
     place = daemon.address if daemon is not None else "another place"
     return ElsewhereError(
         f"expected no other daemon of the home {home}, found one at {place}; give this home another `name` "

@@ -19,18 +19,9 @@ from starlette.routing import Route
 from narval.core.errors import NarvalError
 from narval.files.tokens import is_token
 from narval.surfaces.asks import Asks
+from narval.surfaces.http import senders
 from narval.surfaces.http.guard import RefusedError
 from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
-from narval.surfaces.http.senders import (
-    Senders,
-    body_of,
-    body_within,
-    media_type_of,
-    no_token,
-    refusal_of,
-    refused,
-    token_of,
-)
 
 PATH = "/hook/{name}"
 
@@ -51,7 +42,7 @@ class Hooks:
     """The webhooks of a home, whose daemon is asked by `reading` and `writing`."""
 
     def __init__(self, reading: Asks, writing: Asks, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._writing, self._senders = writing, Senders(reading, "hooks", "hook", seconds)
+        self._writing, self._senders = writing, senders.Senders(reading, "hooks", "hook", seconds)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._refused: dict[str, Counter[str]] = {}
         """The refused calls not yet reported to the daemon, by hook and status."""
@@ -67,12 +58,12 @@ class Hooks:
         try:
             return JSONResponse(await self._recorded(name, request), 202)
         except (RefusedError, BodyError, NarvalError) as error:
-            refusal = refusal_of(error, then=", and send it again")
+            refusal = senders.refusal_of(error, then=", and send it again")
         if refusal.status < 500 and name in self._senders.known:
             self._refused.setdefault(name, Counter())[str(refusal.status)] += 1
             if self._telling is None or self._telling.done():
                 self._telling = asyncio.create_task(self._tell_refused())
-        return refused(refusal)
+        return senders.refused(refusal)
 
     async def _tell_refused(self) -> None:
         """Tell the daemon after a while, once for all refusals meanwhile."""
@@ -88,14 +79,14 @@ class Hooks:
         hook = (await self._senders.all()).get(name)
         if hook is None:
             raise RefusedError(404, "There is no such webhook.")
-        token = token_of(request.headers) or request.query_params.get("token", "")
+        token = senders.token_of(request.headers) or request.query_params.get("token", "")
         if not is_token(token, hook["sha256"]):
-            raise no_token("of this webhook")
+            raise senders.no_token("of this webhook")
         self._senders.take(hook, "this webhook takes")
-        read = BODY_READERS.get(media_type_of(request))
+        read = BODY_READERS.get(senders.media_type_of(request))
         if read is None:
             raise RefusedError(415, f"Expected one of {', '.join(BODY_READERS)}.")
-        body = await body_within(body_of(request), hook["bytes"])
+        body = await senders.body_within(senders.body_of(request), hook["bytes"])
         key = next((value for header in KEYS if (value := request.headers.get(header))), "")
         recorded = hook["element"], body
         async with self._places:

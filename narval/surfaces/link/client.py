@@ -17,15 +17,7 @@ from narval.core.errors import DaemonGoneError, OperatorError
 from narval.files.outside.peers import PeerSettings
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE
-from narval.surfaces.link.protocol import (
-    ASK,
-    FRAMES,
-    HEADERS,
-    VERSIONS,
-    check_versions,
-    refusal_of,
-    token_for,
-)
+from narval.surfaces.link import protocol
 
 _MOST_TOLD = 64 * 1024
 """The most bytes that are read of a refusal."""
@@ -52,7 +44,7 @@ class PeerClient:
             raise OperatorError(
                 f"the peer {peer.name} cannot be asked: etc/peers.toml has no url and token of it; it asks us"
             )
-        self._token = token_for(peer, home)
+        self._token = protocol.token_for(peer, home)
         self._peer, self._url, self._ca = peer.name, peer.url, peer.ca_file(home)
         self._asking = [{"agent": agent}] if agent else []
         self._patience, self._answer = PATIENCE if patience is None else patience, answer
@@ -67,15 +59,19 @@ class PeerClient:
             within = limit
             _keep_alive(connection.sock)
             connection.sock.settimeout(limit)
-            headers = {**HEADERS, "content-type": FRAMES, "authorization": f"Bearer {self._token}"}
+            headers = {
+                **protocol.HEADERS,
+                "content-type": protocol.FRAMES,
+                "authorization": f"Bearer {self._token}",
+            }
             connection.request(
-                "POST", ASK, wire.frame(wire.REQUEST, 1, method, params, *self._asking), headers
+                "POST", protocol.ASK, wire.frame(wire.REQUEST, 1, method, params, *self._asking), headers
             )
             response = connection.getresponse()
             if response.status != 200:
                 body = response.read(_MOST_TOLD)
-                raise refusal_of(response.status, body, self._peer, self._url)
-            check_versions(response.getheader(VERSIONS), self._peer)
+                raise protocol.refusal_of(response.status, body, self._peer, self._url)
+            protocol.check_versions(response.getheader(protocol.VERSIONS), self._peer)
             return _answer(response)
         except ssl.SSLCertVerificationError as error:
             why = f"the certificate of the peer {self._peer} is not trusted: {error.verify_message}"

@@ -17,16 +17,8 @@ from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.events import Failure
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, MakePerformer, Performer
+from narval.kinds.dataflow.engine.network import requests
 from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch
-from narval.kinds.dataflow.engine.network.requests import (
-    OperatorRequest,
-    OutputOver,
-    OutputTuples,
-    OutputValue,
-    RequestsWithdrawn,
-    RestartRequest,
-    TransactionOver,
-)
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.system.time_slice import TimeSlice
 
@@ -97,7 +89,7 @@ class FlowDriver:
         self._wake, self._room, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._stopped: Failure | None = None
 
-    async def drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
+    async def drive(self, inputs: Mapping[str, FlowInput]) -> requests.TransactionOver:
         """Run the transaction to its end."""
         if self._ttl is not None:
             self._also(self._watch(self._ttl))
@@ -109,7 +101,7 @@ class FlowDriver:
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
 
-    async def _drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
+    async def _drive(self, inputs: Mapping[str, FlowInput]) -> requests.TransactionOver:
         network, slice = self._network, TimeSlice()
         network.start()
         for name, given in inputs.items():
@@ -122,7 +114,7 @@ class FlowDriver:
                 self._moved()
             over = self._hear()
             if over is not None:
-                return over if self._stopped is None else TransactionOver("failed", self._stopped)
+                return over if self._stopped is None else requests.TransactionOver("failed", self._stopped)
             self._turn.set()
             self._turn = asyncio.Event()
             if network.is_crowded:
@@ -143,24 +135,24 @@ class FlowDriver:
 
     # --- what the network says ------------------------------------------------------------------------
 
-    def _hear(self) -> TransactionOver | None:
+    def _hear(self) -> requests.TransactionOver | None:
         over = None
         for event in self._network.take():
             match event:
-                case OutputTuples(output=output, batch=batch):
+                case requests.OutputTuples(output=output, batch=batch):
                     self._show.tuples(output, batch)
-                case OutputValue(output=output, value=value):
+                case requests.OutputValue(output=output, value=value):
                     self._show.value(output, value)
-                case OutputOver(output=output, cancelled=cancelled):
+                case requests.OutputOver(output=output, cancelled=cancelled):
                     self._show.over(output, cancelled)
-                case OperatorRequest():
+                case requests.OperatorRequest():
                     place = (event.frame, event.call.key, event.epoch)
                     self._tasks[event.id] = (asyncio.create_task(self._perform(event, place)), place)
-                case RequestsWithdrawn():
+                case requests.RequestsWithdrawn():
                     self._withdraw(event)
-                case RestartRequest():
+                case requests.RestartRequest():
                     self._also(self._restart(event))
-                case TransactionOver():
+                case requests.TransactionOver():
                     over = event
         return over
 
@@ -170,12 +162,12 @@ class FlowDriver:
         task.add_done_callback(self._others.discard)
         return task
 
-    async def _restart(self, asked: RestartRequest) -> None:
+    async def _restart(self, asked: requests.RestartRequest) -> None:
         await asyncio.sleep(restart_wait(asked.attempt))
         self._network.restart(asked.frame)
         self._wake.set()
 
-    def _withdraw(self, event: RequestsWithdrawn) -> None:
+    def _withdraw(self, event: requests.RequestsWithdrawn) -> None:
         for request in event.requests:
             task, place = self._tasks.pop(request, (None, None))
             if task is not None:
@@ -185,7 +177,7 @@ class FlowDriver:
 
     # --- work outside ---------------------------------------------------------------------------------
 
-    async def _perform(self, request: OperatorRequest, place: Place) -> None:
+    async def _perform(self, request: requests.OperatorRequest, place: Place) -> None:
         network = self._network
         is_source = request.phase == "run" and not request.call.lifted
 

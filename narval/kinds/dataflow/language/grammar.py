@@ -17,15 +17,7 @@ from narval.core.definitions.reading.lexer import MOST_FAULTS, NAME, Cursor, Lex
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.core.source.tokens import END, LostError, Token
-from narval.kinds.dataflow.language.syntax import (
-    Clauses,
-    Declared,
-    OperatorSyntax,
-    PlanSyntax,
-    Statement,
-    Unit,
-    Written,
-)
+from narval.kinds.dataflow.language import syntax
 
 _NAME = r"[^\W\d][\w-]*"
 _PATTERN = re.compile(
@@ -62,7 +54,7 @@ PROPERTIES = {
 """The properties of an operator as written in a declaration, and their names in the table."""
 
 
-def read_units(source: Source) -> tuple[list[Unit], list[Fault]]:
+def read_units(source: Source) -> tuple[list[syntax.Unit], list[Fault]]:
     """The plans and operator declarations of a file, as far as they can be read, and all its faults."""
     tokens = _Tokens(source)
     units = _UnitReader(tokens).units()
@@ -92,7 +84,7 @@ class _DeclarationReader:
     def __init__(self, tokens: _Tokens) -> None:
         self._tokens = tokens
 
-    def operator(self) -> OperatorSyntax:
+    def operator(self) -> syntax.OperatorSyntax:
         """The declaration of an operator."""
         tokens = self._tokens
         start = tokens.advance()
@@ -106,7 +98,7 @@ class _DeclarationReader:
         end = tokens.expect("} at the end of the operator", "}")
         text = tokens.source.text[start.at : end.at + 1]
         line, column = tokens.place(name)
-        return OperatorSyntax(name.text, line, column, inputs, outputs, tuple(properties), text)
+        return syntax.OperatorSyntax(name.text, line, column, inputs, outputs, tuple(properties), text)
 
     def _property(self, known: list[str]) -> tuple[str, str]:
         tokens = self._tokens
@@ -125,14 +117,14 @@ class _DeclarationReader:
         tokens.accept(";")
         return name, value
 
-    def declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
+    def declared(self, word: str, *, ports: bool) -> tuple[syntax.Declared, ...]:
         """The declarations after INPUT: or OUTPUT:, or () without it."""
         tokens = self._tokens
         if not tokens.is_word(word):
             return ()
         tokens.advance()
         tokens.expect(f": after {word}", ":")
-        found: list[Declared] = []
+        found: list[syntax.Declared] = []
         while tokens.next.kind == "name" and not self._ends_declarations():
             found.append(self._port(ports=ports))
             if not tokens.accept(","):
@@ -145,7 +137,7 @@ class _DeclarationReader:
             "BODY", before="{"
         )
 
-    def _port(self, *, ports: bool) -> Declared:
+    def _port(self, *, ports: bool) -> syntax.Declared:
         tokens = self._tokens
         first = tokens.advance()
         type = ""
@@ -154,7 +146,7 @@ class _DeclarationReader:
         elif ports:
             tokens.fault(f"expected a type before {first.text!r}, as in: String {first.text}", first.at)
         many = ports and tokens.accept("*") is not None
-        return Declared(first.text, type, *tokens.place(first), many)
+        return syntax.Declared(first.text, type, *tokens.place(first), many)
 
 
 class _UnitReader:
@@ -165,9 +157,9 @@ class _UnitReader:
         self._declarations = _DeclarationReader(tokens)
         self.faults = tokens.faults
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[syntax.Unit]:
         """All units of the file."""
-        units: list[Unit] = []
+        units: list[syntax.Unit] = []
         tokens = self._tokens
         while tokens.next.kind != END and len(self.faults) < MOST_FAULTS:
             try:
@@ -190,7 +182,7 @@ class _UnitReader:
 
     # --- plans --------------------------------------------------------------------------------------------
 
-    def _plan(self) -> PlanSyntax:
+    def _plan(self) -> syntax.PlanSyntax:
         tokens = self._tokens
         start = tokens.advance()
         name = tokens.expect("the name of the dataflow", "name")
@@ -208,16 +200,16 @@ class _UnitReader:
         end = tokens.expect("} at the end of the dataflow", "}")
         text = tokens.source.text[start.at : end.at + 1]
         line, column = tokens.place(name)
-        return PlanSyntax(name.text, line, column, inputs, outputs, statements, text, partial)
+        return syntax.PlanSyntax(name.text, line, column, inputs, outputs, statements, text, partial)
 
     def _wanted(self) -> str:
         return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def _statements(self) -> tuple[Statement, ...]:
+    def _statements(self) -> tuple[syntax.Statement, ...]:
         tokens = self._tokens
-        found: list[Statement] = []
+        found: list[syntax.Statement] = []
         while tokens.next.kind not in ("}", END) and len(self.faults) < MOST_FAULTS:
             if self._is_unit():
                 break
@@ -240,7 +232,7 @@ class _UnitReader:
     def _begins_call(self) -> bool:
         return self._tokens.next.kind in ("name", "path") and self._tokens.ahead().kind == "("
 
-    def _statement(self) -> Statement:
+    def _statement(self) -> syntax.Statement:
         tokens = self._tokens
         name = tokens.expect("an operator or a dataflow to be called", "name", "path")
         if tokens.next.kind == ":":
@@ -255,18 +247,18 @@ class _UnitReader:
         tokens.advance()
         clauses = self._clauses()
         tokens.accept(";")
-        return Statement(name.text, *tokens.place(name), arguments, outputs, clauses)
+        return syntax.Statement(name.text, *tokens.place(name), arguments, outputs, clauses)
 
-    def _list(self, depth: int, *, outputs: bool) -> tuple[Written, ...]:
+    def _list(self, depth: int, *, outputs: bool) -> tuple[syntax.Written, ...]:
         tokens = self._tokens
-        found: list[Written] = []
+        found: list[syntax.Written] = []
         while tokens.next.kind not in (")", ":", END):
             found.append(self._written(depth, outputs=outputs))
             if not tokens.accept(","):
                 break
         return tuple(found)
 
-    def _written(self, depth: int, *, outputs: bool) -> Written:
+    def _written(self, depth: int, *, outputs: bool) -> syntax.Written:
         tokens = self._tokens
         if outputs and tokens.next.kind not in ("name", "("):
             raise tokens.unexpected("the name of an output, or _")
@@ -277,12 +269,12 @@ class _UnitReader:
                 raise tokens.lost("expected no group within a group; write its names one after another")
             group = self._list(1, outputs=outputs)
             tokens.expect("a comma, or ) at the end of the group", ")")
-            return Written("group", "", *place, group)
+            return syntax.Written("group", "", *place, group)
         if read.kind == "text":
             return self._text(read)
-        return Written("number" if read.kind == "number" else "name", read.text, *place)
+        return syntax.Written("number" if read.kind == "number" else "name", read.text, *place)
 
-    def _text(self, read: Token) -> Written:
+    def _text(self, read: Token) -> syntax.Written:
         """A text without its quotes and escapes, with the places where lines begin and escapes end."""
         inner = read.text[1:-1]
         source = self._tokens.source
@@ -292,11 +284,11 @@ class _UnitReader:
             last = found.end()
             offsets.append((len(text), read.at + 1 + last))
         places = tuple((at, *source.place(offset)) for at, offset in offsets)
-        return Written("text", text + inner[last:], *source.place(read.at), (), places)
+        return syntax.Written("text", text + inner[last:], *source.place(read.at), (), places)
 
-    def _clauses(self) -> Clauses:
+    def _clauses(self) -> syntax.Clauses:
         tokens = self._tokens
-        found: dict[str, tuple[Written, ...]] = {}
+        found: dict[str, tuple[syntax.Written, ...]] = {}
         while tokens.is_word(*_CLAUSE_WORDS, before=":"):
             word = tokens.advance()
             tokens.advance()
@@ -306,11 +298,11 @@ class _UnitReader:
             while tokens.accept(","):
                 names.append(self._name(word.text))
             found[_CLAUSE_WORDS[word.text.upper()]] = tuple(names)
-        return Clauses(**found)
+        return syntax.Clauses(**found)
 
-    def _name(self, word: str) -> Written:
+    def _name(self, word: str) -> syntax.Written:
         read = self._tokens.expect(f"the name of a datum after {word}:", "name")
-        return Written("name", read.text, *self._tokens.place(read))
+        return syntax.Written("name", read.text, *self._tokens.place(read))
 
 
 _FITS: dict[str, tuple[str, Callable[[str], bool]]] = {

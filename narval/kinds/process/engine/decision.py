@@ -10,16 +10,7 @@ from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Plain
 from narval.core.errors import ActionError
-from narval.kinds.process.engine.changes import (
-    EVENT_OF_CHANGE,
-    DelayOver,
-    NodeCallBack,
-    NodeTokenCompleted,
-    Paused,
-    ProcessChange,
-    QuestionAsked,
-    WatchSet,
-)
+from narval.kinds.process.engine import changes
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Arc, Node, Process
@@ -49,7 +40,7 @@ NO_ANSWERS = frozenset[str]()
 """The answers of listeners where there are none."""
 
 
-class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=True, eq=False):
+class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw_only=True, eq=False):
     """One advance of one process: its inputs, and what has been decided."""
 
     moved: int = 0
@@ -90,7 +81,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         self.changes.append(change)
         if not self.mask:
             return NO_ANSWERS
-        name, bit = EVENT_OF_CHANGE[type(change).__name__]
+        name, bit = changes.EVENT_OF_CHANGE[type(change).__name__]
         listening = [listener for listener, mask in self.listening.items() if mask >> bit & 1]
         return frozenset(action for listener in listening for action in self._notify(listener, name, change))
 
@@ -101,7 +92,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             "token": token if token in self.state.nodes else None,
             "arc_token": token if token in self.state.arcs else None,
         }
-        if isinstance(change, NodeTokenCompleted):
+        if isinstance(change, changes.NodeTokenCompleted):
             payload["arcs"] = list(change.exits)
         try:
             answer = self.ask_code(f"listener:{listener}", payload, token)
@@ -118,7 +109,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             answer = self.view.ask(function, about)
         except ActionError as error:
             raise NodeFault(error.kind, f"{function}: {error}", node) from error
-        self.change(QuestionAsked(function, token, answer))
+        self.change(changes.QuestionAsked(function, token, answer))
         return answer
 
     def ask_about(
@@ -144,10 +135,10 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         """Cancel whatever would have completed a token, or asked its guard again."""
         if token.wake:
             self.command(commands.CancelTimer(token.wake))
-            self.change(DelayOver(token.id))
+            self.change(changes.DelayOver(token.id))
         if token.watch:
             self.command(commands.Unwatch(token.watch))
-            self.change(WatchSet(token.id, ""))
+            self.change(changes.WatchSet(token.id, ""))
         if token.call:
             self.give_up(token.call)
 
@@ -155,7 +146,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
         """Stop waiting for a call, and free what it reserved."""
         self.free(self.state.reserved.get(call, ()), well=False)
         self.drop_limit(call)
-        self.change(NodeCallBack(call))
+        self.change(changes.NodeCallBack(call))
         if abandon:
             self.command(commands.CancelCall(call))
 
@@ -174,13 +165,13 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
     def resume_queue(self) -> None:
         """Continue the queue, which was too long for one advance, and nothing else."""
         self.goes_on = True
-        self.change(Paused(laps=self.state.laps))
+        self.change(changes.Paused(laps=self.state.laps))
 
     def go_on(self) -> None:
         """Cancel the timer that would continue the queue."""
         if self.state.paused:
             self.command(commands.CancelTimer(self.state.paused))
-            self.change(Paused())
+            self.change(changes.Paused())
 
     def add_error(
         self,

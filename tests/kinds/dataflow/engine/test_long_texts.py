@@ -17,8 +17,7 @@ LINES = 12
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (batches, values):
-        monkeypatch.setattr(module, "LONGEST_TEXT", 10_000)
+    monkeypatch.setattr(batches, "LONGEST_TEXT", 10_000)
 
 
 def failure(driver: FlowDriver) -> tuple[str, str]:

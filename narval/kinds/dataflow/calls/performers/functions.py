@@ -16,31 +16,23 @@ from narval.kinds.dataflow.calls.performers.performing import (
     only_output,
 )
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.engine.network.batches import (
-    VALUE,
-    FlowError,
-    Row,
-    Schema,
-    TupleBatch,
-    batch_of,
-    plain,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.definition import OperatorCall
 
 
-def given(schema: Schema, row: Row) -> Any:
+def given(schema: batches.Schema, row: batches.Row) -> Any:
     """A tuple in the form for functions: its only value in a stream of values, else a dict."""
-    return row[0] if schema == VALUE else dict(zip(schema, row, strict=True))
+    return row[0] if schema == batches.VALUE else dict(zip(schema, row, strict=True))
 
 
-def batch_from(values: list[Any]) -> TupleBatch:
+def batch_from(values: list[Any]) -> batches.TupleBatch:
     """A batch of what functions gave: dicts, or else values."""
     if any(isinstance(value, Mapping) for value in values):
         if not all(isinstance(value, Mapping) for value in values):
-            raise FlowError("wrong-values", "expected dicts or values, found both; give one of them")
-        return batch_of(values)
-    return TupleBatch(VALUE, [(plain(value),) for value in values])
+            raise batches.FlowError("wrong-values", "expected dicts or values, found both; give one of them")
+        return batches.batch_of(values)
+    return batches.TupleBatch(batches.VALUE, [(batches.plain(value),) for value in values])
 
 
 class FunctionOperator:
@@ -51,7 +43,7 @@ class FunctionOperator:
         name = str(request.arguments["fun"])
         found = self._code.find(f"function:{name}")
         if found is None:
-            raise FlowError("no-function", f"no module declares the function {name} (@function)")
+            raise batches.FlowError("no-function", f"no module declares the function {name} (@function)")
         self._function: Function = found
         self._name = request.call.operator.name
         self._result: Any = request.arguments.get("initial")
@@ -78,29 +70,31 @@ class FunctionOperator:
         return await self._code.each(self._function, values)
 
     def _answers(
-        self, request: OperatorRequest, schema: Schema, rows: list[Row], results: list[Any]
+        self, request: OperatorRequest, schema: batches.Schema, rows: list[batches.Row], results: list[Any]
     ) -> list[FlowAnswer]:
         if self._name in ("map", "formatrelation"):
             made = [value for value in results if value is not None]
             return [FlowAnswer(batch_from(made))] if made else []
         if self._name == "filter":
             kept = [row for row, is_kept in zip(rows, results, strict=True) if is_kept]
-            return [FlowAnswer(TupleBatch(schema, kept))] if kept else []
+            return [FlowAnswer(batches.TupleBatch(schema, kept))] if kept else []
         if self._name == "partition":
             return _parted(request, schema, rows, results)
         return []
 
 
-def _parted(request: OperatorRequest, schema: Schema, rows: list[Row], places: list[Any]) -> list[FlowAnswer]:
+def _parted(
+    request: OperatorRequest, schema: batches.Schema, rows: list[batches.Row], places: list[Any]
+) -> list[FlowAnswer]:
     """Tuples for the outputs whose numbers (from 1) a function gave; others are dropped."""
     port = only_output(request.call)
     outputs = request.call.outputs.get(port) or ()
     most = len(outputs) if isinstance(outputs, tuple) else 1
-    parts: dict[int, list[Row]] = {}
+    parts: dict[int, list[batches.Row]] = {}
     for row, place in zip(rows, places, strict=True):
         if isinstance(place, int) and 1 <= place <= most:
             parts.setdefault(place - 1, []).append(row)
-    return [FlowAnswer(TupleBatch(schema, part), port, at) for at, part in sorted(parts.items())]
+    return [FlowAnswer(batches.TupleBatch(schema, part), port, at) for at, part in sorted(parts.items())]
 
 
 class CodeOperator:
@@ -110,7 +104,7 @@ class CodeOperator:
         name = request.call.operator.name
         found = tools.code.find(f"operator:{name}")
         if found is None:
-            raise FlowError("no-operator", f"no module declares the operator {name} (@operator)")
+            raise batches.FlowError("no-operator", f"no module declares the operator {name} (@operator)")
         self._code, self._call = tools.code, request.call
         self._ports = [port.name for port in request.call.operator.inputs]
         self._function = found
@@ -199,13 +193,13 @@ def _placed(call: OperatorCall, one: Any) -> Iterator[tuple[tuple[str, int], Any
     port = next((port for port in ports if port.name == name), None) if name else next(iter(ports), None)
     if port is None:
         names = ", ".join(port.name for port in ports) or "none"
-        raise FlowError(
+        raise batches.FlowError(
             "wrong-output", f"expected an output of {call.operator.name} ({names}), found {name!r:.80}"
         )
     data = call.outputs.get(port.name)
     count = len(data) if port.many and isinstance(data, tuple) else 1
     if number and not (isinstance(number[0], int) and 1 <= number[0] <= count):
         message = f"expected a number from 1 to {count} for {port.name}, found {number[0]!r:.40}"
-        raise FlowError("wrong-output", message)
+        raise batches.FlowError("wrong-output", message)
     for at in range(number[0] - 1, number[0]) if number else range(count):
         yield (port.name, at), value

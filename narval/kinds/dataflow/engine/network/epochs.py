@@ -9,15 +9,7 @@ from typing import Any, Literal, Protocol
 from msgspec.structs import replace
 
 from narval.core.engines.events import Failure
-from narval.kinds.dataflow.engine.network.channels import (
-    ENDED,
-    AnyOutlet,
-    Channel,
-    Consumer,
-    GateClauses,
-    Passing,
-    outlet_of,
-)
+from narval.kinds.dataflow.engine.network import channels
 from narval.kinds.dataflow.engine.network.firing import Gate, Inlet, Key
 from narval.kinds.dataflow.engine.network.machine import Machine
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
@@ -76,7 +68,7 @@ class Epoch:
         self._owner, self._machine = owner, machine
         self.enter, self.leave = machine.enter, machine.leave
         self.channels = {
-            name: Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
+            name: channels.Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
         }
         for name in wiring.checked:
             self.channels[name].check()
@@ -85,7 +77,7 @@ class Epoch:
             for call, streams in zip(wiring.graph.calls, wiring.streams, strict=True)
         ]
         for name, consumers in wiring.consumers.items():
-            inlets: Iterable[Consumer] = [Inlet(self.gates[at], key) for at, key in consumers]
+            inlets: Iterable[channels.Consumer] = [Inlet(self.gates[at], key) for at, key in consumers]
             if machine.settings.listener is not None:
                 inlets = [
                     HeardInlet(
@@ -96,31 +88,31 @@ class Epoch:
             self.channels[name].consumers.extend(inlets)
         self._open = len(self.gates)
 
-    def _ends(self, call: OperatorCall) -> tuple[dict[Key, AnyOutlet], GateClauses]:
+    def _ends(self, call: OperatorCall) -> tuple[dict[Key, channels.AnyOutlet], channels.GateClauses]:
         spill = self._machine.settings.spill
-        outlets: dict[Key, AnyOutlet] = {}
+        outlets: dict[Key, channels.AnyOutlet] = {}
         named = {(port, at): name for port, at, name in call.produced}
         for port in call.operator.outputs:
             given = call.outputs.get(port.name)
             for at in range(len(given) if isinstance(given, tuple) else not port.many):
                 name = named.get((port.name, at))
-                channel = self.channels[name] if name is not None else Channel(port.type, self)
-                outlets[port.name, at] = outlet_of(channel, spill)
+                channel = self.channels[name] if name is not None else channels.Channel(port.type, self)
+                outlets[port.name, at] = channels.outlet_of(channel, spill)
         for key, name in named.items():
             if key not in outlets:
-                outlets[key] = outlet_of(self.channels[name], spill)
+                outlets[key] = channels.outlet_of(self.channels[name], spill)
         started, enable, on_error = (
-            [outlet_of(self.channels[name], spill) for name in names]
+            [channels.outlet_of(self.channels[name], spill) for name in names]
             for names in (call.started, call.enable, call.on_error)
         )
-        return outlets, GateClauses(started, enable, on_error)
+        return outlets, channels.GateClauses(started, enable, on_error)
 
     @property
     def spill(self) -> Spill:
         """Storage for waiting rows."""
         return self._machine.settings.spill
 
-    def attach(self, name: str, receiver: Consumer) -> None:
+    def attach(self, name: str, receiver: channels.Consumer) -> None:
         """Connect a receiver to a datum."""
         self.channels[name].consumers.append(receiver)
 
@@ -138,7 +130,9 @@ class Epoch:
 
     # --- who listens ----------------------------------------------------------------------------------------
 
-    def _hear_data(self, listener: FlowListener, gate: Gate, key: Key, kind: Passing, item: Any) -> None:
+    def _hear_data(
+        self, listener: FlowListener, gate: Gate, key: Key, kind: channels.Passing, item: Any
+    ) -> None:
         plan, (port, at) = self.wiring.graph.full_name, key
         listener(DataArrived(plan, self._owner.id, gate.call, port, at, item, _KINDS[kind]))
 
@@ -195,7 +189,7 @@ class Epoch:
         if self._open == 0:
             self._owner.over()
         elif self._open == 1:
-            for last in [one for one in self.gates if one.state not in ENDED]:
+            for last in [one for one in self.gates if one.state not in channels.ENDED]:
                 self.last_left(last)
 
     def last_left(self, gate: Gate) -> None:
@@ -209,20 +203,20 @@ class HeardInlet:
 
     __slots__ = ("_hear", "_inlet")
 
-    def __init__(self, inlet: Consumer, hear: Callable[[Passing, Any], None]) -> None:
+    def __init__(self, inlet: channels.Consumer, hear: Callable[[channels.Passing, Any], None]) -> None:
         self._inlet, self._hear = inlet, hear
 
-    def deliver(self, kind: Passing, item: Any) -> None:
+    def deliver(self, kind: channels.Passing, item: Any) -> None:
         """Tell the listener, then the gate."""
         self._hear(kind, item)
         self._inlet.deliver(kind, item)
 
 
-_KINDS: Mapping[Passing, Literal["tuples", "value", "end", "cancelled"]] = {
-    Passing.TUPLES: "tuples",
-    Passing.GIVEN: "value",
-    Passing.EOS: "end",
-    Passing.CANCEL: "cancelled",
+_KINDS: Mapping[channels.Passing, Literal["tuples", "value", "end", "cancelled"]] = {
+    channels.Passing.TUPLES: "tuples",
+    channels.Passing.GIVEN: "value",
+    channels.Passing.EOS: "end",
+    channels.Passing.CANCEL: "cancelled",
 }
 
 

@@ -18,19 +18,10 @@ from narval.core.engines.events import LABELS, Plain
 from narval.core.engines.view import GuardVerdict
 from narval.core.memory.labels import recorded
 from narval.core.patterns.pattern import Bound
-from narval.kinds.task.engine.server import changes, circles, ending
+from narval.kinds.task.engine.server import changes, circles, ending, moments
 from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound
 from narval.kinds.task.engine.server.conditions import judge as judged
 from narval.kinds.task.engine.server.decision import ServerDecision
-from narval.kinds.task.engine.server.moments import (
-    ends,
-    inside,
-    moment,
-    set_wake,
-    stop_timer,
-    upcoming,
-    wake_name,
-)
 from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
 from narval.kinds.task.language.definition import Rule
 from narval.kinds.task.language.windows import windows
@@ -53,7 +44,7 @@ def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Do what a timer was set for, or, if the clock was set back, wait for it again."""
     wake, key = event.rules[number].wake, rule_key(event.id, number)
     if wake is not None and decision.now < wake:
-        decision.command(commands.SetTimer(wake_name(decision, key), wake, calendar=True))
+        decision.command(commands.SetTimer(moments.wake_name(decision, key), wake, calendar=True))
     else:
         decision.fired = key
         look(decision, event, number)
@@ -63,33 +54,33 @@ def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Bring a rule up to date with the clock, before its action."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if event.state and rule.state != event.state:
-        set_wake(decision, event.id, number, None)
+        moments.set_wake(decision, event.id, number, None)
     elif rule.stage in ("due", "ready"):
         _look_after(decision, event, number)
     elif rule.before_condition is None:
         _open(decision, event, number, None)
     else:
-        at = moment(decision, rule, key, rule.before_condition)
-        window = inside(rule.before_condition, at)
+        at = moments.moment(decision, rule, key, rule.before_condition)
+        window = moments.inside(rule.before_condition, at)
         if window is None or (rule.stage != "registered" and window.end <= at):
             _wait_for_next(decision, event, number, at)
         elif rule.stage == "registered":
-            _open(decision, event, number, ends(window, decision.now))
+            _open(decision, event, number, moments.ends(window, decision.now))
         else:
-            set_wake(decision, event.id, number, ends(window, decision.now))
+            moments.set_wake(decision, event.id, number, moments.ends(window, decision.now))
 
 
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
     """Let a rule wait for its next window; it expires if there is none."""
     rule = event.rules[number]
-    following = upcoming(rule.before_condition or (), at)
+    following = moments.upcoming(rule.before_condition or (), at)
     if following is None:
         ending.end_rule(decision, event, number, "expired", "its last window for the condition is over")
         return
     if rule.stage != "registered":
         unwatch(decision, rule, rule_key(event.id, number))
         decision.change(changes.RuleBack(decision.now, event.id, number))
-    set_wake(decision, event.id, number, following.start)
+    moments.set_wake(decision, event.id, number, following.start)
 
 
 # --- the condition ----------------------------------------------------------------------------------------
@@ -97,7 +88,7 @@ def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at
 
 def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: float | None) -> None:
     rule = event.rules[number]
-    stop_timer(decision, rule, rule_key(event.id, number), until)
+    moments.stop_timer(decision, rule, rule_key(event.id, number), until)
     decision.change(changes.WindowOpened(decision.now, event.id, number, until))
     judge(decision, event, number)
 
@@ -147,7 +138,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 def _window(decision: ServerDecision, rule: EventRule) -> Any:
     """The window that is open for a rule, if it lasts; None if it was an instant."""
     windows_ = rule.before_condition
-    found = inside(windows_, decision.now) if windows_ is not None else None
+    found = moments.inside(windows_, decision.now) if windows_ is not None else None
     return found if found is not None and decision.now < found.end else None
 
 
@@ -188,7 +179,9 @@ def _judge_in_vain(
     if watched:
         conditions = tuple(one for one, _ in wanted)
         scopes = tuple(scope for _, scope in wanted)
-        decision.command(commands.Watch(wake_name(decision, key), conditions, scopes, elements=elements))
+        decision.command(
+            commands.Watch(moments.wake_name(decision, key), conditions, scopes, elements=elements)
+        )
     elif not lasts:
         _wait_for_next(decision, event, number, decision.now)
 
@@ -207,7 +200,7 @@ def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
 
 def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
     """Stop watching for what may alter a condition."""
-    name = wake_name(decision, key)
+    name = moments.wake_name(decision, key)
     if rule.watched:
         decision.command(commands.Unwatch(name))
 
@@ -245,18 +238,18 @@ def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> No
     """Bring a rule whose condition held up to date with the clock."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if rule.before_action is None:
-        set_wake(decision, event.id, number, None)
+        moments.set_wake(decision, event.id, number, None)
         begin(decision, event, number)
         return
-    at = moment(decision, rule, key, rule.before_action)
-    window = inside(rule.before_action, at)
-    following = upcoming(rule.before_action, at)
+    at = moments.moment(decision, rule, key, rule.before_action)
+    window = moments.inside(rule.before_action, at)
+    following = moments.upcoming(rule.before_action, at)
     if window is not None:
-        set_wake(decision, event.id, number, ends(window, decision.now))
+        moments.set_wake(decision, event.id, number, moments.ends(window, decision.now))
         if rule.stage == "due":
             begin(decision, event, number)
     elif following is not None:
-        set_wake(decision, event.id, number, following.start)
+        moments.set_wake(decision, event.id, number, following.start)
     else:
         why = "its receiver was not free until" if rule.stage == "ready" else "nothing was done before"
         ending.end_rule(decision, event, number, "expired", f"{why} the last window for the action was over")
@@ -276,7 +269,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     if found is None:
         ending.end_rule(decision, event, number, "expired", GONE)
         return
-    set_wake(decision, event.id, number, None)
+    moments.set_wake(decision, event.id, number, None)
     labels = " ".join(recorded(rule.labels, rule.hearsay))
     if receiver:
         said: dict[str, Any] = {
@@ -308,9 +301,9 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
     """Judge a condition again, if a window for that is open or to come; else end its rule (KA6)."""
     rule = event.rules[number]
     now = decision.now
-    set_wake(decision, event.id, number, None)
+    moments.set_wake(decision, event.id, number, None)
     if rule.before_condition is None or not (
-        inside(rule.before_condition, now) or upcoming(rule.before_condition, now)
+        moments.inside(rule.before_condition, now) or moments.upcoming(rule.before_condition, now)
     ):
         ending.end_rule(decision, event, number, "expired", why)
         return

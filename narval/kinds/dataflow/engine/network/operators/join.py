@@ -10,22 +10,13 @@ from itertools import zip_longest
 from operator import itemgetter
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import (
-    BATCH,
-    Row,
-    Schema,
-    TupleBatch,
-    aligned,
-    picker,
-    position,
-    slices,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.operators.conditions import pair_chooser
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Steps
 from narval.kinds.dataflow.engine.network.spilling import Kept, Parts, Spill
 from narval.kinds.dataflow.language.conditions import JoinTest
 
-Table = dict[Any, list[Row]]
+Table = dict[Any, list[batches.Row]]
 
 
 class _JoinSide:
@@ -33,30 +24,30 @@ class _JoinSide:
 
     def __init__(self, attributes: tuple[str, ...], *, is_left: bool) -> None:
         self.attributes, self.is_left = attributes, is_left
-        self.schema: Schema | None = None
+        self.schema: batches.Schema | None = None
         self.key: Any = _no_key
         self.places: list[int] = []
         self.table: Table = {}
-        self.single: dict[Any, Row] | None = None
+        self.single: dict[Any, batches.Row] | None = None
         self.size = 0
         self.is_over = False
         self.away: Parts | None = None
 
-    def take(self, batch: TupleBatch) -> list[Row]:
+    def take(self, batch: batches.TupleBatch) -> list[batches.Row]:
         """The rows of a batch in the order of the first batch, without those that have no value
         in the key.
         """
         if self.schema is None:
             self.schema = batch.schema
-            self.places = [position(batch.schema, name) for name in self.attributes]
+            self.places = [batches.position(batch.schema, name) for name in self.attributes]
             self.key = itemgetter(*self.places) if self.places else _no_key
-        rows = batch.rows if batch.schema is self.schema else aligned(batch, self.schema)
+        rows = batch.rows if batch.schema is self.schema else batches.aligned(batch, self.schema)
         if len(self.places) < 2:
             return rows  # a row whose single key is no value is never in a table
         places = self.places
         return [row for row in rows if all(row[at] is not None for at in places)]
 
-    def keep(self, rows: list[Row], limit: int) -> list[Row]:
+    def keep(self, rows: list[batches.Row], limit: int) -> list[batches.Row]:
         """Keep rows up to `limit`; return the rest."""
         room = limit - self.size
         if room <= 0:
@@ -80,7 +71,7 @@ class _JoinSide:
             self.single = {key: rows[0] for key, rows in self.table.items()}
 
 
-def _no_key(row: Row) -> int:
+def _no_key(row: batches.Row) -> int:
     return 0
 
 
@@ -97,13 +88,13 @@ class Join(FlowOperator):
         self._left = _JoinSide(tuple(test.left for test in equal), is_left=True)
         self._right = _JoinSide(tuple(test.right for test in equal), is_left=False)
         self._out = self.outlet("result")
-        self._made: Schema | None = None
-        self._rests: dict[Any, Row] | None = None
+        self._made: batches.Schema | None = None
+        self._rests: dict[Any, batches.Row] | None = None
 
-    def on_left(self, batch: TupleBatch) -> Steps:
+    def on_left(self, batch: batches.TupleBatch) -> Steps:
         return self._side(self._left, self._right, batch)
 
-    def on_right(self, batch: TupleBatch) -> Steps:
+    def on_right(self, batch: batches.TupleBatch) -> Steps:
         return self._side(self._right, self._left, batch)
 
     def on_left_eos(self) -> None:
@@ -112,7 +103,7 @@ class Join(FlowOperator):
     def on_right_eos(self) -> None:
         self._right.close()
 
-    def _side(self, mine: _JoinSide, other: _JoinSide, batch: TupleBatch) -> Steps:
+    def _side(self, mine: _JoinSide, other: _JoinSide, batch: batches.TupleBatch) -> Steps:
         rows = mine.take(batch)
         if self._made is None and other.schema is not None:
             self._bind()
@@ -126,12 +117,12 @@ class Join(FlowOperator):
                 self._put_away(mine, beyond)
         return self._pairs(mine, rows, other) if self._made is not None else None
 
-    def _put_away(self, mine: _JoinSide, rows: list[Row]) -> None:
+    def _put_away(self, mine: _JoinSide, rows: list[batches.Row]) -> None:
         if mine.away is None:
             mine.away = Parts(self.spill)
         mine.away.add(list(map(mine.key, rows)), rows)
 
-    def _pairs(self, mine: _JoinSide, rows: list[Row], other: _JoinSide) -> Steps:
+    def _pairs(self, mine: _JoinSide, rows: list[batches.Row], other: _JoinSide) -> Steps:
         """Give the pairs of these rows with those in the table of the other side."""
         key = mine.key
         if other.single is not None and mine.is_left and self._meets is None:
@@ -148,12 +139,12 @@ class Join(FlowOperator):
             return None
         table = other.table
         pairs = [(row, others) for row in rows if (others := table.get(key(row))) is not None]
-        if sum([len(others) for _, others in pairs]) <= 4 * BATCH:
+        if sum([len(others) for _, others in pairs]) <= 4 * batches.BATCH:
             self._out.put(self._schema, self._joined(pairs, mine.is_left))
             return None
         return self._many(pairs, mine.is_left)
 
-    def _joined(self, pairs: list[tuple[Row, list[Row]]], is_left: bool) -> list[Row]:
+    def _joined(self, pairs: list[tuple[batches.Row, list[batches.Row]]], is_left: bool) -> list[batches.Row]:
         rest, meets = self._rest, self._meets
         if is_left:
             if meets is None:
@@ -163,9 +154,9 @@ class Join(FlowOperator):
             return [left + right for own, lefts in pairs for right in (rest(own),) for left in lefts]
         return [left + rest(right) for right, lefts in pairs for left in lefts if meets(left, right)]
 
-    def _many(self, pairs: list[tuple[Row, list[Row]]], is_left: bool) -> Iterator[None]:
+    def _many(self, pairs: list[tuple[batches.Row, list[batches.Row]]], is_left: bool) -> Iterator[None]:
         for row, others in pairs:
-            for some in slices(others):
+            for some in batches.slices(others):
                 self._out.put(self._schema, self._joined([(row, some)], is_left))
                 yield
 
@@ -183,9 +174,12 @@ class Join(FlowOperator):
             names.append(name)
             rest.append(at)
         self._schema = self._made = tuple(names)
-        self._rest = _whole if rest == list(range(len(right))) else picker(rest)
+        self._rest = _whole if rest == list(range(len(right))) else batches.picker(rest)
         self._meets = pair_chooser(
-            [(position(left, test.left), test.compares, position(right, test.right)) for test in self._others]
+            [
+                (batches.position(left, test.left), test.compares, batches.position(right, test.right))
+                for test in self._others
+            ]
         )
 
     def finish(self) -> Steps:
@@ -213,13 +207,13 @@ class Join(FlowOperator):
             right.drop()
 
 
-def _whole(row: Row) -> Row:
+def _whole(row: batches.Row) -> batches.Row:
     return row
 
 
-def _blocks(kept: Kept, spill: Spill) -> Iterator[list[Row]]:
+def _blocks(kept: Kept, spill: Spill) -> Iterator[list[batches.Row]]:
     """Rows, as many at a time as may be kept."""
-    block: list[Row] = []
+    block: list[batches.Row] = []
     for rows in kept.batches():
         block += rows
         if len(block) >= spill.room(rows):

@@ -6,15 +6,7 @@ from collections.abc import Generator, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import (
-    FlowError,
-    Relation,
-    Row,
-    Schema,
-    TupleBatch,
-    placed_rows,
-    position,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.operators.conditions import no_order
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
 from narval.kinds.dataflow.engine.network.spilling import Kept
@@ -27,29 +19,29 @@ class Accumulate(FlowOperator):
     """Gather a relation."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
-        self._schema: Schema = ()
+        self._schema: batches.Schema = ()
         self._kept = self.spill.kept()
         self._name = ""
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         if not self._schema:
             self._name = batch.relation
         if batch.schema is self._schema:
             self._kept.add(batch.rows)
         else:
-            self._schema, rows = placed_rows(batch, self._schema)
+            self._schema, rows = batches.placed_rows(batch, self._schema)
             self._kept.add(rows)
 
     def finish(self) -> None:
-        self.outlet("out").give(Relation(self._schema, self._kept, self._name))
+        self.outlet("out").give(batches.Relation(self._schema, self._kept, self._name))
 
 
 class NameRelation(FlowOperator):
     """Give a relation another name."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
-        given: Relation = values["in"]
-        self.outlet("out").give(Relation(given.schema, given.kept, str(values["name"])))
+        given: batches.Relation = values["in"]
+        self.outlet("out").give(batches.Relation(given.schema, given.kept, str(values["name"])))
 
 
 class Stream(FlowOperator):
@@ -66,13 +58,13 @@ class Sort(FlowOperator):
     """Sort tuples: stably, no value last; beyond what may be kept, as runs that are merged."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
-        given: Relation = values["in"]
+        given: batches.Relation = values["in"]
         self._down = self._order(str(values["order"]))
         if len(given):
-            self._key = itemgetter(position(given.schema, str(values["attr"])))
+            self._key = itemgetter(batches.position(given.schema, str(values["attr"])))
         runs: list[Kept] = []
         absent = self.spill.kept()
-        rows: list[Row] = []
+        rows: list[batches.Row] = []
         for batch in given.batches():
             rows += self._present(batch.rows, absent)
             if len(rows) >= self.spill.room(batch.rows):
@@ -89,15 +81,15 @@ class Sort(FlowOperator):
                 run.drop()
         for batch_rows in absent.batches():
             result.add(batch_rows)
-        self.outlet("out").give(Relation(given.schema, result, given.name))
+        self.outlet("out").give(batches.Relation(given.schema, result, given.name))
 
     @staticmethod
     def _order(word: str) -> bool:
         if word not in ("ascending", "descending"):
-            raise FlowError("wrong-text", f"order: expected ascending or descending, found {word}")
+            raise batches.FlowError("wrong-text", f"order: expected ascending or descending, found {word}")
         return word == "descending"
 
-    def _present(self, rows: list[Row], absent: Kept) -> list[Row]:
+    def _present(self, rows: list[batches.Row], absent: Kept) -> list[batches.Row]:
         key = self._key
         none = [row for row in rows if key(row) is None]
         if not none:
@@ -105,11 +97,11 @@ class Sort(FlowOperator):
         absent.add(none)
         return [row for row in rows if key(row) is not None]
 
-    def _run(self, rows: list[Row]) -> Generator[None, None, Kept]:
+    def _run(self, rows: list[batches.Row]) -> Generator[None, None, Kept]:
         """Sort rows in pieces, one a step, so that others have their turn in between."""
         kept = self.spill.kept()
         size = max(PIECE, -(-len(rows) // MOST_PIECES))
-        pieces: list[list[Row]] = []
+        pieces: list[list[batches.Row]] = []
         for at in range(0, len(rows), size):
             pieces.append(self._sorted(rows[at : at + size]))
             yield
@@ -118,7 +110,7 @@ class Sort(FlowOperator):
             yield from self._merged([_by(heads, piece) for piece in pieces], kept)
         return kept
 
-    def _sorted(self, rows: list[Row]) -> list[Row]:
+    def _sorted(self, rows: list[batches.Row]) -> list[batches.Row]:
         try:
             return sorted(rows, key=self._key, reverse=self._down)
         except TypeError:
@@ -126,7 +118,7 @@ class Sort(FlowOperator):
             number = next(value for value in map(self._key, rows) if not isinstance(value, str))
             raise no_order(number, text) from None
 
-    def _merged(self, runs: list[Iterator[list[Row]]], result: Kept) -> Iterator[None]:
+    def _merged(self, runs: list[Iterator[list[batches.Row]]], result: Kept) -> Iterator[None]:
         """Merge sorted runs: repeatedly all rows up to the nearest end of a part in memory.
 
         Rows equal to that end in later runs wait, as more of them may follow in this run.
@@ -141,7 +133,7 @@ class Sort(FlowOperator):
                 text = next(value for value in lasts if isinstance(value, str))
                 raise no_order(text, next(value for value in lasts if not isinstance(value, str))) from None
             nearest = lasts.index(bound)
-            some: list[Row] = []
+            some: list[batches.Row] = []
             for at, head in enumerate(heads):
                 count = len(head) if at == nearest else self._count(head, bound, with_equal=at < nearest)
                 some += head[:count]
@@ -155,7 +147,7 @@ class Sort(FlowOperator):
                 heads[nearest] = more
             yield
 
-    def _count(self, rows: list[Row], bound: Any, *, with_equal: bool) -> int:
+    def _count(self, rows: list[batches.Row], bound: Any, *, with_equal: bool) -> int:
         """The number of sorted rows that come before a bound, or `with_equal` are equal to it."""
         key, down = self._key, self._down
         low, high = 0, len(rows)
@@ -169,7 +161,7 @@ class Sort(FlowOperator):
         return low
 
 
-def _by(count: int, rows: list[Row]) -> Iterator[list[Row]]:
+def _by(count: int, rows: list[batches.Row]) -> Iterator[list[batches.Row]]:
     """Rows, `count` at a time."""
     for at in range(0, len(rows), count):
         yield rows[at : at + count]
@@ -181,9 +173,9 @@ class FormatRelation(FlowOperator):
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._schema = (str(values["attr"]),)
 
-    def on_in(self, batch: TupleBatch) -> None:
+    def on_in(self, batch: batches.TupleBatch) -> None:
         rows = batch.rows
         if len(batch.schema) != 1:
-            at = position(batch.schema, self._schema[0])
+            at = batches.position(batch.schema, self._schema[0])
             rows = [(row[at],) for row in rows]
         self.outlet("out").put(self._schema, rows, batch.relation)

@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import (
-    Row,
-    Schema,
-    TupleBatch,
-    picker,
-    placed_rows,
-    slices,
-    widened,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Steps
 from narval.kinds.dataflow.engine.network.spilling import Parts, Spill
 
@@ -30,33 +22,33 @@ class _Once(FlowOperator):
     """
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
-        self._schema: Schema = ()
-        self._seen: set[Row] = set()
+        self._schema: batches.Schema = ()
+        self._seen: set[batches.Row] = set()
         self._away: Parts | None = None
         (self._out,) = self.outlets.values()
         return None
 
-    def take(self, batch: TupleBatch) -> list[Row]:
+    def take(self, batch: batches.TupleBatch) -> list[batches.Row]:
         """The rows of a batch in the order of all attributes so far."""
         if batch.schema is self._schema:
             return batch.rows
-        wider, rows = placed_rows(batch, self._schema)
+        wider, rows = batches.placed_rows(batch, self._schema)
         if self._schema and len(wider) > len(self._schema):
             self.widen(wider)
         if len(wider) != len(self._schema):
             self._schema = wider
         return rows
 
-    def widen(self, schema: Schema) -> None:
+    def widen(self, schema: batches.Schema) -> None:
         """Extend the kept rows to a longer list of attributes."""
-        self._seen = set(widened(list(self._seen), schema))
+        self._seen = set(batches.widened(list(self._seen), schema))
         self._away = self._away and _wider(self._away, schema, self.spill)
 
-    def give(self, rows: list[Row]) -> None:
+    def give(self, rows: list[batches.Row]) -> None:
         """Give rows."""
         self._out.put(self._schema, rows)
 
-    def give_new(self, rows: list[Row]) -> None:
+    def give_new(self, rows: list[batches.Row]) -> None:
         """Give the rows that were not given before, or spill them."""
         seen = self._seen
         new = [row for row in dict.fromkeys(rows) if row not in seen]
@@ -66,7 +58,7 @@ class _Once(FlowOperator):
         elif new:
             self.put_away(new)
 
-    def put_away(self, rows: list[Row]) -> None:
+    def put_away(self, rows: list[batches.Row]) -> None:
         """Keep rows for the end."""
         if self._away is None:
             self._away = Parts(self.spill)
@@ -82,17 +74,17 @@ class _Once(FlowOperator):
             omitted = {row for rows in others[at].batches() for row in rows} if others is not None else set()
             new = dict.fromkeys(row for rows in part.batches() for row in rows if row not in omitted)
             part.drop()
-            for some in slices(list(new)):
+            for some in batches.slices(list(new)):
                 self.give(some)
                 yield
 
 
-def _wider(parts: Parts, schema: Schema, spill: Spill) -> Parts:
+def _wider(parts: Parts, schema: batches.Schema, spill: Spill) -> Parts:
     """The same rows, extended to a longer list of attributes, in the parts of their new keys."""
     made = Parts(spill)
     for kept in parts.all():
         for rows in kept.batches():
-            wide = widened(rows, schema)
+            wide = batches.widened(rows, schema)
             made.add(wide, wide)
         kept.drop()
     return made
@@ -116,19 +108,19 @@ class Difference(_Once):
     cancelled_by = ("universe",)
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
-        self._sample: set[Row] = set()
+        self._sample: set[batches.Row] = set()
         self._sample_away: Parts | None = None
         self._waiting = self.spill.kept()
         self._is_known = False
-        self._universe: Schema = ()
+        self._universe: batches.Schema = ()
         return super().on_init(values)
 
-    def widen(self, schema: Schema) -> None:
+    def widen(self, schema: batches.Schema) -> None:
         super().widen(schema)
-        self._sample = set(widened(list(self._sample), schema))
+        self._sample = set(batches.widened(list(self._sample), schema))
         self._sample_away = self._sample_away and _wider(self._sample_away, schema, self.spill)
 
-    def on_sample(self, batch: TupleBatch) -> None:
+    def on_sample(self, batch: batches.TupleBatch) -> None:
         rows = self.take(batch)
         if len(self._sample) < self.spill.room(rows):
             self._sample.update(rows)
@@ -143,11 +135,11 @@ class Difference(_Once):
 
     def _gathered(self) -> Iterator[None]:
         for rows in self._waiting.batches():
-            self._choose(widened(rows, self._schema))
+            self._choose(batches.widened(rows, self._schema))
             yield
         self._waiting.drop()
 
-    def on_universe(self, batch: TupleBatch) -> None:
+    def on_universe(self, batch: batches.TupleBatch) -> None:
         rows = self.take(batch)
         if batch.schema is not self._universe:
             more = [name for name in batch.schema if name not in self._universe]
@@ -157,7 +149,7 @@ class Difference(_Once):
         else:
             self._waiting.add(rows)
 
-    def _choose(self, rows: list[Row]) -> None:
+    def _choose(self, rows: list[batches.Row]) -> None:
         sample = self._sample
         left = [row for row in rows if row not in sample] if sample else rows
         if self._sample_away is None:
@@ -165,12 +157,12 @@ class Difference(_Once):
         elif left:
             self.put_away(left)
 
-    def give(self, rows: list[Row]) -> None:
+    def give(self, rows: list[batches.Row]) -> None:
         """Give rows, without the attributes that only the sample has."""
         if len(self._universe) == len(self._schema):
             self._out.put(self._schema, rows)
         else:
-            pick = picker([self._schema.index(name) for name in self._universe])
+            pick = batches.picker([self._schema.index(name) for name in self._universe])
             self._out.put(self._universe, list(map(pick, rows)))
 
     def finish(self) -> Steps:

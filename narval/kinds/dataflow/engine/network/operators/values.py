@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import (
-    LONGEST_TEXT,
-    FlowError,
-    Relation,
-    joined,
-    slices,
-    text_of,
-    too_long,
-    tuple_text,
-)
+from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.operators.conditions import holds
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
 from narval.kinds.dataflow.language.conditions import InlineTuples, TextFormat
@@ -26,10 +17,10 @@ class Compare(FlowOperator):
     def on_init(self, values: Mapping[str, Any]) -> None:
         a, b = values["a"], values["b"]
         if isinstance(a, str) != isinstance(b, str) and a is not None and b is not None:
-            a, b = text_of(a), text_of(b)
+            a, b = batches.text_of(a), batches.text_of(b)
         comparison = str(values["comparison"]).replace("!=", "<>")
         if comparison not in ("=", "<>", "<", "<=", ">", ">="):
-            raise FlowError("wrong-text", f"expected a comparison such as <=, found {comparison}")
+            raise batches.FlowError("wrong-text", f"expected a comparison such as <=, found {comparison}")
         chosen, other = ("true", "false") if holds(comparison, a, b) else ("false", "true")
         self.outlet(other).cancel()
         self.outlet(chosen).give(True)
@@ -43,23 +34,23 @@ class TextOfValues(FlowOperator):
         data = values.get("data", [])
         places = len(made.texts) - 1
         if places != len(data):
-            raise FlowError("wrong-data", f"expected {places} data for the format, found {len(data)}")
+            raise batches.FlowError("wrong-data", f"expected {places} data for the format, found {len(data)}")
         first, *others = made.texts
-        text = joined([first, *[shown(one) + after for one, after in zip(data, others, strict=True)]])
+        text = batches.joined([first, *[shown(one) + after for one, after in zip(data, others, strict=True)]])
         self.outlet("out").give(text)
 
 
 def shown(value: Any) -> str:
     """A value as text; a relation as one JSON object a line."""
-    if not isinstance(value, Relation):
-        return text_of(value)
+    if not isinstance(value, batches.Relation):
+        return batches.text_of(value)
     lines, length = [], 0
     for batch in value.batches():
         for row in batch.rows:
-            lines.append(tuple_text(batch.schema, row))
+            lines.append(batches.tuple_text(batch.schema, row))
             length += len(lines[-1]) + 1
-            if length > LONGEST_TEXT:
-                raise too_long()
+            if length > batches.LONGEST_TEXT:
+                raise batches.too_long()
     return "\n".join(lines)
 
 
@@ -79,6 +70,6 @@ class InlineStream(FlowOperator):
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
         made: InlineTuples = self.parsed("literal", values)
-        for rows in slices(list(made.rows)):
+        for rows in batches.slices(list(made.rows)):
             self.outlet("out").put(made.attributes, rows)
             yield
