@@ -114,7 +114,8 @@ class StateSkipped(AutomatonChange, frozen=True):
 
     def apply(self, state: AutomatonState) -> None:
         run = state.move_state(self.state, "done", self.at)
-        state.let_go(run, self.state)
+        if run.hold:
+            state.let_go(run, self.state)
         run.label, run.output, run.skipped = "0", "", True
 
 

@@ -128,8 +128,10 @@ def _start_over(decision: AutomatonDecision, successor: State, by: State, *, err
     If that includes the state that led here, that state does not own its successor: otherwise starting it
     again would kill what it has just begun, as the log printed for example 2 shows (A6).
     """
-    killed = decision.started_by(successor.name)
-    decision.kill(killed)
+    killed: tuple[str, ...] = (successor.name,)
+    if decision.state.of(successor.name).state != "idle":  # an idle one has started nothing that is left
+        killed = decision.started_by(successor.name)
+        decision.kill(killed)
     make_ready(decision, successor, "" if by.name in killed else by.name, killed, erred=erred)
 
 

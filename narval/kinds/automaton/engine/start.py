@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.engines import commands
@@ -18,17 +18,6 @@ from narval.kinds.automaton.engine.changes import (
 )
 from narval.kinds.automaton.engine.decision import AutomatonDecision
 from narval.kinds.automaton.language.definition import Automaton, State
-
-_HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
-"""The things a ready state waits for, in this order."""
-
-_NEXT: dict[str, tuple[Hold, ...]] = {
-    "": _HOLDS,
-    "back-off": _HOLDS[-1:],
-    **{hold: _HOLDS[place:] for place, hold in enumerate(_HOLDS, 1)},
-}
-"""The waits that may follow each wait of a state."""
-
 
 QUICK, QUICK_DEATHS = 1.0, 20
 """The seconds after a state's start within which an error that leads back to it is a quick death; the quick
@@ -61,12 +50,8 @@ def make_ready(
 
 def go_on(decision: AutomatonDecision, state: State) -> None:
     """Advance a state to its next wait, or run it."""
-    for hold in _NEXT[decision.state.states[state.name].hold]:
-        if hold == "room" and _is_up_to_date(decision, state):
-            decision.change(StateSkipped(state.name, decision.event.at))
-            decision.skipped.append(state)
-            return
-        if _HOLD[hold](decision, state):
+    for held_or_skipped in _NEXT[decision.state.states[state.name].hold]:
+        if held_or_skipped(decision, state):
             return
     call(decision, state, decision.state.of(state.name).fallback)
 
@@ -154,6 +139,9 @@ def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
 
 # --- what it waits for ----------------------------------------------------------------------------------
 
+_Wait = Callable[[AutomatonDecision, State], bool]
+"""Holds a state, or skips it; False if it need not wait for this."""
+
 
 def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
     """Hold a state until the programs of its former visit are gone."""
@@ -201,17 +189,29 @@ def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
     return True
 
 
-def _hold_for_room(decision: AutomatonDecision, state: State) -> bool:
+def _skip_or_hold_for_room(decision: AutomatonDecision, state: State) -> bool:
+    if _is_up_to_date(decision, state):
+        decision.change(StateSkipped(state.name, decision.event.at))
+        decision.skipped.append(state)
+        return True
     if decision.state.has_capacity(decision.definition.max_parallel):
         return False
     decision.change(StateHeld(state.name, "room", at=decision.event.at))
     return True
 
 
-_HOLD = {
+_HOLDS: dict[Hold, _Wait] = {
     "programs": _hold_for_programs,
     "date": wait_for_date,
     "signal": _hold_for_signal,
     "quick": _hold_after_quick_deaths,
-    "room": _hold_for_room,
+    "room": _skip_or_hold_for_room,
 }
+"""The things a ready state waits for, in this order."""
+
+_NEXT: dict[str, tuple[_Wait, ...]] = {
+    "": (*_HOLDS.values(),),
+    "back-off": (_HOLDS["room"],),
+    **{hold: (*_HOLDS.values(),)[place:] for place, hold in enumerate(_HOLDS, 1)},
+}
+"""The waits that may follow each wait of a state."""
