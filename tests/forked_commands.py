@@ -84,7 +84,8 @@ class Command:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended, and how is about to be told
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to end."""

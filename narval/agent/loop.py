@@ -30,6 +30,7 @@ from narval.core.engines.events import Event
 from narval.core.errors import InternalError, NarvalError, StoreError
 from narval.store import codec
 from narval.store.batch import QueuedRow
+from narval.store.rows import SEQUENCE
 from narval.system import stopwatch
 from narval.system.clock import Jump
 
@@ -223,7 +224,7 @@ class Loop:
             self._keep_queue(turn)
         last = agent.numbers.set_aside()
         if last is not None:  # so that a turn need not record how far numbering has come
-            batch.meta.append(("sequence", str(last)))
+            batch.meta.append((SEQUENCE, str(last)))
         self.turns += 1
         return turn
 

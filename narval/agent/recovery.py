@@ -28,7 +28,7 @@ from narval.core.errors import StoreError, UnreadableError
 from narval.store import codec
 from narval.store.batch import FILES, KeptElement, RunRow
 from narval.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
-from narval.store.rows import number
+from narval.store.rows import SEQUENCE, number
 from narval.store.store import AgentStore
 
 Read = Callable[[], Sized]
@@ -118,7 +118,7 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             yield tuple
     if lost := number(facts, LOST_PAGES, 0):
         agent.damage.append(LostTurns(lost))
-    agent.numbers.resume(number(facts, "sequence", 0))
+    agent.numbers.resume(number(facts, SEQUENCE, 0))
     agent.clockwork.recall_late(facts.get("late", "[]"))
 
 

@@ -98,6 +98,10 @@ def _typed(row: type[Row], values: Any, table: str, store: str, error: type[Stor
         raise error(_damage(row, values, table, store, str(wrong))) from None
 
 
+SEQUENCE = "sequence"
+"""The fact with a number that an agent's journal and queue have not gone beyond."""
+
+
 def number(facts: Mapping[str, str], key: str, otherwise: int, store: str = "") -> int:
     """A small fact that is a whole number. Raises StoreError for any other text."""
     value = facts.get(key)

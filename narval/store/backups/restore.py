@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from narval.store.links import renew_links
 from narval.store.look import Look, look
 from narval.store.open import open_store
 from narval.store.postgresql.drivers import driver_of
+from narval.store.rows import SEQUENCE, number
 from narval.store.sqlite import BESIDE, File, sync
 
 if TYPE_CHECKING:
@@ -154,7 +156,7 @@ def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
         for table in ("meta", "leases", "agents"):
             target.execute(f"DELETE FROM {table}")  # noqa: S608
         copying.into(target, "%s")
-        renew_links(target, "%s")
+        _renew(target, "%s")
         target.execute("INSERT INTO leases (agent) SELECT agent FROM agents")
 
 
@@ -166,11 +168,34 @@ def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
     store.parent.mkdir(mode=0o700, exist_ok=True)
     with TemporaryDirectory(prefix=f".{store.name}.", dir=store.parent) as folder:
         new = Path(folder) / store.name
-        write_store(new, copying, finish=lambda target: renew_links(target, "?"))
+        write_store(new, copying, finish=lambda target: _renew(target, "?"))
         aside = _set_aside(store) if known else None
         new.replace(store)
         sync(store.parent)
     return aside
+
+
+def _renew(target: Any, mark: str) -> None:
+    """Let nothing that a restored store does from now on look outside like something done after the backup.
+
+    The id of a call has a number of its agent, and what was done under an id is not done again. So each agent
+    goes on from the present moment in microseconds, unless its numbers are higher: no agent has used as many,
+    and a backup that is put back twice has others each time. `mark` is the connection's placeholder for a
+    parameter.
+    """
+    renew_links(target, mark)
+    now = time.time_ns() // 1000
+    agents = [agent for (agent,) in target.execute("SELECT agent FROM agents").fetchall()]
+    numbers = dict.fromkeys(agents, now)
+    for agent, last in target.execute(f"SELECT agent, value FROM meta WHERE {_IS_SEQUENCE}").fetchall():  # noqa: S608
+        numbers[agent] = max(now, number({SEQUENCE: last}, SEQUENCE, 0))
+    target.execute(f"DELETE FROM meta WHERE {_IS_SEQUENCE}")  # noqa: S608
+    for agent in agents:
+        target.execute(_FACT.replace("?", mark), (agent, SEQUENCE, str(numbers[agent])))
+
+
+_FACT = "INSERT INTO meta VALUES (?, ?, ?)"
+_IS_SEQUENCE = f"\"key\" = '{SEQUENCE}'"
 
 
 def _set_aside(store: Path) -> Path:

@@ -83,6 +83,39 @@ def test_G60_runs_go_on_in_another_home_where_they_stood(lived_in: Path, tmp_pat
             until(lambda: data(other, "show", run[0], "--agent", agent)["state"] == "done")  # noqa: B023
 
 
+def test_G60_a_call_after_a_restore_has_the_id_of_none_made_since_the_backup(tmp_path: Path) -> None:
+    home, backup = make_home(tmp_path / "home"), tmp_path / "b.db"
+    (home / "recipes/ids.xml").write_text(CALLS)
+    (home / "modules/ids.py").write_text(CALLED)
+    well(home, "start", "ids.each")
+    well(home, "backup", backup)
+    ids = home / "ids.txt"
+    for _ in range(3):
+        well(home, "add", "-", given="<memory><visitor n='1'/><visitor n='2'/></memory>")
+        well(home, "run", "--until-idle")
+        well(home, "restore", backup, "--force")
+    assert len(set(ids.read_text().split())) == 6
+
+
+CALLED = """\
+from narval import action, call
+
+@action(runs="inline")
+def note():
+    with open("{home}/ids.txt".format(home=call().home), "a") as file:
+        file.write(call().id + "\\n")
+"""
+
+CALLS = """
+<recipe group="ids" name="each" start_step="listen" end_step="note" restart="parallel">
+  <step id="listen" type="action" target="talk.nothing"/>
+  <step id="note" type="action" target="ids.note"/>
+  <transition id="came"><in idref="listen"/><out idref="note"/>
+    <condition use="yes"><match>visitor</match></condition></transition>
+</recipe>
+"""
+
+
 def test_G60_a_backup_is_of_one_moment_while_all_works(home: Path, tmp_path: Path) -> None:
     with daemon(home):
         floods = [
