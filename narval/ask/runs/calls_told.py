@@ -16,20 +16,11 @@ class CallTold:
     """A call whose beginning was told: `said` is its sentence, which its end completes."""
 
     def __init__(self, line: Row, at: float, said: Said) -> None:
-        self.part, self.name, self.at, self.event_at, self._said = (
-            _part(line),
-            line["name"],
-            at,
-            line["at"],
-            said,
-        )
+        self.part, self.name, self.event_at = _part(line), line["name"], line["at"]
+        self.at, self.said = at, said
         is_first_told = line["kind"] == commands.SEND or line.get("on_restart") == "error"
         self.may_have_begun = not (is_first_told or line.get("undoable"))
         """True if the next recorded start is not the first."""
-
-    def end(self, said: Said) -> None:
-        """Add the outcome to the sentence."""
-        self._said[-1:] = said
 
 
 class CallsTold:
@@ -114,7 +105,7 @@ class CallsTold:
             if outdated and made:
                 said += [" in place of ", *self._sentences.named(outdated)]
         if begun is not None:
-            begun.end(["; it ", *said, "."])
+            begun.said[-1:] = ["; it ", *said, "."]
             return None
         if call is None:
             return ["A call ", *said, "."]

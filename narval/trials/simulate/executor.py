@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -20,14 +20,14 @@ from narval.calls.backend import Backend
 from narval.calls.context import CallContext
 from narval.calls.executor import Executor
 from narval.calls.record import ABANDONED, CallListener, CallRecord, Outcome
-from narval.core.definitions.prototype import Prototype
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree, parse
 from narval.core.engines.commands import FLOW
 from narval.core.engines.events import Failure, OutputElement
 from narval.files.settings import CallLimits
 from narval.system.clock import Clock
-from narval.trials.simulate.default_answers import Refusal, default_answer
+from narval.trials.simulate.calls_known import CallsKnown
+from narval.trials.simulate.default_answers import default_answer
 from narval.trials.simulate.scenario import CannedAnswer, Expectation
 
 HOW = ("ran", "answered", "as then", "made up", "noted", "unanswered", "source")
@@ -99,24 +99,10 @@ class _InOrder(CallListener):
         self._finished(record, outcome, self._of)
 
 
-class SimulationHooks(msgspec.Struct, frozen=True):
-    """The questions that the executor asks of its simulation."""
-
-    is_pure: Callable[[CallContext], bool]
-    prototype: Callable[[CallContext], Prototype | None]
-    place: Callable[[CallContext], tuple[int, str, str]]
-    """The run, the definition and the step that make a call; of a dataflow, those that called it."""
-    refusal: Callable[[CallContext], Refusal]
-    set_by_author: Callable[[CallContext], Mapping[str, str]]
-    """The attributes that the prompt of a call sets on whatever a language model answers."""
-    elements: Callable[[CallContext, Iterable[int]], tuple[Element, ...]]
-    """The elements by their eids, in the memory of the agent that calls."""
-    past: Callable[[RecordedCall], CannedAnswer | None] = lambda call: None
-    """The answer to the same call, if that was made before."""
-
-
 class SimulatedExecutor(Executor):
-    """Answers calls in place of the outside."""
+    """Answers calls in place of the outside; `past` gives the answer to the same call, if that was made
+    before.
+    """
 
     def __init__(
         self,
@@ -124,12 +110,13 @@ class SimulatedExecutor(Executor):
         clock: Clock,
         zone: str,
         replies: tuple[CannedAnswer, ...],
-        hooks: SimulationHooks,
+        known: CallsKnown,
+        past: Callable[[RecordedCall], CannedAnswer | None],
     ) -> None:
         super().__init__(limits, clock=clock, zone=zone)
         self.calls: list[RecordedCall] = []
         self._told = 0
-        self._hooks = hooks
+        self._known, self._past = known, past
         self._left: list[tuple[CannedAnswer, float]] = [
             (answer, math.inf if answer.times is None else answer.times) for answer in replies
         ]
@@ -156,12 +143,12 @@ class SimulatedExecutor(Executor):
         elif context.target.where == "program":  # a program goes well
             call.how = "noted"
             record.answer(Outcome(value={"status": 0, "output": ""}))
-        elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
+        elif context.target.where in ("transform", "script") or self._known.is_pure(context):
             call.how = "ran"
             if context.target.where != "inline":
                 record.redirect(_InOrder(record.listener, partial(self._keep, next(self._order))))
             super().start(record)
-        elif (then := self._hooks.past(call)) is not None:
+        elif (then := self._past(call)) is not None:
             self._answer(call, record, then)
             call.how = "as then"
         elif context.payload is not None and not session:  # a node is taken as done
@@ -225,8 +212,8 @@ class SimulatedExecutor(Executor):
     def _recorded(self, context: CallContext, session: tuple[int, ...] = ()) -> RecordedCall:
         inputs = tuple((id, _elements(elements)) for id, elements in context.inputs.items())
         if session:
-            inputs = (("", self._hooks.elements(context, session)),)
-        run, recipe, step = self._hooks.place(context)
+            inputs = (("", self._known.elements(context, session)),)
+        run, recipe, step = self._known.place(context)
         return RecordedCall(
             context.id,
             self.clock.now(),
@@ -256,7 +243,7 @@ class SimulatedExecutor(Executor):
         context = record.call
         call.how, call.after, call.error = "answered", answer.after, answer.error
         action, after = context.target.action, answer.after
-        given = self._hooks.set_by_author(context)
+        given = self._known.set_by_author(context)
         elements = tuple(_with(xml, given) for xml in answer.elements) if given else answer.elements
         outcome = Outcome([OutputElement(xml) for xml in elements], value=_done(context))
         if answer.error:
@@ -275,8 +262,8 @@ class SimulatedExecutor(Executor):
             record.answer(outcome)
 
     def _made_up(self, call: RecordedCall, context: CallContext) -> Outcome:
-        prototype = self._hooks.prototype(context)
-        elements = default_answer(prototype, self._hooks.refusal(context)) if prototype is not None else None
+        prototype = self._known.prototype(context)
+        elements = default_answer(prototype, self._known.refusal(context)) if prototype is not None else None
         if elements is None:
             call.how, call.error = "unanswered", NO_ANSWER
             hint = f'say it in a scenario: <answer action="{call.action}">…</answer>'

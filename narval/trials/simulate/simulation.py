@@ -38,7 +38,7 @@ from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
 from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
-from narval.trials.simulate.calls_known import hooks_of
+from narval.trials.simulate.calls_known import CallsKnown
 from narval.trials.simulate.elsewhere import Elsewhere
 from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
@@ -133,10 +133,13 @@ class Simulation:
         settings = msgspec.structs.replace(
             home.settings, durability="crash", store=None, stop_grace=0.0, grants="trust"
         )
-        past = (lambda call: None) if replay is None else replay.answer
-        hooks = hooks_of(lambda: self._agents, past)
         self._executor = SimulatedExecutor(
-            settings, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
+            settings,
+            self._clock,
+            settings.timezone or machine_zone(),
+            scenario.answers,
+            CallsKnown(lambda: self._agents),
+            (lambda call: None) if replay is None else replay.answer,
         )
         path = home.home.path if home.home is not None else None
         people, trust = scenario.people or load_people(path), load_trust(path)
