@@ -56,6 +56,21 @@ def shortened(value: object, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+_HEAD = ("seq", "at", "run", "what", "agent")
+
+
+def details(line: Row, most: int) -> str:
+    """The fields of a line of history behind its head, each cut to a number of characters."""
+    import json  # here: answers for people need none
+
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in line.items()
+        if key not in _HEAD
+    }
+    return " ".join(key + "=" + (shortened(text, most) or "''") for key, text in texts.items())
+
+
 def person(row: Row) -> str:
     """The person that a row is by, and in brackets the person who acted in their name, or the session of the
     monitor.

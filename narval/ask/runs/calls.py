@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -15,7 +15,6 @@ from narval.core.kinds import KINDS
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.store import codec
-from narval.store.batch import JournalRow
 from narval.store.store import ALL
 from narval.system.time_slice import TimeSlice
 
@@ -53,37 +52,20 @@ def seconds_at_work(rows: list[Row], until: float) -> float:
     return round(seconds, 3)
 
 
-async def tries_and_waits(daemon: Daemon, run: Run) -> list[Row]:
-    """The tries of calls, and the waits, in the order in which they began."""
-    return await _tries_of(daemon, run, daemon.agent.store.journal(run.eid))
-
-
-async def newest_tries(daemon: Daemon, run: Run, most: int) -> list[Row]:
-    """The tries and waits in the `most` newest entries of a run, in the order in which they began: calls from
-    earlier entries are left out.
+async def tries_and_waits(daemon: Daemon, run: Run, most: int | None = None) -> list[Row]:
+    """The tries of calls, and the waits, in the order in which they began, from the entries that can be read;
+    with `most` those in the newest entries, without calls from earlier ones.
     """
-    newest = [*daemon.agent.store.journal(run.eid, before=ALL, most=most)]
-    return await _tries_of(daemon, run, reversed(newest))
-
-
-async def _tries_of(daemon: Daemon, run: Run, entries: Iterable[JournalRow]) -> list[Row]:
+    store, time_slice = daemon.agent.store, TimeSlice()
+    newest = [*store.journal(run.eid, before=ALL, most=most)][::-1] if most is not None else None
     teller = _Teller(daemon.agent, run)
-    async for seq, lines in _described(entries):
-        teller.hear(seq, lines)
-    for row in teller.open.values():
-        teller.leave_open(row, daemon)
-    return teller.rows
-
-
-async def _described(entries: Iterable[JournalRow]) -> AsyncIterator[tuple[int, list[Row]]]:
-    """The entries of a run as lines; unreadable ones are skipped."""
-    time_slice = TimeSlice()
-    for row in entries:
+    for row in newest if newest is not None else store.journal(run.eid):
         await time_slice.yield_if_due()
-        try:
-            yield row.seq, codec.describe_entry(row.data, None, row.seq)
-        except UnreadableError:
-            continue
+        with suppress(UnreadableError):
+            teller.hear(row.seq, codec.describe_entry(row.data, None, row.seq))
+    for open in teller.open.values():
+        teller.leave_open(open, daemon)
+    return teller.rows
 
 
 class _Teller:

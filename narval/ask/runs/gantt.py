@@ -10,7 +10,7 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
-from narval.ask.runs.calls import form, newest_tries
+from narval.ask.runs.calls import form, tries_and_waits
 from narval.ask.runs.figures import RunEnds
 from narval.ask.turn_index import up_to_date
 from narval.core.engines.registry import listed_kinds
@@ -65,7 +65,7 @@ async def _under_way(daemon: Daemon, since: float) -> list[int]:
 
 async def _row(daemon: Daemon, run: Run, since: float) -> dict[str, Any]:
     """A run in the form of `runs`, with its calls after a moment."""
-    tries = await newest_tries(daemon, run, ENTRIES)
+    tries = await tries_and_waits(daemon, run, ENTRIES)
     calls = [
         row for row in tries if row["call"] is not None and (row["ended"] is None or row["ended"] >= since)
     ]

@@ -16,6 +16,7 @@ from narval.ask.text import (
     clean,
     clean_lines,
     counted,
+    details,
     lasted,
     moment,
     moment_exactly,
@@ -131,19 +132,11 @@ def section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 def history_line(line: Row) -> str:
     """One line of a run's history."""
-    rest = " ".join(f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD)
-    return f"{line['seq']:>6}  {moment_exactly(line['at'])}  {clean(line['what']):<16}  {rest}".rstrip()
+    head = f"{line['seq']:>6}  {moment_exactly(line['at'])}  {clean(line['what']):<16}"
+    return f"{head}  {details(line, SNIPPET)}".rstrip()
 
 
 _LEVELS = {"debug": "bright_black", "warning": "yellow", "error": "red", "critical": "red"}
-_HEAD = ("seq", "at", "run", "what", "agent")
-
-
-def _detail(value: Any) -> str:
-    import json
-
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(text, SNIPPET) if text else "''"
 
 
 def replay(answer: Row) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from typing import Any
 
-from narval.ask.text import shortened
+from narval.ask.text import details
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.svg import patches
@@ -31,7 +30,6 @@ DAEMON_LOGGERS = frozenset(
 )
 """The loggers of the daemon itself, independent of calls."""
 
-_HEAD = ("seq", "at", "run", "what", "agent")
 _LONGEST = 160
 
 
@@ -117,7 +115,7 @@ async def history_page(visit: Visit) -> Shown:
     older = visit.url(f"/runs/{eid}/history", before=visible[-1]["seq"]) if len(lines) > LINES else ""
     values = {
         "run": run,
-        "history": [_line_values(line) for line in visible],
+        "history": [{**line, "told": details(line, _LONGEST)} for line in visible],
         "older": older,
         "newest": visit.url(f"/runs/{eid}/history") if before is not None else "",
         "here": "/runs",
@@ -159,14 +157,3 @@ async def replay_page(visit: Visit) -> Shown:
         "here": "/runs",
     }
     return Shown("replay.html", values, answer, parts=patches(drawn))
-
-
-def _line_values(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of history with everything after its head as one text."""
-    rest = [f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD]
-    return {**line, "told": " ".join(rest)}
-
-
-def _detail(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(text, _LONGEST)
