@@ -107,13 +107,7 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
     needed = _transforms_of(paths, known) | needed_by(paths)
     there |= {path: [] for path in sorted(needed) if not (home.path / path).exists()}
     copies = {path: path for path in there} | tools_to_take(home, named)
-    for path, shipped_path in copies.items():
-        try:
-            former = [home.path / file for file in there.get(path, ())]
-            put_copy(shipped() / shipped_path, home.path / path, former)
-        except OSError as error:
-            raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
-    return list(copies)
+    return put_copies(home, {path: shipped() / source for path, source in copies.items()}, there)
 
 
 def is_of_server(path: str) -> bool:
@@ -242,12 +236,25 @@ def _names(paths: Iterable[str]) -> set[str]:
     return {name for path in paths for name in (path, _group(path), _example(path)) if name}
 
 
-def put_copy(source: Path, target: Path, former: list[Path]) -> None:
-    """Put a copy of a file or a folder in the place of others."""
+def put_copies(home: Home, copies: Mapping[str, Path | str], there: Mapping[str, list[str]]) -> list[str]:
+    """Put copies of files and folders, or texts, into a home, each in the place of what is `there`; their
+    paths. Raises SurroundingsError.
+    """
+    for path, source in copies.items():
+        try:
+            _put_copy(source, home.path / path, [home.path / file for file in there.get(path, ())])
+        except OSError as error:
+            raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
+    return list(copies)
+
+
+def _put_copy(source: Path | str, target: Path, former: list[Path]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".narval-take-", dir=target.parent) as scratch:
         copy = Path(scratch) / target.name
-        if source.is_dir():
+        if isinstance(source, str):
+            copy.write_text(source, "utf-8")
+        elif source.is_dir():
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*"))
         else:
             shutil.copyfile(source, copy)

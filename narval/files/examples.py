@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 import msgspec
 
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError, SurroundingsError
+from narval.core.errors import RequestError
 from narval.files import alterations
 from narval.files.found_files import RECIPES
 from narval.files.home import SCENARIOS, Home
@@ -93,17 +92,13 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
         raise RequestError(f"{there[0]} is there already: choose another group, or replace it with --force")
     new |= {path: path for path in alterations.needed_by(paths) if not (home.path / path).exists()}
     new |= alterations.tools_to_take(home, known[name])
-    for path, shipped_path in new.items():
-        text = (shipped() / shipped_path).read_text("utf-8")
-        text = renamed.text(text) if shipped_path in paths else text
-        target = home.path / path
-        try:
-            with tempfile.TemporaryDirectory(prefix="narval-take-") as scratch:
-                (copy := Path(scratch) / target.name).write_text(text, "utf-8")
-                alterations.put_copy(copy, target, [target] if target.exists() else [])
-        except OSError as error:
-            raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
-    return list(new)
+    copies: dict[str, Path | str] = {path: shipped() / source for path, source in new.items()}
+    copies |= {
+        path: renamed.text((shipped() / source).read_text("utf-8"))
+        for path, source in new.items()
+        if source in paths
+    }
+    return alterations.put_copies(home, copies, {path: [path] for path in there})
 
 
 class _Renamed:
