@@ -215,6 +215,12 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 """The kinds by name."""
 
+ENDED = ("done", "failed", "cancelled")
+"""The phases of runs that have ended."""
+
+PHASES = ("active", *ENDED)
+"""The phases of runs: each status of each kind is of one."""
+
 ASKS = frozenset(name for name, kind in KINDS.items() if kind.asks)
 """The kinds whose runs ask people."""
 

@@ -18,6 +18,7 @@ from narval.ask.registry import operation
 from narval.ask.runs.showing import show
 from narval.ask.text import json_bytes
 from narval.core.errors import RequestError
+from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
 
@@ -26,8 +27,6 @@ SCHEME = "narval"
 MOST = 100
 """The most elements, or runs, of a listing: the newest."""
 
-STATES = ("active", "done", "failed", "cancelled")
-"""The phases of runs by which they are listed."""
 
 Form = dict[str, Any]
 
@@ -74,7 +73,7 @@ async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form,
         case ["memory"] if query.keys() <= {"xpath"}:
             page = await elements(daemon, query.get("xpath"), limit=MOST, among=list(client.read))
             return _together(row["xml"] for row in page["elements"]), page["elements"]
-        case ["runs"] if query.keys() <= {"state"} and query.get("state", STATES[0]) in STATES:
+        case ["runs"] if query.keys() <= {"state"} and query.get("state", PHASES[0]) in PHASES:
             return _runs(daemon, client, query.get("state", ""))
     raise RequestError(f"there is nothing at {uri!r:.200} that the client {client.name} may read")
 

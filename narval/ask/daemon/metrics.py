@@ -21,10 +21,11 @@ from zoneinfo import ZoneInfo
 from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask.attention.attention import A_DAY, attention
-from narval.ask.daemon.status import PHASES, agent_counts, resident, store_bytes
+from narval.ask.daemon.status import agent_counts, resident, store_bytes
 from narval.ask.lookup import store_away
 from narval.ask.registry import operation
 from narval.calls.models.budget import FILE
+from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
 from narval.daemon.fleet.fleet import Fleet
 

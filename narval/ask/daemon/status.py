@@ -32,6 +32,7 @@ from narval.ask.registry import operation
 from narval.ask.runs.waiting import WaitingRuns
 from narval.ask.turn_index import up_to_date
 from narval.core.definitions.remote_calls import called
+from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
 from narval.files.grants import ASK
 from narval.files.home import Holder
@@ -40,7 +41,6 @@ from narval.store.look import ServerLook
 from narval.store.postgresql.urls import shown
 from narval.system.landlock import confinement
 
-PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
 """The most failed runs, and moments to come, that are listed."""
 

@@ -21,6 +21,7 @@ from narval.ask.registry import operation
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.engines.registry import listed_kinds, run_kinds, standing_kinds
 from narval.core.errors import RequestError
+from narval.core.kinds import ENDED
 from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
@@ -30,9 +31,6 @@ USUAL, MOST_DAYS = 14, 366
 
 RUNS_LOOKED_AT = 50_000
 """The most ended runs of which the figures are made, the newest."""
-
-ENDED = ("done", "failed", "cancelled")
-"""The phases in which a run ends."""
 
 
 class End(NamedTuple):

@@ -14,6 +14,7 @@ from lxml import etree
 
 from narval.core.engines.events import Caller
 from narval.core.errors import InternalError
+from narval.core.kinds import ENDED
 
 Moves = Mapping[str, frozenset[str]]
 """For each status, those that may follow."""
@@ -58,7 +59,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
     KIND: ClassVar[str]
     MOVES: ClassVar[Moves]
-    PHASES: ClassVar[Mapping[str, str]] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
+    PHASES: ClassVar[Mapping[str, str]] = {phase: phase for phase in ENDED}
     """The phase of a run that has ended, by status; with any other status it is active."""
 
     eid: int

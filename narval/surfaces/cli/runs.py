@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.ask.text import Row, clean, counted, xml_text
+from narval.core.kinds import PHASES
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Number, Pair, Pairs, RunKind, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
@@ -18,7 +19,7 @@ from narval.surfaces.cli.session import Session
 MOST_LISTED = 20
 """The most runs that are listed before asking whether to cancel all."""
 
-STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "failed-end")
+STATES = (*PHASES, "ready", "running", "end", "failed-end")
 """The phases, then the states of plans that are not phases."""
 
 

@@ -27,6 +27,7 @@ from narval.core.definitions.reading.xml import Entry, Reading, TooManyFaultsErr
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError, ElementError
+from narval.core.kinds import PHASES
 from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml
@@ -87,8 +88,6 @@ NAME = Attribute(identifier)
 REQUIRED = Attribute(identifier, required=True)
 MATCH = Attribute(anything, required=True)
 CALL = {"action": NAME, "match": Attribute(anything), "recipe": NAME, "step": NAME}
-PHASES = ("active", "done", "failed", "cancelled")
-
 SCENARIO_WORDS: Words = {
     "description": COMMON["description"],
     ROOT: Word(

@@ -9,11 +9,9 @@ from typing import Any
 import msgspec
 
 from narval.ask.text import in_shown_zone
+from narval.core.kinds import ENDED
 from narval.surfaces.web.drawing.waterfall import LEAST as SHORTEST
 from narval.surfaces.web.drawing.waterfall import OUTCOMES, Mark
-
-ENDED = ("done", "failed", "cancelled")
-"""The phases in which a run ends, the lowest in a bar first."""
 
 DAY, BAR, TALL, HEAD, FOOT = 44.0, 30.0, 50.0, 18.0, 20.0
 """Pixels: the column of a day, its bar, the tallest bar, the space above for a number, below for the day."""

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 from narval.core.errors import RequestError
+from narval.core.kinds import PHASES
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.figures import days
 
 LISTED = 50
 """Runs on a page."""
-
-PHASES = ("active", "done", "failed", "cancelled")
 
 FILTERS = ("phase", "waiting_for", "state", "kind", "name", "definition", "since", "error", "text")
 """The filters, in the order of the form."""
