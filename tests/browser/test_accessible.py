@@ -106,6 +106,17 @@ def address(route: PageRoute, samples: Samples) -> str:
     return re.sub(r"\{(\w+)(:\w+)?\}", lambda found: given[found[1]], route.path) + given.get("?", "")
 
 
+ALIKE = """() => {
+  const seen = {};
+  for (const row of document.querySelectorAll("main tbody tr, main li")) {
+    const nodes = [row.parentNode, row, ...row.querySelectorAll("*")];
+    const shape = nodes.map(node => `${node.tagName} ${node.getAttribute("class")}`).join();
+    seen[shape] = (seen[shape] ?? 0) + 1;
+    if (seen[shape] > 4) row.remove();
+  }
+}"""
+"""Takes rows away that are like four before them: of one template, with the same elements and classes."""
+
 CHECK = "options => axe.run(document, options).then(found => found.violations)"
 
 
@@ -119,6 +130,7 @@ def test_M60_M90_axe_finds_no_violation_and_a_page_is_made_anew(
     page.locator("main").wait_for()
     if page.locator("body[data-live]").count():
         page.locator("body[data-stream=open], body[data-stream=over]").wait_for()
+    page.evaluate(ALIKE)
     page.evaluate(AXE_SCRIPT)
     if route.name == "log_page":  # a short one
         page.locator(".switch summary").click()

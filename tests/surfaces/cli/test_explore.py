@@ -91,7 +91,7 @@ def test_a_search_cut_short_says_so_and_proves_nothing(home: Path) -> None:
 def test_what_ships_is_explored_whole_and_nothing_in_it_is_impossible(tmp_path: Path) -> None:
     home = tmp_path / "whole"
     assert narval(tmp_path, "init", home).exit_code == 0
-    answer = json.loads(narval(home, "check", "--explore", "--json").stdout)
+    answer = json.loads(narval(home, "check", "--explore", "--seconds", 600, "--json").stdout)
     assert len(answer["explored"]) >= 5
     assert [line["definition"] for line in answer["explored"] if not line["complete"]] == []
     assert [finding["message"] for finding in answer["findings"] if finding["severity"] == "error"] == []

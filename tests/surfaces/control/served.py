@@ -118,7 +118,7 @@ class Daemon:
 
     def __enter__(self) -> Daemon:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -186,8 +186,8 @@ def answers(path: Path) -> bool:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2000):
+    for _ in range(12_000):
         if condition():
             return
         time.sleep(0.005)
-    raise AssertionError("it did not come about within ten seconds")
+    raise AssertionError("it did not come about within a minute")

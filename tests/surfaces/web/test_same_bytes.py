@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import click
 import pytest
@@ -30,12 +31,19 @@ def samples(pages: PagesOfHome) -> dict[str, str]:
         "item": pages.start("show.judge"),
         "letter": pages.add("<letter to='ann'>Ä &amp; é</letter>"),
     }
+    while len(pages.ask("status")["calls"]) > 1 or not waits_for_signal(pages, numbers["door"]):
+        time.sleep(0.01)  # nothing moves between the look of a page and that of a command
     (incident,) = (row for row in pages.ask("incidents") if row["definition"] == "demo.fail")
     version = pages.ask("versions", name="show.stages", kind="recipe")[0]["digest"]
     return {name: str(number) for name, number in numbers.items()} | {
         "incident": incident["incident"],
         "version": version,
     }
+
+
+def waits_for_signal(pages: PagesOfHome, run: int) -> bool:
+    """True once the program of an automaton has ended, and the state waits."""
+    return [one["for"] for one in pages.ask("why", run=run)["waiting"]] == ["signal"]
 
 
 SAME = {
