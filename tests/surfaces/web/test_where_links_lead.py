@@ -16,7 +16,7 @@ from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, m
 
 STEPS = 500
 
-ALIKE = 3
+ALIKE = 2
 """So many addresses that differ in numbers alone are looked at: each week of a calendar leads to another."""
 
 MORE = """\
