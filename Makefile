@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+ALONE  := $(VENV)/.narval
 STAMP  := $(VENV)/.installed
 # each of the hundreds of programs that tests start would compile narval anew
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,13 +16,18 @@ TELLING = $(PYTHON) tests/setting_up.py
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
-$(STAMP): pyproject.toml
+# The demo needs narval alone; what develops it takes minutes more.
+$(ALONE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "narval needs Python 3.11 or later, found $$($(PYTHON) --version)"; exit 1; }
 	@$(TELLING) "making $(VENV)" $(PYTHON) -m venv $(VENV)
-	@$(TELLING) "installing into $(VENV)" $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]'
+	@$(TELLING) "installing narval into $(VENV)" $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable .
+	@touch $(ALONE)
+
+$(STAMP): $(ALONE)
+	@$(TELLING) "installing what develops narval into $(VENV)" $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
+demo: $(ALONE)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
 	@$(BIN)/python -m narval.surfaces.cli.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
 
 # What the tests of pages want, installed where it is missing and the system lets us (M96).
