@@ -14,8 +14,9 @@ import narval
 from narval.ask.runs import calls_told
 from narval.ask.runs import story as stories
 from narval.ask.runs.history import lines_of
+from narval.core.engines.events import Event
 from narval.core.engines.registry import engine_of_run
-from narval.core.engines.story import FIELDS, story_of
+from narval.core.engines.story import FIELDS, ON_EVENTS, ON_QUIET_EVENTS, story_of
 from narval.core.errors import RequestError
 from narval.core.kinds import KINDS
 from narval.store.batch import JournalRow
@@ -189,6 +190,17 @@ def test_M29_the_sentences_of_a_kind_are_about_changes_that_it_has(kind: str) ->
         named = {field for _, field, _ in FIELDS.findall(fact.words) if field}
         assert named <= fields, name
         assert not fact.part or fact.part in fields & ABOUT, name
+
+
+def test_M29_the_sentences_on_events_are_about_fields_that_these_have() -> None:
+    rows = {**ON_EVENTS, **ON_QUIET_EVENTS}
+    assert rows.pop("Unreadable").part == ""  # an entry that is no event
+    kinds = {kind.__name__: kind for kind in get_args(Event)}
+    for name, fact in rows.items():
+        kind = kinds[name.removesuffix("Back").removesuffix("By")]
+        fields = {field.name for field in msgspec.structs.fields(kind)}
+        named = {field for _, field, _ in FIELDS.findall(fact.words) if field}
+        assert named | ({fact.part} - {""}) <= fields, name
 
 
 def test_M86_a_page_of_a_long_story_costs_what_it_shows(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
