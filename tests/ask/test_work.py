@@ -180,11 +180,17 @@ def test_P27_no_output_tells_what_others_have_answered_until_it_is_over(at_work:
         del shown["outcomes"][0]["id"], shown["outcomes"][1]["id"]
         return f"{rows}{shown}{history}{why}{element.attributes}"
 
+    def replayed() -> str:
+        entries = at_work.does("ben", "ask", "replay", run=item)["entries"]
+        return "".join(f"{entry['what']} " for entry in entries)
+
     assert "'no'" not in told("ben")
     assert "answered no" not in told("ben")
     assert "'outcome': 'no'" in f"{at_work.does('ann', 'work_log', item)}"
+    assert "ann answers. " in replayed()
     at_work.does("ben", "answer", item, "no")
     assert "'no'" in told("cleo")
+    assert "ann answers no. " in replayed()
 
 
 def test_P27_what_somebody_failed_to_answer_is_not_told_to_others(at_work: Home) -> None:
