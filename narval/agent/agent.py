@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -217,7 +218,7 @@ class AgentState:
         if event.eid in memory.doubtful:
             asking = zip(watch.conditions, watch.scopes, strict=False)
             return any(bound.asks_doubtful and memory.is_available(event.eid, of) for bound, of in asking)
-        return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
+        return any(map(memory.is_available, repeat(event.eid), watch.scopes))
 
     def clock_was_set(self, by: float) -> None:
         """Shift the ends of durations; dates are worked out again if the clock was set back."""

@@ -92,10 +92,11 @@ class Turn:
         if isinstance(event, Offer):
             if queue.waiters is None:
                 queue.wait_in_line(self._watches_for(event))
-            while queue.waiters and is_open(self.agent, event):
-                run, watch = queue.waiters.popleft()
-                if self.tell(run, Matched(0, 0.0, watch, event.eid)):
-                    break
+            if is_open(self.agent, event):
+                while queue.waiters:  # one that is not told takes nothing
+                    run, watch = queue.waiters.popleft()
+                    if self.tell(run, Matched(0, 0.0, watch, event.eid)):
+                        break
             if queue.waiters and is_open(self.agent, event):
                 return
             queue.wait_in_line(None)
@@ -117,9 +118,8 @@ class Turn:
             raise
 
     def tell(self, run_eid: int, event: Event) -> bool:
-        """Tell a run one event, and apply what follows;
-
-        False if the event no longer has a meaning. Raises StoreError.
+        """Tell a run one event, and apply what follows; False if the event no longer has a meaning. Raises
+        StoreError.
         """
         run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
         if run is None:

@@ -210,6 +210,32 @@ def test_who_waits_for_what_is_replaced_by_something_else_is_told_of_it(tmp_path
     assert states == ["done"] + ["failed"] * (RUNS - 1)
 
 
+LISTENS = """<recipe group="w" name="listens" start_step="a" end_step="b">
+  <step id="a" type="action" target="basic.nothing"/><step id="b" type="action" target="basic.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition use="yes"><match>order</match></condition>
+  </transition></recipe>"""
+
+
+def calls_where_so_many_listen(recipe: Path, plans: int) -> int:
+    """How many calls of functions an element costs that one plan takes, though others wait for it too."""
+    with narval.open() as agent:
+        agent.load(recipe)
+        agent.start_each("w.listens", ["<turn/>"] * plans)
+        agent.add("<order/>")
+        agent.until_idle()
+        with CountedCalls() as calls:
+            agent.add("<order/>")
+            agent.until_idle()
+        assert len(agent.runs(state="done")) == 2
+    return calls.number
+
+
+def test_an_element_that_one_of_many_plans_takes_costs_little_for_each_of_the_others(tmp_path: Path) -> None:
+    (recipe := tmp_path / "w.xml").write_text(LISTENS)
+    few, many = (calls_where_so_many_listen(recipe, plans) for plans in (RUNS, 5 * RUNS))
+    assert (many - few) / (4 * RUNS) <= 10
+
+
 async def calls_of_a_message(folder: Path, sellers: int) -> float:
     """How many calls of functions a message between agents costs, with the plans that send and take it."""
     market = await Market.opened(folder, sellers)
