@@ -312,6 +312,19 @@ def looked_through(folder: Path, waiting: int) -> float:
     return sum(numbers) / waiting
 
 
+def test_counting_all_of_memory_looks_at_no_element() -> None:
+    with narval.open() as agent:
+        agent.add("<x/>")
+        agent.ask("count")
+        with CountedCalls() as few:
+            agent.ask("count")
+        agent.add_all(["<x/>"] * 10 * RUNS)
+        with CountedCalls() as many:
+            agent.ask("count")
+        assert agent.ask("count") == {"count": len(agent.memory())}
+    assert many.number <= few.number + RUNS
+
+
 def test_an_agent_that_comes_back_reads_nothing_of_its_store_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ def looks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Looks:
         ("memory", {"xpath": "*[contains(@n, 'x')]", "limit": 5}),
         ("memory", {"xpath": "note[@n='7']", "limit": 5}),
         ("memory", {"xpath": "note[@n='7']"}),
-        ("count", {}),
+        ("count", {"current": True}),
         ("figures", {}),
         ("gantt", {}),
     ],

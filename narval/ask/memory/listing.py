@@ -70,8 +70,10 @@ async def count(
     """The number of elements that match a pattern, of those that `memory` gives; with `among`, only of those
     that match one of these patterns too.
     """
-    time_slice, count = TimeSlice(), 0
-    for element in _matching(daemon, Wanted.of(xpath, current, since, definition, among), context):
+    query, time_slice, count = Wanted.of(xpath, current, since, definition, among), TimeSlice(), 0
+    if query == ANY and context is None:
+        return {"count": len(daemon.agent.memory)}
+    for element in _matching(daemon, query, context):
         await time_slice.yield_if_due()
         count += element is not None
     return {"count": count}
@@ -188,6 +190,10 @@ class Wanted(Struct, frozen=True):
     def is_past(self, element: Element) -> bool:
         """True if it was added before `since`."""
         return self.since is not None and element.added < self.since
+
+
+ANY = Wanted(None, False, None, None)
+"""The criteria that every element meets."""
 
 
 def _matching(
