@@ -83,7 +83,7 @@ class Interleaving:
         """The simulator knows by itself when calls are to be ended."""
         return self
 
-    reaper = workers = programs
+    reaper = workers = budget = programs
     queued = given_up = restarts = 0
 
     def hold_until(self, moment: float) -> None:
