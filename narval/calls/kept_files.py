@@ -66,6 +66,8 @@ class KeptFiles:
         """
         if self._mentions is None or time.monotonic() < self._swept + SWEEP_EVERY:
             return
+        if not (home / self._folder).is_dir():
+            return
         self._swept = time.monotonic()
         work = partial(self._sweep, home, self._mentions)
         threading.Thread(target=work, name="narval-kept-files", daemon=True).start()

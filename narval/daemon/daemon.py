@@ -254,6 +254,8 @@ class Daemon:
             return
         begin_traces(self.files.settings, self.rounds.trace, self.end_with)
         self.store.make_room()
+        if self.home is not None:
+            self.main_loop.chats.files.sweep_beside(self.home.path)
         await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))

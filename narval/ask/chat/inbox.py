@@ -50,6 +50,8 @@ async def chat_take(
     elements of them; a code that `chat_link` made links its sender.
     """
     box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
+    if daemon.home is not None and any(message.file is not None for message in incoming):
+        daemon.main_loop.chats.files.sweep_beside(daemon.home.path)  # also if there is no room for it now
 
     def work(turn: Turn) -> list[Taken]:
         taken, waiting, full = list[Taken](), dict[str, int](), set[str]()
@@ -197,8 +199,6 @@ async def chat_element(
     taken = box.inbox[message]
     said = _without_room(taken.message, settings, daemon)
     xml = chat_message(settings, said, person=taken.person, path=path)
-    if path and daemon.home is not None:
-        daemon.main_loop.chats.files.sweep_beside(daemon.home.path)
     return await _deal(daemon, box, message, _replies(otherwise or []), xml, unless_taken=True)
 
 

@@ -188,6 +188,35 @@ async def test_C8_a_file_that_nothing_names_any_more_is_removed(
         assert named.exists()
 
 
+@in_a_loop
+async def test_C8_files_that_nothing_names_are_removed_at_the_start_and_when_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / CHAT_FILES / ("c" * 32) / "old.png"
+
+    def put_old() -> None:
+        old.parent.mkdir(parents=True)
+        old.write_bytes(b"old")
+        os.utime(old, (1.0, 1.0))
+
+    async def removed() -> None:
+        async with asyncio.timeout(60):
+            while old.parent.exists():
+                await asyncio.sleep(0.01)
+
+    home = make_chat_home(tmp_path)
+    put_old()
+    async with chat_at_work(home) as chat:
+        await removed()
+        put_old()
+        monkeypatch.setattr(files, "QUOTA", 1)
+        monkeypatch.setattr(kept_files, "SWEEP_EVERY", 0.0)
+        file = {"name": "a.png", "media_type": "image/png", "size": 3, "reference": "r"}
+        refused = await chat.says("", file=file)
+        assert "has no room" in refused
+        await removed()
+
+
 @pytest.mark.parametrize(
     ("name", "plain"),
     [
