@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from narval.files.proposals.altering import finish_altering
 from narval.files.proposals.folder import FORMER, TEXTS, Proposal
 
 FORMER_TEXTS = {"a.xml": "<a/>", "b.xml": "<b/>"}
@@ -47,3 +48,17 @@ def test_a_program_that_is_killed_while_texts_are_replaced_leaves_those_of_befor
     assert proposal.texts() == FORMER_TEXTS
     proposal.put_texts({"b.xml": "<c/>"})
     assert proposal.texts() == {"b.xml": "<c/>"}
+
+
+def test_a_program_that_is_killed_while_a_proposal_is_replaced_leaves_the_one_before(
+    proposal: Proposal,
+) -> None:
+    folder, former = proposal.folder, proposal.folder.with_name(".bills")
+    half_made = folder.with_name(".bills.x7y8z9ab")
+    half_made.mkdir()
+    folder.rename(former)
+    finish_altering(proposal.home)
+    assert proposal.texts() == FORMER_TEXTS
+    former.mkdir()  # killed after the second move, while the one before is deleted
+    finish_altering(proposal.home)
+    assert [path.name for path in folder.parent.iterdir()] == ["bills"]

@@ -26,6 +26,7 @@ from narval.core.engines.registry import engine_of, is_runnable
 from narval.core.errors import RequestError, SettingsError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
+from narval.files.proposals.altering import altering
 from narval.files.proposals.folder import (
     ABOUT,
     DRAFTING,
@@ -45,6 +46,7 @@ from narval.files.proposals.folder import (
     put_folder,
     text_of_form,
 )
+from narval.system.whole_file import write_whole
 
 log = logging.getLogger("narval.daemon")
 
@@ -83,7 +85,7 @@ async def propose(
         **msgspec.to_builtins(judgement),
     }
     try:
-        await asyncio.to_thread(_write, folder, name, by, texts, wish, about)
+        await asyncio.to_thread(_write, home.path, name, by, texts, wish, about)
     except OSError as error:
         raise RequestError(f"{PROPOSALS}/{name} cannot be written: {error.strerror}") from None
     if judgement.is_sound and not judgement.is_explored:
@@ -142,7 +144,7 @@ async def drop_proposal(daemon: Daemon, name: str) -> str:
     if one.about().get("state") == DRAFTING:
         raise RequestError(f"a model is at proposal {name}: end that first, or wait for its end")
     try:
-        await asyncio.to_thread(one.drop)
+        await asyncio.to_thread(_drop, one)
     except OSError as error:
         raise RequestError(f"{PROPOSALS}/{name} cannot be deleted: {error.strerror}") from None
     return name
@@ -262,18 +264,28 @@ def _by(path: Path) -> str | None:
     return str(Proposal(path.parent.parent, path.name).about().get("by", "")) if path.exists() else None
 
 
-def _write(folder: Path, name: str, by: str, texts: dict[str, str], wish: str, about: Form) -> None:
-    """Write a proposal whole, replacing one of that name."""
+def _write(home: Path, name: str, by: str, texts: dict[str, str], wish: str, about: Form) -> None:
+    """Write a proposal whole, replacing one of that name; `finish_altering` restores that one if this program
+    is killed meanwhile.
+    """
+    folder = home / PROPOSALS
     folder.mkdir(exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}-"))
-    try:
-        (made / TEXTS).mkdir()
-        for file, text in texts.items():
-            (made / TEXTS / file).write_text(text, encoding="utf-8", errors="replace")
-        (made / WISH).write_text(wish, encoding="utf-8", errors="replace")
-        (made / ABOUT).write_text(text_of_form(about), encoding="utf-8")
+    with altering(home):
         _check_place(folder, name, by)  # another may have come meanwhile
-        put_folder(made, folder / name, folder / f".{name}")
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+        made = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}."))
+        try:
+            (made / TEXTS).mkdir()
+            for file, text in texts.items():
+                write_whole(made / TEXTS / file, text.encode("utf-8", "replace"))
+            write_whole(made / WISH, wish.encode("utf-8", "replace"))
+            write_whole(made / ABOUT, text_of_form(about))
+            put_folder(made, folder / name, folder / f".{name}")
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+
+
+def _drop(proposal: Proposal) -> None:
+    """Delete a proposal while no other file is being altered. Raises OSError."""
+    with altering(proposal.home):
+        proposal.drop()

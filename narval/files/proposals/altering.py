@@ -14,7 +14,7 @@ import msgspec
 
 from narval.core.errors import RequestError
 from narval.files.proposals.edits import edits_of
-from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of
+from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of, restore_folders
 from narval.system.whole_file import write_whole
 
 log = logging.getLogger("narval.daemon")
@@ -94,6 +94,10 @@ def _take_back(proposal: Proposal, alteration: Alteration) -> None:
 
 def finish_altering(home: Path) -> None:
     """Finish the work of a killed program; the log tells what could not be finished, which is tried again."""
+    try:
+        restore_folders(home)
+    except OSError as error:
+        log.warning("a proposal that was being replaced cannot be restored: %s", error)
     for proposal in (*proposals_of(home), *edits_of(home)):
         note = proposal.folder / NOTE
         if not note.exists():

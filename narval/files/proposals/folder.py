@@ -156,7 +156,7 @@ class Proposal:
 
     def drop(self) -> None:
         """Delete it. Raises OSError."""
-        gone = self.folder.with_name(f".{self.name}-{os.urandom(4).hex()}")
+        gone = self.folder.with_name(f".{self.name}.{os.urandom(4).hex()}")
         self.folder.rename(gone)  # at once, whatever becomes of its files
         shutil.rmtree(gone)
 
@@ -175,6 +175,18 @@ def put_folder(made: Path, path: Path, former: Path) -> None:
             former.rename(path)
         raise
     shutil.rmtree(former, ignore_errors=True)
+
+
+def restore_folders(home: Path) -> None:
+    """Restore the proposal that a program moved to `.NAME` to put another in its place, when it was killed in
+    between; what else begins with a dot was left by a killed program and goes. Raises OSError.
+    """
+    for path in (home / PROPOSALS).glob(".*"):
+        place = path.with_name(path.name[1:])
+        if NAME.fullmatch(place.name) and not place.exists():
+            path.rename(place)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def proposals_of(home: Path) -> Iterator[Proposal]:
