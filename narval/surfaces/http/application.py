@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.convertors import IntegerConvertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Match
 from starlette.routing import Route as Mounted
 
 from narval.ask.text import json_bytes
@@ -288,6 +289,18 @@ async def _error_page(site: Site, request: Request, status: int, sentence: str) 
     if request.url.path.endswith(".json"):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
     values = {"sentence": sentence, "status": status, "is_act": request.method == "POST"}
-    values["above"] = request.url.path.rpartition("/")[0] or "/"
+    values["above"] = _page_above(request) if status == 405 else ""
     page = Shown("error.html", values, status=status)
     return await _answer(request, site, visit, None, page)
+
+
+def _page_above(request: Request) -> str:
+    """The address of the nearest page at or above the address of a request; "/" is the last."""
+    path, raw = request.scope["path"].rstrip("/"), request.scope["raw_path"].decode("latin-1").rstrip("/")
+    while path:
+        for end in ("", "/"):
+            asked = {**request.scope, "method": "GET", "path": path + end}
+            if any(route.matches(asked)[0] is Match.FULL for route in request.app.routes):
+                return str(raw + end)
+        path, raw = path.rpartition("/")[0], raw.rpartition("/")[0]
+    return "/"

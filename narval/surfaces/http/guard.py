@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from email.utils import formatdate
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
@@ -121,8 +122,6 @@ class Guard:
         try:
             receive = await self._admit(scope, receive, answer)
             await self._application(scope, receive, answer.send)
-            if answer.status == 503 and scope.get(VISITOR) and FIELDS in scope and scope[BY_PAGE]:
-                self._forms.keep_undone(scope[VISITOR], _target(scope), scope[FIELDS])
         except RefusedError as refusal:
             await answer.refuse(refusal)
         except Exception:
@@ -164,6 +163,8 @@ class Guard:
         scope[FIELDS] = fields if path == LOGIN else _without_token(fields)
         if visitor is not None:
             self._forms.drop(int(visitor.session), _target(scope))
+            if scope[BY_PAGE]:
+                answer.undone = partial(self._forms.keep_undone, visitor, _target(scope), scope[FIELDS])
         return _nothing_more(receive)
 
     def _headers(self, scope: Scope) -> Mapping[str, str]:
@@ -176,11 +177,8 @@ class Guard:
         names = {name for name, _ in headers}
         if "transfer-encoding" in names and ("content-length" in names or scope["http_version"] == "1.0"):
             # a proxy may see the end of this request elsewhere than we do, and the rest as another request
-            raise RefusedError(
-                400,
-                "A request has Content-Length or, in HTTP/1.1, Transfer-Encoding, not both.",
-                connection="close",
-            )
+            why = "A request has Content-Length or, in HTTP/1.1, Transfer-Encoding, not both."
+            raise RefusedError(400, why, connection="close")
         hosts = [value for name, value in headers if name == "host"]
         if len(hosts) != 1 or not self._place.accepts(hosts[0]) or not target.startswith(b"/"):
             raise RefusedError(400, f"Expected the address {self._place.address or 'of this machine'}.")
@@ -196,11 +194,8 @@ class Guard:
         the site of a request counts, which no page can forge.
         """
         origin = headers.get("origin", "null")
-        if origin == "null":
-            own = headers.get("sec-fetch-site") == "same-origin"
-        else:
-            own = origin.lower() == self._place.origin(headers["host"])
-        if not own:
+        is_same = headers.get("sec-fetch-site") == "same-origin"
+        if not (is_same if origin == "null" else origin.lower() == self._place.origin(headers["host"])):
             raise RefusedError(403, "A form is taken from these pages alone, not from another site.")
 
     async def _keep(
@@ -285,9 +280,7 @@ class Guard:
                 raise too_long
         try:
             text = body.decode("ascii")
-            return Fields(
-                parse_qsl(text, True, errors="strict", max_num_fields=self._limits.fields, separator="&")
-            )
+            return Fields(parse_qsl(text, True, errors="strict", max_num_fields=self._limits.fields))
         except ValueError:
             told = f"A form has at most {self._limits.fields} fields, and texts in UTF-8."
             raise RefusedError(400, told) from None
@@ -296,9 +289,12 @@ class Guard:
 class _Answer:
     """The output of one answer: it adds the headers, and ends with the session of its reader."""
 
+    undone: Callable[[], None] | None = None
+    """Called if no daemon was there, before a reader can follow a link of the answer, or be gone."""
+
     def __init__(self, send: Send, *, keeps_cache: bool) -> None:
         self._send, self._keeps_cache = send, keeps_cache
-        self.begun, self.status, self._is_stream, self._is_over = False, 0, False, False
+        self.begun, self._is_stream, self._is_over = False, False, False
         self._goes_on: Callable[[bytes], Awaitable[bool]] | None = None
 
     def follow(self, goes_on: Callable[[bytes], Awaitable[bool]]) -> None:
@@ -310,7 +306,9 @@ class _Answer:
         if self._is_over:
             return
         if message["type"] == "http.response.start":
-            self.begun, self.status = True, message["status"]
+            if message["status"] == 503 and self.undone is not None:
+                self.undone()
+            self.begun = True
             message = {**message, "headers": self._headers(message.get("headers", ()))}
         elif self._is_stream and self._goes_on and not await self._goes_on(message.get("body", b"")):
             message, self._is_over = {"type": "http.response.body", "body": b""}, True

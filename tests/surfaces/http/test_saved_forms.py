@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,7 +14,8 @@ from narval.surfaces.http import saved_forms
 from narval.surfaces.http.page import Fields
 from narval.surfaces.http.saved_forms import KEPT, MOST, SavedForms
 from narval.surfaces.http.sessions import ENDED, IDLE, Sessions, WebSession
-from tests.surfaces.http.doors import HOME, Door, done, filled
+from tests.daemon.at_work import in_a_loop
+from tests.surfaces.http.doors import HOME, PORT, Door, done, filled
 
 FORM = {"xml": "<letter>\n</letter>", "name": 'Ä"&=', "empty": ""}
 ACT = "/a/narval/try"
@@ -136,7 +138,51 @@ def test_a_form_that_was_sent_while_no_daemon_was_at_work_is_kept_to_be_sent_aga
         assert "&lt;letter&gt;" in shown
     looked_at = browser.get(act)
     assert looked_at.status_code == 405
-    assert '<a href="/a/narval/work/5">The page that its form is on</a>' in looked_at.text
+    assert '<a href="/a/narval/work/5">The page above this address</a>' in looked_at.text
+
+
+def test_the_page_above_an_address_of_forms_is_one_that_there_is(door: Door) -> None:
+    browser = door.login("ann")
+    for act, above in {
+        ACT: "/a/narval/",
+        "/a/narval/letters/5/drop": "/a/narval/letters",
+        "/a/narval/runs/5/tokens/2/consume": "/a/narval/runs/5/tokens",
+    }.items():
+        answer = browser.get(act)
+        assert answer.status_code == 405, act
+        assert f'<a href="{above}">The page above this address</a>' in answer.text
+
+
+@in_a_loop
+async def test_a_form_is_kept_before_its_page_is_sent_to_somebody_who_may_be_gone(door: Door) -> None:
+    browser = door.login("ann")
+    data = urlencode({**FORM, "token": door.token}).encode()
+    act = "/a/narval/work/5/answer"
+    headers = {
+        "host": f"127.0.0.1:{PORT}",
+        "origin": HOME,
+        "cookie": f"{door.place.cookie}={door.secret}",
+        "content-type": "application/x-www-form-urlencoded",
+    }
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": act,
+        "raw_path": act.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), text.encode()) for name, text in headers.items()],
+    }
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": data}
+
+    async def send(message: Any) -> None:
+        raise ConnectionError("the browser has gone")
+
+    with suppress(ConnectionError):
+        await door.guard(scope, receive, send)
+    assert f'action="{act}"' in browser.get("/kept").text
 
 
 def test_what_a_script_sends_by_itself_takes_the_place_of_no_form(door: Door) -> None:
