@@ -183,6 +183,11 @@ class AgentState:
         store = self.store
         return "etc/narval.toml, [agent]" if store.is_own else f"agents/{store.identity().name}/agent.toml"
 
+    @property
+    def option(self) -> str:
+        """The option of commands that names this agent; "" for the home's own."""
+        return "" if self.store.is_own else f" --agent {self.store.identity().name}"
+
     def end_run(self, run: Run) -> None:
         """Drop everything that a run which has ended waits for."""
         self.runs.end(run)

@@ -69,7 +69,7 @@ class Controls:
             log.info("a start-plan of %s is there again: %s, so no second one begins", name, under_way)
             return
         over = agent.excess_of_runs() or agent.excess_of_elements(first)
-        refused = _refusal(agent.library, root) or ((OVER_LIMIT, over) if over else None)
+        refused = _refusal(agent, root) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused
             why = f"{word}: {why}; it waits until it can"
@@ -187,9 +187,9 @@ def _alone(child: etree._Element) -> etree._Element:
     return copy
 
 
-def can_start(library: Library, root: etree._Element) -> bool:
+def can_start(agent: AgentState, root: etree._Element) -> bool:
     """True if the definition that an element names is loaded, and a run of it can begin."""
-    return _is_known(library, root) and _refusal(library, root) is None
+    return _is_known(agent.library, root) and _refusal(agent, root) is None
 
 
 def _target(root: etree._Element) -> tuple[str, str]:
@@ -204,11 +204,11 @@ def _is_known(library: Library, root: etree._Element) -> bool:
     return (taking if root.tag == TASK_OBJECT else runnable)(library, name) is not None
 
 
-def _refusal(library: Library, root: etree._Element) -> tuple[str, str] | None:
+def _refusal(agent: AgentState, root: etree._Element) -> tuple[str, str] | None:
     """The reason why no run can begin as an element says, if the definition that it names is loaded."""
     _, name = _target(root)
     if root.tag == TASK_OBJECT:
-        found = taking(library, name)
-        return cannot_take(found[0]) if found is not None else None
-    definition = runnable(library, name)
-    return cannot_start(definition) if definition is not None else None
+        found = taking(agent.library, name)
+        return cannot_take(agent, found[0]) if found is not None else None
+    definition = runnable(agent.library, name)
+    return cannot_start(agent, definition) if definition is not None else None

@@ -195,7 +195,7 @@ def start_declared(turn: Turn, again: Container[int]) -> bool:
             continue
         root = parse(element.xml)
         if eid not in acted:
-            due = can_start(turn.agent.library, root)
+            due = can_start(turn.agent, root)
             has_begun |= due
         else:
             due = eid in again and root.get("at") == "start"

@@ -279,7 +279,7 @@ def keeps_from_beginning(agent: AgentState, job: StartRun, more: int = 0) -> str
     if over := agent.excess_of_runs(1 + more):
         return f"{OVER_LIMIT}: {over}"
     definition = runnable(agent.library, job.name)
-    return (cannot_start(definition) or ("", ""))[1] if definition and is_withheld(definition) else ""
+    return (cannot_start(agent, definition) or ("", ""))[1] if definition and is_withheld(definition) else ""
 
 
 def start_what_may(transaction: Transaction) -> None:

@@ -118,16 +118,16 @@ def start_run(
     return run
 
 
-def cannot_start(definition: Definition) -> tuple[str, str] | None:
+def cannot_start(agent: AgentState, definition: Definition) -> tuple[str, str] | None:
     """The reason why no run of a definition can begin, as a stable word and for people; None if one can."""
     if not isinstance(definition, RunDefinition):
         return None
-    return _withheld(definition) or definition.cannot_start
+    return _withheld(agent, definition) or definition.cannot_start
 
 
-def cannot_take(definition: RunDefinition) -> tuple[str, str] | None:
+def cannot_take(agent: AgentState, definition: RunDefinition) -> tuple[str, str] | None:
     """The reason why no object can be put to a definition, as a word and for people; None if one can."""
-    return _withheld(definition) or definition.cannot_take
+    return _withheld(agent, definition) or definition.cannot_take
 
 
 def is_withheld(definition: Definition, parent: Run | None = None) -> bool:
@@ -143,8 +143,10 @@ def is_withheld(definition: Definition, parent: Run | None = None) -> bool:
     return begun is None or begun.digest != definition.digest
 
 
-def _withheld(definition: RunDefinition) -> tuple[str, str] | None:
-    return (NOT_GRANTED, definition.withheld.why) if definition.withheld is not None else None
+def _withheld(agent: AgentState, definition: RunDefinition) -> tuple[str, str] | None:
+    if definition.withheld is None:
+        return None
+    return NOT_GRANTED, definition.withheld.told(definition.full_name, agent.option)
 
 
 def end_run(transaction: Transaction, run: Run, command: Finish) -> None:

@@ -209,13 +209,6 @@ def withheld_of_others(daemon: Daemon) -> list[dict[str, Any]]:
     ]
 
 
-def for_agent(daemon: Daemon, name: str, why: str) -> str:
-    """The reason why a definition may not begin, with the commands to type for the agent that is asked."""
-    for words in (f"grants {name}", f"grant {name}"):
-        why = why.replace(f"narval {words}", command(daemon, words))
-    return why
-
-
 def _withheld(library: Library) -> list[RunDefinition]:
     runnable = (definition for definition in library if isinstance(definition, RunDefinition))
     return sorted(

@@ -17,7 +17,7 @@ from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.asking_person import onlooker
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
-from narval.ask.lookup import command, for_agent
+from narval.ask.lookup import command
 from narval.ask.memory.changing import outdatable
 from narval.ask.registry import operation
 from narval.core.definitions.appointment import read_date
@@ -252,8 +252,8 @@ def _listen(daemon: Daemon, turn: Turn, xml: bytes, asker: Asker) -> None:
         return
     definition = runnable(agent.library, RECIPE)
     if definition is not None:
-        if (refused := cannot_start(definition)) is not None:
-            raise RequestError(for_agent(daemon, RECIPE, refused[1]))
+        if (refused := cannot_start(agent, definition)) is not None:
+            raise RequestError(refused[1])
         turn.start(RECIPE, origin=asker.origin())
     elif not woken:
         raise RequestError(f"no recipe waits for reminders; take the one that ships: `{_TAKE}`")

@@ -182,7 +182,7 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
         return None
     name = outermost.name
     why = f"{target.action} would reach what nobody has granted to {name}: {beyond}"
-    return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}", final=True)
+    return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}{agent.option}", final=True)
 
 
 def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:

@@ -44,7 +44,7 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
     )
     if begun is None:
         definition = turn.agent.lookup.definition(run, call.kind, call.name)
-        refused = cannot_start(definition) if definition is not None else None
+        refused = cannot_start(turn.agent, definition) if definition is not None else None
         unknown = ("unknown-target", f"there is no {call.kind} named {call.name}")
         problem = Failure(*(refused or unknown), final=refused is not None or held is not None)
         _refuse(turn, run, call, held, problem)

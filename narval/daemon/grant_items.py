@@ -20,7 +20,7 @@ from narval.agent.run import Run
 from narval.agent.runs import NOT_GRANTED
 from narval.agent.transaction import ERRORS
 from narval.agent.turn import Turn
-from narval.core.definitions.library import Library, RunDefinition
+from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.people.directory import GRANT, GRANTING, Directory
 from narval.core.elements.control_elements import TARGET, TASK
 from narval.core.elements.element import Element, parse
@@ -77,7 +77,7 @@ def settle_errors(turn: Turn) -> None:
     """Let the errors of starts that wait count no more, once a start waits no more or is outdated itself: for
     a definition, until that is loaded; for a grant, until that is given or rejected.
     """
-    memory, library = turn.agent.memory, turn.agent.library
+    memory = turn.agent.memory
     for eid in list(memory.named(ERRORS)):
         element = memory.element(eid) if eid not in memory.outdated else None
         waits = _WAITING.get(read_error(element)[0]) if element is not None else None
@@ -85,7 +85,7 @@ def settle_errors(turn: Turn) -> None:
         if waits is None or not (number.isdecimal() and number.isascii() and len(number) < 20):
             continue
         start = memory.element(int(number))
-        if start is None or start.eid in memory.outdated or not waits(library, start):
+        if start is None or start.eid in memory.outdated or not waits(turn.agent, start):
             outdate(turn.transaction, (eid,))
 
 
@@ -148,18 +148,18 @@ def _is_open(agent: AgentState, eid: int) -> bool:
     return is_declared and is_own
 
 
-def _waits_for_grant(library: Library, start: Element) -> bool:
+def _waits_for_grant(agent: AgentState, start: Element) -> bool:
     said = start.attributes
-    definition = runnable(library, said.get(TARGET) or said.get(TASK) or "")
+    definition = runnable(agent.library, said.get(TARGET) or said.get(TASK) or "")
     withheld = definition.withheld if isinstance(definition, RunDefinition) else None
     return withheld is not None and not withheld.is_rejected
 
 
-def _waits_for_definition(library: Library, start: Element) -> bool:
-    return not can_start(library, parse(start.xml))
+def _waits_for_definition(agent: AgentState, start: Element) -> bool:
+    return not can_start(agent, parse(start.xml))
 
 
-_WAITING: Mapping[str, Callable[[Library, Element], bool]] = {
+_WAITING: Mapping[str, Callable[[AgentState, Element], bool]] = {
     NOT_GRANTED: _waits_for_grant, "unknown-target": _waits_for_definition,
 }  # fmt: skip
 """The test of whether a start still waits, by the kind of the error that said so."""

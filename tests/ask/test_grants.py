@@ -187,6 +187,13 @@ def test_what_agents_follow_that_is_not_granted_is_told_in_the_home_too(home: Pa
             with pytest.raises(NarvalError, match=re.escape(hint)):
                 bob.start("office.send")
             assert bob.ask("status")["grants"]["of_others"] == []
+            (home / "agents/bob/data").mkdir()
+            plan = '<memory><start-plan recipe="office.send"/></memory>'
+            (home / "agents/bob/data/memory.xml").write_text(plan)
+            agent.ask("reload")
+            agent.until_idle()
+            (error,) = bob.memory("error")
+            assert f"{hint}; it waits until it can" in error.xml.decode()
             bob.ask("grant", name="office.send")
             agent.until_idle()
             assert agent.ask("status")["grants"]["of_others"] == agent.ask("attention") == []

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from narval.agent.agent import AgentState
 from narval.agent.pacing import slowed_text
 from narval.agent.run import Run
+from narval.agent.runs import cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, OpenIncidents
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.lookup import (
     files_of,
-    for_agent,
     store_away,
     withheld_in,
     withheld_of_others,
@@ -184,11 +184,12 @@ def _withheld(daemon: Daemon) -> Iterator[Form]:
     requests = ((agent.memory.element(eid), item) for eid, item in items_of_requests(agent).items())
     items = {request.attributes["name"]: item for request, item in requests if request is not None}
     for definition in withheld[:SHOWN]:
-        why = definition.withheld.why if definition.withheld is not None else ""
+        refused = cannot_start(agent, definition)
+        why = refused[1] if refused is not None else ""
         work = items.get(definition.full_name)
         link: Form = {ASKING: work} if work is not None else {"page": "definitions"}
         asks = f" (work {work} asks so)" if work is not None else ""
-        yield item("grant", "middle", f"{for_agent(daemon, definition.full_name, why)}{asks}", link)
+        yield item("grant", "middle", f"{why}{asks}", link)
     if len(withheld) > SHOWN:
         more = counted(len(withheld) - SHOWN, "more definition")
         yield item(

@@ -15,7 +15,7 @@ from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
-from narval.ask.lookup import active_run, active_run_of, files_of, find_run, for_agent, no_definition
+from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
 from narval.ask.registry import operation
 from narval.ask.runs.retrying import planner
 from narval.ask.text import article
@@ -84,8 +84,8 @@ def start_in_turn(
     definition = runnable(turn.agent.library, name)
     if definition is None:
         raise no_definition(daemon, name)
-    if (refused := cannot_start(definition)) is not None:
-        raise TokenError(refused[0], for_agent(daemon, name, refused[1]))
+    if (refused := cannot_start(turn.agent, definition)) is not None:
+        raise TokenError(*refused)
     attributes = _attributes(definition, environment) if environment else {}
     elements = [element for context in contexts for element in context]
     raise_if_over_limit(turn, elements, runs=len(contexts))

@@ -55,7 +55,7 @@ def _begin_anew(turn: Turn, run: Run) -> Run:
     definition = turn.agent.library.get(engine.definition_kind, run.name)
     if definition is None:
         raise RequestError(f"there is no definition {run.name} any more; cancel {run.eid} instead")
-    if (refused := cannot_start(definition)) is not None:
+    if (refused := cannot_start(turn.agent, definition)) is not None:
         raise TokenError(*refused)
     if engine.definition_kind in standing_kinds():
         why = f"{run.name} has a standing run, and what begins there is of the newest version"

@@ -114,6 +114,14 @@ class Withheld(NamedTuple):
     needs: tuple[str, ...]
     is_rejected: bool = False
 
+    def told(self, name: str, option: str) -> str:
+        """The reason, and the commands that change it; `name` is that of the definition, `option` the option
+        of commands that names the agent.
+        """
+        if self.is_rejected:
+            return f"{self.why}; if it may act after all: narval grant {name}{option}"
+        return f"{self.why}; look: narval grants {name}{option}, and then: narval grant {name}{option}"
+
 
 class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     """A definition that is run; `decay` is the seconds after its end until a run is forgotten."""

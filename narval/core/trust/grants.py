@@ -122,16 +122,14 @@ def _holds(name: str, path: str, grant: Grant) -> bool:
 
 
 def why_withheld(definition: Definition, decision: Decision) -> str:
-    """The sentence that says why a definition may not begin, and what to do."""
+    """The sentence that says why a definition may not begin."""
     name, grant = definition.full_name, decision.grant
     if decision.standing == "rejected" and grant is not None:
         needs = f", which needs {', '.join(decision.lacking)}" if decision.lacking else ""
-        return f"{grant.by} has rejected {name}{needs}; if it may act after all: narval grant {name}"
+        return f"{grant.by} has rejected {name}{needs}"
     if decision.lacking:
-        what = f"{name} needs what nobody has granted: {', '.join(decision.lacking)}"
-    else:
-        what = f"{name} came from elsewhere, and nobody has granted that it acts here"
-    return f"{what}; look: narval grants {name}, and then: narval grant {name}"
+        return f"{name} needs what nobody has granted: {', '.join(decision.lacking)}"
+    return f"{name} came from elsewhere, and nobody has granted that it acts here"
 
 
 def digest_of(definition: Definition, library: Library) -> str:

@@ -110,7 +110,7 @@ def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
     definition = turn.agent.lookup.definition(None, asked.kind, asked.name)
     if definition is None:
         return Failure("unknown-target", f"there is no {asked.kind} named {asked.name}")
-    if (refused := cannot_start(definition)) is not None:
+    if (refused := cannot_start(turn.agent, definition)) is not None:
         return Failure(*refused, final=True)
     over = turn.agent.excess_of_runs()
     return Failure(OVER_LIMIT, over) if over else None

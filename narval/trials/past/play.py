@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from narval.agent.effects import outdate
-from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
 from narval.ask.why import why
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements.control_elements import START_PLANS, TARGET
 from narval.core.elements.element import parse
 from narval.core.engines.registry import is_runnable, runnable
@@ -216,4 +215,6 @@ def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple
 
 def _can_start(library: Library, name: str) -> bool:
     definition = runnable(library, name)
-    return definition is not None and cannot_start(definition) is None
+    if not isinstance(definition, RunDefinition):
+        return False
+    return definition.withheld is None and definition.cannot_start is None

@@ -44,13 +44,13 @@ def _start(start: ScheduledStart, turn: Turn) -> None:
     found = taking(turn.agent.library, start.recipe) if start.elements else None
     if found is not None:
         task, run_kind = found
-        if (refused := cannot_take(task)) is not None:
+        if (refused := cannot_take(turn.agent, task)) is not None:
             raise TokenError(*refused)
         for eid in add_all(turn, start.elements):
             turn.start(start.recipe, (eid,), definition=task, run_kind=run_kind)
         return
     definition = runnable(turn.agent.library, start.recipe)
-    if definition is not None and (refused := cannot_start(definition)) is not None:
+    if definition is not None and (refused := cannot_start(turn.agent, definition)) is not None:
         raise TokenError(*refused)
     turn.start(start.recipe, tuple(add_all(turn, start.elements)))
 

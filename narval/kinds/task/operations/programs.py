@@ -46,7 +46,7 @@ async def task_init(
     program counts as dead.
     """
     definition = type_of(daemon, name)
-    if (refused := cannot_take(definition)) is not None:
+    if (refused := cannot_take(daemon.agent, definition)) is not None:
         raise TaskRefusedError(*refused)
     if not lease > 0:
         raise RequestError(f"expected a lease of some seconds, got {lease:g}")

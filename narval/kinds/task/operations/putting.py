@@ -28,7 +28,7 @@ async def task_put(
 ) -> dict[str, Any]:
     """Put each element into the queue of a task type; a case begins for it, and follows it from there."""
     definition = type_of(daemon, name)
-    if (refused := cannot_take(definition)) is not None:
+    if (refused := cannot_take(daemon.agent, definition)) is not None:
         raise TaskRefusedError(*refused)
     found = await admitted(files_of(daemon).schemas, elements)
     if not found:
