@@ -8,7 +8,7 @@ from html import escape
 from narval import Token, call, date_function, listener, node_type, predicate
 
 
-@node_type("task")
+@node_type("task", gives=["todo", "todo-undone"])
 class Task:
     """Something for a person to do: it waits until `narval complete` says that it is done."""
 
@@ -27,7 +27,7 @@ class Task:
         return f"<todo-undone run='{token.process.run}' token='{token.id}' title='{escape(self.title)}'/>"
 
 
-@node_type("charge", runs="worker")
+@node_type("charge", runs="worker", gives=["charge", "refund"])
 class Charge:
     """Charge the customer's card, up to a limit: the id of the call makes it once, whatever crashes."""
 

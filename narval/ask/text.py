@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from narval.core.definitions.reading.durations import duration
 from narval.core.source.secrets import without_secrets
@@ -231,6 +231,26 @@ def reminder_line(row: Row) -> str:
 def counted(count: int, thing: str, things: str | None = None) -> str:
     """`1 fault`, `3 faults`."""
     return f"{count} {thing if count == 1 else things or thing + 's'}"
+
+
+class WayIn(NamedTuple):
+    """A label, and the steps by which it comes to parts of a call."""
+
+    label: str
+    steps: tuple[str, ...]
+
+
+def ways_in(call: Row) -> dict[WayIn, list[str]]:
+    """The ways of labels to the parts of a call of `reach` that keep it from being simply allowed, each with
+    the parts to which it leads.
+    """
+    parts: dict[WayIn, list[str]] = {}
+    for part in call["parts"]:
+        name = "/".join(filter(None, (part["input"], part["path"]))) or "that it is called"
+        for one in part["labels"]:
+            if one["prospect"] != "allowed" and one.get("way"):
+                parts.setdefault(WayIn(one["label"], tuple(one["way"])), []).append(name)
+    return parts
 
 
 def of_others(row: Row) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from narval.core.definitions.library import Definition
 from narval.core.trust.prospects import CallProspect, prospects
 from narval.core.trust.reach import ReachedPart
@@ -329,6 +331,23 @@ def test_F9_a_process_gives_its_nodes_all_that_its_tokens_have_met(tmp_path: Pat
     home = told(tmp_path, READS, letters, PROCESS)
     assert home.parts("w2.p", "post")["letter"].all == {"mail"}
     assert home.parts("w2.p", "post")[""].all == {"mail"}
+
+
+@pytest.mark.parametrize(
+    ("gives", "labels"), [("", {"mail"}), ("gives=['todo']", set()), ("gives='letter'", {"mail"})]
+)
+def test_F9_code_of_a_process_makes_what_its_types_of_nodes_name_or_anything(
+    tmp_path: Path, gives: str, labels: set[str]
+) -> None:
+    """A script makes nothing, and what a process makes has the labels of its run."""
+    node = f"from narval import node_type\n\n@node_type('own', {gives})\nclass Own:\n    pass\n"
+    text = PROCESS.replace('<arc to="post"/>', '<arc to="own"/>').replace(
+        '<node name="post" type="action"><custom><target>m.post</target></custom></node>',
+        '<node name="own" type="own"><arc to="said"/></node>'
+        '<node name="said" type="script"><custom><execute>println(1)</execute></custom></node>',
+    )
+    home = told(tmp_path, READS, text, recipe("posts", "post m.post"), modules__own_DOT_py=node)
+    assert home.parts("w.posts", "post")["letter"].all == labels
 
 
 TASK = """

@@ -7,8 +7,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from narval.ask.text import Row, clean, counted
+from narval.ask.text import Row, WayIn, clean, counted, ways_in
 from narval.core.definitions.suggestions import closest
+from narval.core.definitions.telling.words import listed
 from narval.core.errors import RequestError
 from narval.core.trust.telling import who
 from narval.surfaces.cli.session import Session
@@ -42,20 +43,21 @@ class ReachedCalls(NamedTuple):
             yield ""
         for (name, kind, file), of_one in groupby(self.rows, _definition):
             yield f"{clean(kind)} {clean(name)}, in {clean(file)}"
+            told_at: dict[WayIn, str] = {}
             for row in of_one:
-                yield from self._of_call(row)
+                yield from self._of_call(row, told_at)
             yield ""
         yield _summary(self.rows)
         if not self.has_rules:
             yield _NO_RULES
 
-    def _of_call(self, row: Row) -> Iterator[str]:
+    def _of_call(self, row: Row, told_at: dict[WayIn, str]) -> Iterator[str]:
         if row["prospect"] == "allowed" and self.label is None and not self.in_full:
             yield f"  {clean(row['summary'])}"
             return
         yield from (f"  {'  ' * line['depth']}{clean(line['text'])}" for line in row["lines"])
         if self.in_full:
-            yield from _ways(row)
+            yield from _ways(row, told_at)
 
 
 def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
@@ -107,14 +109,18 @@ def _definition(row: Row) -> tuple[str, str, str]:
     return row["definition"], row["kind"], row["file"]
 
 
-def _ways(row: Row) -> Iterator[str]:
-    """The ways of labels to a call that keep it from being simply allowed."""
-    for part in row["parts"]:
-        for one in part["labels"]:
-            if one["prospect"] != "allowed" and one.get("way"):
-                named = "/".join(filter(None, (part["input"], part["path"]))) or "that it is called"
-                yield f"      how {clean(one['label'])} comes to {clean(named)}:"
-                yield from (f"        {clean(step)}" for step in one["way"])
+def _ways(row: Row, told_at: dict[WayIn, str]) -> Iterator[str]:
+    """The ways of labels to a call that keep it from being simply allowed, each with the parts to which it
+    leads; `told_at` has the part that makes the call at which a way was told first.
+    """
+    for way, parts in ways_in(row).items():
+        head = f"      how {clean(way.label)} comes to {clean(listed(parts))}:"
+        if way in told_at:
+            yield f"{head} as at {clean(told_at[way])}"
+            continue
+        told_at[way] = row["part"]
+        yield head
+        yield from (f"        {clean(step)}" for step in way.steps)
 
 
 _VERBS = {"allowed": "allowed", "depends": "depending", "asks": "asking", "refused": "refused"}

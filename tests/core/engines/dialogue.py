@@ -135,6 +135,7 @@ class NodeType(NamedTuple):
     """A class that a module has for a type of nodes."""
 
     hooks: frozenset[str]
+    gives: tuple[str, ...] | None = None
 
 
 def decided(
@@ -175,6 +176,8 @@ class Dialogue:
         """What user code says when it is asked: a value, or a function of the arguments."""
         self.node_types: dict[str, frozenset[str]] = {}
         """The hooks of the node types there are."""
+        self.node_type_gives: dict[str, tuple[str, ...]] = {}
+        """The names of the elements that node types may give; those that are not here may give any."""
         self.questions: list[tuple[str, dict[str, Any]]] = []
         self.files: set[str] = set()
         """What is there and up to date."""
@@ -475,7 +478,9 @@ class Dialogue:
 
     def definition(self, kind: str, name: str) -> Any:
         if kind == "node-type":
-            return NodeType(self.node_types[name]) if name in self.node_types else None
+            if name not in self.node_types:
+                return None
+            return NodeType(self.node_types[name], self.node_type_gives.get(name))
         return next(iter(self.library.called(kind, name)), None)
 
     def ask(self, function: str, arguments: Any) -> Any:

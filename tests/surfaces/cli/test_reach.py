@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from narval import open as open_home
+from narval.ask.text import ways_in
 from narval.files.shipped import shipped
 from tests.files.test_reach import ANSWER, MODULE, READS, RULES, recipe, write
 from tests.surfaces.cli.command_line import narval, well
@@ -71,6 +72,24 @@ def test_F9_of_a_definition_and_a_file_it_is_told_how_each_label_comes(home: Pat
         "        the mail that m.read gives (w.reads, read)",
         "        @to of the letter that m.reply gives (w.answer, reply)",
     ]
+
+
+def test_F9_a_way_that_leads_to_several_parts_or_calls_is_told_once(home: Path) -> None:
+    write(home, "recipes/twice.xml", recipe("twice", "read m.read", "one m.send", "two m.send"))
+    told = well(home, "check", "--trust", "w.twice").splitlines()
+    ways = [line.strip() for line in told if line.startswith("      how ")]
+    assert ways == ["how mail comes to letter/@to:", "how mail comes to letter/@to: as at one"]
+
+
+def test_F9_a_way_that_leads_to_several_parts_is_told_with_all_of_them() -> None:
+    label = {"label": "mail", "prospect": "asks", "way": ["the mail that m.read gives"]}
+    parts = [{"input": "letter", "path": path, "labels": [label]} for path in ("@to", "@cc")]
+    assert list(ways_in({"parts": parts}).values()) == [["letter/@to", "letter/@cc"]]
+
+
+def test_F9_what_ships_depends_on_no_code(tmp_path: Path) -> None:
+    well(tmp_path, "init", "--zone", "UTC")
+    assert "code" not in well(tmp_path, "check", "--trust")
 
 
 def test_F9_what_a_label_can_make_a_home_do_is_told_backwards(home: Path) -> None:

@@ -20,3 +20,9 @@ def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
     """The hooks of the user's class for the type of a node; none where there is no such class."""
     node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
     return node_type.hooks if node_type is not None else frozenset()
+
+
+def given_by(decision: ProcessDecision, node: Node) -> tuple[str, ...] | None:
+    """The names of the elements that the user's class for the type of a node may give; None: any."""
+    node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
+    return node_type.gives if node_type is not None else None

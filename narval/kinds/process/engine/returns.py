@@ -15,7 +15,7 @@ from narval.kinds.process.engine import calls, conditions, node_effects
 from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
-from narval.kinds.process.engine.node_types import NESTED
+from narval.kinds.process.engine.node_types import NESTED, given_by
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Node
@@ -121,8 +121,12 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
 
 
 def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The elements that the user's code gave; only schemas restrict them (N7)."""
+    """The elements that the user's code gave; what its type names, and schemas, restrict them (N7)."""
+    names = given_by(decision, node) if event.elements else None
     for raw in event.elements:
+        if names is not None and (name := Element(0, raw.xml).name) not in names:
+            promised = f"node {node.id} of type {node.type} gives {' or '.join(names) or 'nothing'}"
+            return Failure("bad-output", f"{promised}, and gave {name:.80}"), ()
         refusal = decision.view.schema_fault(raw.xml)
         if refusal is not None:
             return Failure("bad-output", f"an element of node {node.id} is refused: {refusal}"), ()

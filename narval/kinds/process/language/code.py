@@ -55,6 +55,7 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     `hooks` are those of a node type, `properties` its annotated attributes with their types. It is
     `evaluated` if some property is written in Rubric: these are evaluated before code of such a node runs.
     `mask` has the bits of a listener's events; one that listens `everywhere` gets those of every process.
+    `gives` are the names of the elements that a node type may give; None: any.
     """
 
     kind: Kind
@@ -64,6 +65,7 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     mask: int = 0
     everywhere: bool = False
     evaluated: bool = False
+    gives: tuple[str, ...] | None = None
 
     @property
     def full_name(self) -> str:
@@ -97,6 +99,7 @@ class CodeDeclaration:
     events: tuple[str, ...] = ()
     everywhere: bool = False
     pure: bool = False
+    gives: tuple[str, ...] | None = None
 
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
@@ -116,15 +119,22 @@ def _declare(given: Any, kind: Kind, **options: Any) -> Any:
 
 
 def node_type(
-    name: Any = None, /, *, runs: Literal["thread", "worker", "inline"] | None = None, pure: bool = False
+    name: Any = None,
+    /,
+    *,
+    runs: Literal["thread", "worker", "inline"] | None = None,
+    pure: bool = False,
+    gives: Iterable[str] | str | None = None,
 ) -> Any:
     """Declare that a class is a type of nodes, under its own name or another.
 
     It may have methods `guard`, `execute`, `backtrack` and `is_backtrackable`, each called with a token. Its
     annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` says, as
-    for an action; `pure` ones touch nothing outside.
+    for an action; `pure` ones touch nothing outside. `gives` names the elements that they may return; any
+    other is an error.
     """
-    return _declare(name, "node-type", runs=runs, pure=pure)
+    names = (gives,) if isinstance(gives, str) else None if gives is None else tuple(gives)
+    return _declare(name, "node-type", runs=runs, pure=pure, gives=names)
 
 
 def predicate(name: Any = None, /) -> Any:

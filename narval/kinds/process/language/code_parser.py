@@ -77,6 +77,7 @@ class _ProcessCodeMaker(CodeMaker[Code, CodeDeclaration]):
             mask=mask,
             everywhere=declaration.everywhere,
             pure=declaration.pure,
+            gives=declaration.gives,
             descriptions={"en": description} if description else {},
             path=self._source.path,
             line=self._place[0],
@@ -176,6 +177,8 @@ def _render(code: Code, runs: str | None) -> bytes:
         etree.SubElement(root, "hook", {"name": hook})
     for name, type_ in code.properties.items():
         etree.SubElement(root, "property", {"name": name, "type": getattr(type_, "__name__", str(type_))})
+    for name in code.gives or ():
+        etree.SubElement(root, "gives", {"name": name})
     for event in (event for event, bit in EVENTS.items() if code.mask >> bit & 1):
         etree.SubElement(root, "event", {"name": event})
     return etree.tostring(root, encoding="utf-8")

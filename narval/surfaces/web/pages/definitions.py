@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from narval.ask.text import ways_in
 from narval.core.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.figures import days
@@ -105,7 +106,7 @@ async def shown_definition(
         "definition": answer,
         "told": nested(told),
         "reached": [{**call, "lines": nested(call["lines"][1:])} for call in reached],
-        "ways": [_ways(call) for call in reached],
+        "ways": [ways_in(call) for call in reached],
         "source": (answer["source"] or "").splitlines(),
         "file": (answer["file"] or {}).get("text", "").splitlines() if faults else [],
         "faults": faults,
@@ -141,20 +142,6 @@ async def _reach(visit: Visit, definition: dict[str, Any]) -> dict[str, Any] | N
     rows = [row for row in answer["definitions"] if row["kind"] == definition["kind"]]
     outside = [need for row in rows for need in row["needs"] if need["outside"]]
     return {**rows[0], "outside": outside, "tone": REACH_TONES[rows[0]["standing"]]} if rows else None
-
-
-def _ways(call: dict[str, Any]) -> list[dict[str, Any]]:
-    """The ways of labels to the parts of a call that keep it from being simply allowed."""
-    return [
-        {
-            "label": one["label"],
-            "part": "/".join(filter(None, (part["input"], part["path"]))),
-            "way": one["way"],
-        }
-        for part in call["parts"]
-        for one in part["labels"]
-        if one["prospect"] != "allowed" and one["way"]
-    ]
 
 
 def nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from narval.core.engines.events import Failure
+from narval.core.engines.events import Failure, OutputElement
 from tests.core.engines.dialogue import Dialogue, Refusal
 
 DONE = {"effects": [{"do": "complete"}]}
@@ -35,6 +35,21 @@ def counts(value: int) -> dict[str, Any]:
 
 def under_way(said: Dialogue, *nodes: str) -> list[str]:
     return [node for node in nodes if said.calls_of(node)]
+
+
+# --- what it gives ----------------------------------------------------------------------------------------
+
+
+def test_section_18_a_node_whose_type_names_its_elements_gives_no_others() -> None:
+    said, run, _ = began(code("a"))
+    said.node_type_gives["own"] = ("todo", "done")
+    said.answer(said.call_of("a"), elements=(OutputElement(b"<letter/>"),), value=DONE)
+    (error,) = said.named("error")
+    assert "node a of type own gives todo or done, and gave letter" in error.text
+    assert said.state(run) == "executing"
+    said.says(run, "rerun", node="a")
+    said.answer(said.call_of("a"), elements=(OutputElement(b"<todo/>"),), value=DONE)
+    assert (said.state(run), len(said.named("todo"))) == ("completed", 1)
 
 
 # --- one call after another -------------------------------------------------------------------------------

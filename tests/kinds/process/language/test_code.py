@@ -40,6 +40,13 @@ def made_of(text: str, custom: dict[str, str]) -> Any:
     return made(imported.modules["shop"].module.Task, custom)
 
 
+def test_a_node_type_names_the_elements_it_may_give_or_leaves_that_open() -> None:
+    named = code("@node_type('a', gives=['todo', 'done'])\nclass A: ...\n@node_type(gives='b')\nclass B: ...")
+    assert [named[f"node-type:{name}"].gives for name in ("a", "B")] == [("todo", "done"), ("b",)]
+    assert b'<gives name="todo"/><gives name="done"/>' in named["node-type:a"].xml
+    assert code("@node_type\nclass C: ...")["node-type:C"].gives is None
+
+
 def test_all_kinds_are_found_under_their_own_names_or_others() -> None:
     found = code(
         """
