@@ -47,7 +47,6 @@ CLASSES_ALLOWED: dict[str, str] = {
     "Agents": "what surfaces have done to an agent, and what keeps its name and number, is one thing",
     "Daemon": "the parts of a home at work are opened, asked and closed by one object",
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
-    "Guard": "what a request must be before any page sees it is read from top to bottom",
     "Memory": "what elements, marks, contexts and doubts come to is asked and changed in one place",
     "ServerLeases": "all that a daemon asks of the table of leases, and knows of it, is one thing",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
