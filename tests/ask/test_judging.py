@@ -103,3 +103,35 @@ def test_a_change_of_a_file_keeps_what_others_name_of_it(tmp_path: Path) -> None
     )
     both = {"both.xml": f"<cookbook>{two}{one}</cookbook>"}
     assert TextsBeside(read, both, changed).judge(seconds=0).is_sound
+
+
+@pytest.mark.parametrize(
+    ("argument", "fault"),
+    [
+        ('<text path="/srv/notes">a</text>', "expected a path inside the home, got '/srv/notes'"),
+        ('<text path="~/notes">a</text>', "expected a path inside the home, got '~/notes'"),
+        ('<text path="data/../../notes">a</text>', "expected a path inside the home"),
+        ('<text path="/srv/a/notes" folder="/srv/b">a</text>', "expected a path inside the folder /srv/b"),
+        ('<text path="/srv/notes" folder="/srv">a</text>', ""),
+        ('<text path="data/notes">a</text>', ""),
+        ('<text path="{$now}">a</text>', ""),
+        ('<text path="/srv/notes" folder="{$now}">a</text>', ""),
+    ],
+)
+def test_D10_a_path_outside_of_what_a_call_reaches_is_a_fault(
+    home: HomeAsRead, argument: str, fault: str
+) -> None:
+    judgement = TextsBeside(home, {"a.xml": RECIPE.format(target="files.append", argument=argument)}).judge()
+    assert judgement.is_sound is not bool(fault)
+    assert fault in "".join(one["message"] for one in judgement.faults)
+
+
+def test_D10_a_place_that_no_file_names_is_a_warning(home: HomeAsRead) -> None:
+    text = RECIPE.format(target="files.watch", argument="")
+    judgement = TextsBeside(home, {"a.xml": text}).judge()
+    (warning,) = judgement.faults
+    why = "step tell: nothing in the home gives the folder that it takes: add <folder …/> to data/memory.xml"
+    assert (warning["message"], warning["line"], warning["warning"]) == (why, 2, True)
+    assert "It reaches the folder that elements name while it runs, which neither" in judgement.unnamed[0]
+    memory = '<memory><folder path="data/in"/></memory>'
+    assert not TextsBeside(home, {"a.xml": text, "memory.xml": memory}).judge().faults

@@ -17,6 +17,7 @@ import msgspec
 
 from narval.ask.definitions.checking import check_texts, faults_beside
 from narval.ask.definitions.home_as_read import HomeAsRead, text_or_nothing
+from narval.ask.definitions.out_of_reach import OutOfReach
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
@@ -106,7 +107,7 @@ class TextsBeside:
             return Judgement([_fault("", str(error))])
         faults = self._faults()
         is_sound = all(fault.warning for fault in faults)
-        faults = sorted({*faults, *self._misfits(is_sound=is_sound)})
+        faults = sorted({*faults, *self._misfits(is_sound=is_sound), *self._out_of_reach()})
         forms = [{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]]
         if any(not fault.warning for fault in faults):
             return Judgement(forms)
@@ -222,6 +223,15 @@ class TextsBeside:
         if self._changed is not None and is_sound:
             yield from self._gone(next(iter(self._texts), ""), self._changed, defined)
 
+    def _out_of_reach(self) -> Iterator[Fault]:
+        """The faults of calls that cannot work in this home, with the elements that they declare."""
+        hooks = (hook.element for hook in self._home.settings.hooks.values())
+        there = (*self._home.places(self._elements).declared, *hooks)
+        reach = OutOfReach(self._home.path, self.loaded.library, there)
+        for one in self.definitions:
+            if isinstance(one, RunDefinition):
+                yield from reach.faults(one, _file(one.path))
+
     def _gone(self, name: str, changed: Form, defined: Container[tuple[str, str]]) -> Iterator[Fault]:
         """The faults of a text that replaces a file without some of its definitions."""
         library = self._home.loaded.library
@@ -301,7 +311,7 @@ def _named_in(library: Library, definition: Definition, whole: Library) -> Defin
 
 def _of_need(need: Need) -> str:
     """The sentence on a need that nobody has named."""
-    value = need.value
+    value = "that elements name while it runs" if "{" in need.value else need.value
     sentences = {
         "host": f"It reaches the host {value}, {_UNNAMED}.",
         "folder": f"It reaches the folder {value}, {_UNNAMED}.",

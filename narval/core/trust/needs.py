@@ -95,7 +95,7 @@ def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> l
     needs: dict[tuple[str, str], Need] = {}
     queue = [definition]
     for one in queue:
-        written = _written(one)
+        written = written_by(one)
         for need in _of_one(one, library, places, written):
             of = "" if one is definition else f" of {one.kind} {one.full_name}"
             placed = msgspec.structs.replace(need, part=need.part + of, path=need.path or one.path)
@@ -116,6 +116,13 @@ def made_by(definition: Definition, library: Library) -> tuple[str, ...]:
 def written_in(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
     """The attributes of elements, and of their children, by name."""
     return _attributes(node for xml in elements for node in _with_children(parse(xml)))
+
+
+def written_by(definition: Definition) -> dict[str, tuple[Attributes, ...]]:
+    """The attributes of all elements in the text of a definition, by name, including its arguments."""
+    if isinstance(definition, ModuleDefinition) or not definition.xml:
+        return {}
+    return _attributes(parse(definition.xml).iter("{*}*"))
 
 
 def needs_of_call(needs: Needs, inputs: Written, places: NamedPlaces) -> list[Need]:
@@ -176,13 +183,6 @@ def _name_of(match: tuple[str, ...]) -> str:
 
 def _is_followed(definition: Definition) -> bool:
     return not isinstance(definition, ModuleDefinition)
-
-
-def _written(definition: Definition) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of all elements in the text of a definition, by name, including its arguments."""
-    if isinstance(definition, ModuleDefinition) or not definition.xml:
-        return {}
-    return _attributes(parse(definition.xml).iter("{*}*"))
 
 
 def _with_children(root: etree._Element) -> Iterator[etree._Element]:

@@ -32,7 +32,9 @@ _STATES = {
 
 def lines(row: Row) -> Iterator[str]:
     """The lines to read before accepting a proposal."""
-    yield f"proposal {row['name']}: {_STATES.get(row['state'], clean(row['state']))}"
+    warnings = sum(fault["warning"] for fault in row["faults"])
+    but = f", with {counted(warnings, 'warning')}" if warnings and row["state"] == "ready" else ""
+    yield f"proposal {row['name']}: {_STATES.get(row['state'], clean(row['state']))}{but}"
     yield from (click.style(f"  ! {clean(sentence)}", fg="red", bold=True) for sentence in row["unnamed"])
     if row["labels"]:
         said = ", ".join(map(clean, row["labels"]))
