@@ -107,8 +107,7 @@ def no_definition(daemon: Daemon, name: str) -> RequestError:
 
 def load_fault(daemon: Daemon, name: str) -> str:
     """The fault of the file that should have a definition; "" without one."""
-    fault = files_of(daemon).loaded.fault_behind(name)
-    return f"{fault.path} did not load: line {fault.line}: {fault.message}" if fault is not None else ""
+    return files_of(daemon).loaded.why_missing(name)
 
 
 def _unknown(daemon: Daemon, name: str) -> str:

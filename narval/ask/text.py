@@ -179,12 +179,13 @@ def size(count: int) -> str:
 
 
 def zone() -> str:
-    """The name of the zone in which moments are shown to people; both names of the machine's zone if it has
-    summer time.
-    """
+    """The name of the zone in which moments are shown to people."""
     name = _shown_zone()
-    if name is not None:
-        return name.key
+    return name.key if name is not None else zone_of_machine()
+
+
+def zone_of_machine() -> str:
+    """The name of the machine's zone; both names if it has summer time."""
     import time
 
     standard, summer = time.tzname
@@ -211,10 +212,7 @@ def _shown_zone() -> ZoneInfo | None:
         return None
     from zoneinfo import ZoneInfo
 
-    try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, LookupError):  # a fault of the settings, which is told elsewhere
-        return None
+    return ZoneInfo(name)
 
 
 def when_reminded(row: Row) -> str:

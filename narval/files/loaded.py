@@ -79,8 +79,12 @@ class Loaded(msgspec.Struct, frozen=True):
     kept: frozenset[str] = frozenset()
     """The groups of shipped modules that runs name, whatever the files name (N31)."""
 
-    def fault_behind(self, name: str) -> Fault | None:
-        """The first fault of the file that should define a name; None where no such file has faults."""
+    def why_missing(self, name: str) -> str:
+        """The sentence on the first fault of the file that should define a name; "" if none has faults."""
+        fault = self._fault_behind(name)
+        return f"{fault.path} did not load: line {fault.line}: {fault.message}" if fault is not None else ""
+
+    def _fault_behind(self, name: str) -> Fault | None:
         group = name.partition(".")[0]
         for wanted in (name, group):
             paths = {path for (_, meant), path in self.broken.items() if meant == wanted}

@@ -18,6 +18,7 @@ from narval.core.trust.reach import Reach
 from narval.core.trust.rules import Rules
 from narval.core.trust.telling import refused_lines
 from narval.files.home import Home
+from narval.files.loaded import Loaded
 from narval.files.mcp_clients import McpClient, clients_of
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.reading import Reading
@@ -33,6 +34,8 @@ class ReachSources(NamedTuple):
     settings: Settings = Settings()
     rules: Rules | None = None
     clients: tuple[McpClient, ...] = ()
+    loaded: tuple[Loaded, ...] = ()
+    """The loaded files, with the faults of the others."""
 
     @property
     def given(self) -> set[str]:
@@ -92,8 +95,9 @@ def read_sources(home: Home | None) -> ReachSources:
     settings, rules = read_settings(home.path)[0] or Settings(), read_trust(home.path)[0]
     reading = Reading(home.path)
     snapshot = reading.snapshot(settings, Directory(), rules)
-    libraries = tuple(loaded.library for loaded in reading.libraries(snapshot))
-    return ReachSources(libraries, settings, rules, clients_of(home.path))
+    loaded = tuple(reading.libraries(snapshot))
+    libraries = tuple(one.library for one in loaded)
+    return ReachSources(libraries, settings, rules, clients_of(home.path), loaded)
 
 
 def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator[str]:

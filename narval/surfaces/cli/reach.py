@@ -95,6 +95,8 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
     ]
     names = {definition.full_name for definition in definitions}
     if missing := sorted(chosen.intersection(map(str, named)) - names):
+        if why := next(filter(None, (one.why_missing(missing[0]) for one in sources.loaded)), ""):
+            raise RequestError(why)
         there = {definition.full_name for definition in reach.definitions}
         raise RequestError(
             f"there is no file and no definition that is run named {missing[0]!r}{closest(missing[0], there)}"

@@ -74,7 +74,7 @@ class Session:
         from narval.files.home import Home
 
         home = Home.find(self.directory, os.environ)
-        show_moments_in(home.zone_name)
+        show_moments_in(lambda: _zone_of(home))
         return home
 
     @property
@@ -187,6 +187,22 @@ class Session:
             click.echo(json_bytes(value))
         else:
             people(value)
+
+
+def _zone_of(home: Home) -> str:
+    """The zone in which moments are shown; "", that of the machine, where the settings name none that there
+    is, which is said at once.
+    """
+    from narval.ask.text import clean, zone_of_machine
+    from narval.files.toml import zone
+
+    name = home.zone_name()
+    try:
+        return name and zone(name)
+    except ValueError:
+        why = f"there is no time zone {clean(name)!r:.80} (timezone in etc/narval.toml)"
+        click.echo(f"{why}; moments are shown in {zone_of_machine()}", err=True)
+        return ""
 
 
 def _command_name() -> str:

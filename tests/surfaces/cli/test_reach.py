@@ -122,6 +122,15 @@ def test_F9_a_name_that_nothing_has_is_an_error_with_what_was_meant(home: Path) 
     assert "did you mean 'w.answer'?" in result.stderr
 
 
+def test_F9_of_a_definition_whose_file_has_a_fault_that_fault_is_told(home: Path) -> None:
+    write(home, "recipes/answer.xml", ANSWER.replace("m.reply", "m.rply"))
+    result = narval(home, "check", "--trust", "w.answer")
+    assert result.exit_code == 1
+    assert (
+        "recipes/answer.xml did not load: line 1: step 'reply': there is no action 'm.rply'" in result.stderr
+    )
+
+
 def test_F9_trust_goes_with_neither_tell_nor_explore(home: Path) -> None:
     result = narval(home, "check", "--trust", "--tell")
     assert "one of them" in result.stderr

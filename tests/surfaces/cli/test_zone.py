@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextvars import copy_context
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from narval.ask.text import zone
+from narval.ask.text import moment, zone
+from narval.surfaces.cli.session import Session
 from tests.surfaces.cli.command_line import data, make_home, narval, well
 
 
@@ -57,3 +59,20 @@ def test_programs_of_automata_keep_the_zone_of_the_home(home: Path) -> None:
 def test_a_zone_that_is_none_is_a_fault_and_no_more(home: Path) -> None:
     (home / "etc" / "narval.toml").write_text('timezone = "Atlantis"\n')
     assert "Atlantis" in narval(home, "check").output
+
+
+def test_a_command_says_once_that_it_shows_moments_in_another_zone_as_there_is_no_such_one(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A daemon goes on with the settings that it had, so commands show moments all the same."""
+    (home / "etc" / "narval.toml").write_text('timezone = "Atlantis"\n')
+
+    def shown() -> list[str]:
+        session = Session()
+        session.note("directory", home)
+        assert session.own_home.path == home
+        return [moment("2026-11-30T12:00:00Z"), moment("2026-11-30T12:00:01Z")]
+
+    assert copy_context().run(shown) == ["2026-11-30 07:00:00", "2026-11-30 07:00:01"]
+    why = "there is no time zone 'Atlantis' (timezone in etc/narval.toml); moments are shown in EST/EDT\n"
+    assert capsys.readouterr().err == why
