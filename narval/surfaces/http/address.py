@@ -1,7 +1,8 @@
 """The address at which the pages of a home are served now, for making login links.
 
-The program that serves them holds a lock on the file with the address: so there is one for a home, and a
-killed one leaves no valid address.
+The program that serves them holds a lock on the file with the address: so there is one for a home, and an
+address counts only while the file is locked. The next one listens there again if it can: pages that are open
+in a browser go on.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _NAME = "address"
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[int]:
-    """Be the program that serves the pages of a home inside the context: the file to write the address to.
+def serving(folder: Path) -> Iterator[tuple[int, str]]:
+    """Be the program that serves the pages of a home inside the context: the file to write the address to,
+    and the address of the program before; "" if there was none.
 
     Raises OperatorError if another one serves them.
     """
@@ -33,16 +35,22 @@ def serving(folder: Path) -> Iterator[int]:
             raise OperatorError(
                 f"narval web serves this home already, at {there}; log in there: narval web login"
             ) from None
-        os.ftruncate(handle, 0)
-        yield handle
-        os.ftruncate(handle, 0)
+        former = os.pread(handle, 4096, 0).decode(errors="replace")
+        yield handle, former
     finally:
         os.close(handle)
 
 
 def note(handle: int, address: str) -> None:
     """Write the address of the pages."""
+    os.ftruncate(handle, 0)
     os.pwrite(handle, address.encode(), 0)
+
+
+def port_of(address: str) -> int | None:
+    """The port of an address of this machine; None for any other."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    return int(port) if host == "127.0.0.1" and port.isascii() and port.isdecimal() else None
 
 
 def known(folder: Path) -> str:

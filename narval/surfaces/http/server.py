@@ -50,12 +50,14 @@ _NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 # --- where it listens ---------------------------------------------------------------------------------------
 
 
-def loopback(port: int | None) -> list[socket.socket]:
-    """Sockets that listen at a port of 127.0.0.1 and ::1; without a port, at the first that is free.
+def loopback(port: int | None, before: int | None = None) -> list[socket.socket]:
+    """Sockets that listen at a port of 127.0.0.1 and ::1; without a port, at that of `before`, or else at the
+    first that is free.
 
     Raises OperatorError if it is taken on either: `localhost` leads to both.
     """
-    for candidate in (port,) if port is not None else range(PORT, PORT + PORTS):
+    former = (before,) if before else ()
+    for candidate in (port,) if port is not None else (*former, *range(PORT, PORT + PORTS)):
         try:
             return _both(candidate)
         except OSError as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import OperatorError
+from narval.surfaces.http import address
 from narval.surfaces.http import server as servers
 from narval.surfaces.http.guard import FORM, Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.place import WebPlace
@@ -87,6 +88,25 @@ def test_M64_it_listens_on_loopback_alone_at_both_addresses(tmp_path: Path) -> N
     scene(tmp_path, test)
     for one in loopback(0):
         assert one.getsockname()[0] in ("127.0.0.1", "::1")
+        one.close()
+
+
+def test_pages_are_where_they_were_before_if_that_is_free(tmp_path: Path) -> None:
+    with address.serving(tmp_path) as (noted, former):
+        assert (former, address.port_of(former)) == ("", None)
+        address.note(noted, "https://narval.example.org")
+        address.note(noted, "http://127.0.0.1:7")
+    with address.serving(tmp_path) as (_, former):
+        assert address.port_of(former) == 7
+    (first, *others) = loopback(0)
+    before = first.getsockname()[1]
+    (elsewhere, *more) = loopback(None, before)
+    assert elsewhere.getsockname()[1] != before
+    for one in (first, *others):
+        one.close()
+    again = loopback(None, before)
+    assert again[0].getsockname()[1] == before
+    for one in (*again, elsewhere, *more):
         one.close()
 
 

@@ -63,7 +63,7 @@ def web(
     """Serve the pages of this home to a browser.
 
     It is a program beside the daemon, which it asks, and may be ended and started while the daemon works.
-    Without an option it listens only on this machine, at a port of its own choice, and prints the address
+    Without an option it listens only on this machine, at the port where it was before, and prints the address
     with a link to log in, which is valid once and for ten minutes. `login` makes another link, `sessions`
     lists who is logged in, and ends a session.
     """
@@ -77,13 +77,13 @@ def web(
     from narval.files.settings import Settings
     from narval.surfaces.cli.daemon import serving
     from narval.surfaces.cli.mcp_clients import needs_extra
-    from narval.surfaces.http.address import note
+    from narval.surfaces.http.address import note, port_of
     from narval.surfaces.http.address import serving as holding
 
     sessions = _sessions(session)
     with ExitStack() as stack:
-        noted = stack.enter_context(holding(_folder(session)))
-        place, sockets = _place(stack, port, path, behind)
+        noted, former = stack.enter_context(holding(_folder(session)))
+        place, sockets = _place(stack, port, path, behind, before=port_of(former))
         settings = Settings.load(session.home.path)
         of_web = settings.web
         pages = serving.pages(session.home, _folder(session), place, sessions, of_web.metrics_sha256 or "")
@@ -127,19 +127,24 @@ _BESIDE = {"mcp": "it serves MCP clients", "link": "peers ask it"}
 
 
 def _place(
-    stack: ExitStack, port: int | None, path: Path | None, behind: str | None
+    stack: ExitStack, port: int | None, path: Path | None, behind: str | None, *, before: int | None
 ) -> tuple[WebPlace, list[socket.socket]]:
-    """The place that is served, and its listening sockets. Raises OperatorError."""
+    """The place that is served, and its listening sockets; without a port that of `before`, where that is
+    free, else it is said. Raises OperatorError.
+    """
     from narval.surfaces.http.place import WebPlace
     from narval.surfaces.http.server import loopback, unix_socket
 
     if path is not None:
         place = WebPlace.behind_proxy(behind) if behind else WebPlace()
         return place, [stack.enter_context(unix_socket(path, for_group=bool(behind)))]
-    sockets = loopback(port)
+    sockets = loopback(port, before)
     for one in sockets:
         stack.enter_context(one)
-    return WebPlace(sockets[0].getsockname()[1]), sockets
+    at: int = sockets[0].getsockname()[1]
+    if port is None and before not in (None, at):
+        click.echo(f"port {before}, where the pages were, is taken: they are at port {at} now", err=True)
+    return WebPlace(at), sockets
 
 
 def _in_journal() -> bool:
