@@ -33,7 +33,7 @@ from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.settings import Settings, read_settings
 from narval.files.shipped import shipped_modules
-from narval.files.snapshot import AgentFiles, Snapshot, changes, differences
+from narval.files.snapshot import AgentFiles, Snapshot, changes, first_loaded
 from narval.files.trust_file import read_trust
 from narval.system.lone_thread import LoneThread
 from narval.system.unexpected import unexpected
@@ -350,7 +350,7 @@ def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
     """Log what a daemon starts on, with the number of runs under way, and what it has read."""
     place = home.path if home is not None else "memory"
     log.info("started on %s, with %s under way", place, counted(runs, "run"))
-    _log(logging.INFO, "%s", differences([], files.followers.snapshot.libraries))
+    _log(logging.INFO, "%s", first_loaded(files.followers.snapshot.libraries))
     _log(logging.INFO, "did not load: %s", files.faults)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePath
 
 import msgspec
 
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
+from narval.core.source.text import SHIPPED
 from narval.core.trust.grants import Grant
 from narval.core.trust.rules import Rules
 from narval.files.agents.settings import Given
@@ -159,11 +161,25 @@ def differences(before: Iterable[Loaded], after: Iterable[Loaded]) -> Iterator[s
     after = list(after)
     old, new = ({file.path: file for loaded in all for file in loaded.files} for all in (before, after))
     changed = [path for path, state in new.items() if old.get(path) != state and state.error is None]
-    names: dict[str, dict[str, None]] = {path: {} for path in changed}
-    for definition in (found for loaded in after for found in loaded.library if found.path in names):
-        names[definition.path][f"{definition.kind} {definition.full_name}"] = None
-    for path in changed:
-        yield f"loaded {path}: {', '.join(names[path]) or 'no definitions'}"
+    yield from _loaded(after, changed)
     for path in old:
         if path not in new:
             yield f"{path} is gone, and so are its definitions; runs that began with them keep them"
+
+
+def first_loaded(libraries: Iterable[Loaded]) -> Iterator[str]:
+    """Describe for people what libraries have, a line for each file of the home, and one for what ships."""
+    libraries = list(libraries)
+    paths = dict.fromkeys(file.path for loaded in libraries for file in loaded.files if file.error is None)
+    ships = [path for path in paths if path.startswith(SHIPPED)]
+    yield from _loaded(libraries, [path for path in paths if path not in ships])
+    if modules := {PurePath(PurePath(path).relative_to(SHIPPED).parts[1]).stem for path in ships}:
+        yield f"loaded modules that ship with narval: {', '.join(sorted(modules))}"
+
+
+def _loaded(libraries: list[Loaded], paths: list[str]) -> Iterator[str]:
+    names: dict[str, dict[str, None]] = {path: {} for path in paths}
+    for definition in (found for loaded in libraries for found in loaded.library if found.path in names):
+        names[definition.path][f"{definition.kind} {definition.full_name}"] = None
+    for path in paths:
+        yield f"loaded {path}: {', '.join(names[path]) or 'no definitions'}"

@@ -15,7 +15,7 @@ from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading, load
-from narval.files.snapshot import differences
+from narval.files.snapshot import differences, first_loaded
 from narval.kinds.recipe.language.definition import Recipe
 from tests.files.rereading import Loader
 
@@ -198,6 +198,17 @@ def test_a_file_that_cannot_be_read_any_more_leaves_its_last_good_version(home: 
     ]
     assert names(after) == names(before) == ["mail.send", "mail.triage"]
     assert not [line for line in differences([before], [after]) if "is gone" in line]
+
+
+def test_what_ships_is_told_at_the_start_by_the_names_of_modules(home: Path) -> None:
+    files = {"modules/post.py": MAIL, "modules/more/__init__.py": "", "recipes/mail.xml": recipe("mail.send")}
+    put(home, files)
+    assert sorted(first_loaded([Loader(home).load()])) == [
+        "loaded modules that ship with narval: mail",
+        "loaded modules/more/__init__.py: no definitions",
+        "loaded modules/post.py: action post.send",
+        "loaded recipes/mail.xml: recipe mail.triage",
+    ]
 
 
 def test_N31_the_definitions_of_a_removed_file_are_removed(home: Path) -> None:
