@@ -296,6 +296,7 @@ def description(by_language: Mapping[str, str]) -> str:
 
 def action(action: Action) -> dict[str, Any]:
     """An action with its inputs and outputs."""
+    needs = action.needs.all if action.needs is not None else None
     return {
         "name": action.full_name,
         "path": action.path,
@@ -303,6 +304,9 @@ def action(action: Action) -> dict[str, Any]:
         "runs": action.where,
         "outside": action.outside,
         "where": None if action.says_where is None else list(map(str, action.says_where)),
+        "needs": None if needs is None else [f"{name.removesuffix('s')} {value}" for name, value in needs],
+        "label": action.label or None,
+        "undo": action.undo or None,
         **prototype(action.prototype),
         "description": description(action.descriptions),
     }
@@ -311,7 +315,16 @@ def action(action: Action) -> dict[str, Any]:
 def prototype(prototype: Prototype) -> dict[str, Any]:
     """The inputs and outputs of a prototype, and the parts of outputs that are forwarded."""
     return {
-        "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in prototype.inputs],
+        "inputs": [
+            {
+                **_slot(slot, "use", "list", "optional", "outdates", "newest"),
+                "reads": list(slot.reads),
+                "holds": {
+                    name: what if isinstance(what, str) else list(what) for name, what in slot.holds.items()
+                },
+            }
+            for slot in prototype.inputs
+        ],
         "outputs": [
             {**_slot(slot, "list", "optional", "unique", "replaces"), "own": list(slot.own)}
             for slot in prototype.outputs

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from narval.ask import json_forms
@@ -13,10 +14,13 @@ from narval.ask.registry import operation
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition
 from narval.core.definitions.people.directory import Approval
-from narval.core.errors import Fault
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import Fault, RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.module_text import ModuleText
 from narval.files.shipped import is_shipped, shipped_modules
+
+_ATTRIBUTE = re.compile(r"@([\w.-]+)")
 
 
 @operation("read")
@@ -74,12 +78,60 @@ def _faulty(daemon: Daemon) -> set[str]:
 
 
 @operation("read")
-async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, Any]]:
+async def actions(daemon: Daemon, name: str = "", *, shipped: bool = False) -> list[dict[str, Any]]:
     """The actions, with their inputs and outputs, and whom the home asks first (P73). With `shipped`, all
     that ship instead, loaded or not, with the path of the module that replaces theirs, if any.
+
+    With a `name`, that action, or those of that module, loaded or not, each with an `example` of a step that
+    calls it. Raises RequestError if there is none of that name.
     """
-    if shipped:
-        return await asyncio.to_thread(_shipped, files_of(daemon).loaded.texts)
+    texts = files_of(daemon).loaded.texts
+    if not name:
+        return await asyncio.to_thread(_shipped, texts) if shipped else _loaded_actions(daemon)
+    rows = [] if shipped else _named(name, _loaded_actions(daemon))
+    if not rows:
+        ships = await asyncio.to_thread(_shipped, texts)
+        rows = _named(name, ships)
+    if not rows:
+        names = {row["name"] for row in (*_loaded_actions(daemon), *ships)}
+        listed = closest(name, names) or "; `narval actions --shipped` lists those that ship"
+        raise RequestError(f"there is no action {name!r:.80}{listed}")
+    memory = daemon.agent.memory
+
+    def is_there(element: str) -> bool:
+        return any(eid not in memory.outdated for eid in memory.named([element]))
+
+    return [{**row, "example": _example(row, is_there)} for row in rows]
+
+
+def _named(name: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The action of a name, or those of the module of that name."""
+    return [row for row in rows if row["name"] == name or row["name"].startswith(f"{name}.")]
+
+
+def _example(row: dict[str, Any], is_there: Callable[[str], bool]) -> str:
+    """A step that calls an action, with the elements that its author would write: those that memory has are
+    left out, and so are those that come from the step before.
+    """
+    step = row["name"].partition(".")[2] or row["name"]
+    written = [_argument(slot) for slot in row["inputs"] if slot["reads"] and not slot["optional"]]
+    arguments = [f"    {xml}\n" for name, xml in written if not is_there(name)]
+    head = f'<step id="{step}" type="action" target="{row["name"]}"'
+    if not arguments:
+        return f"{head}/>"
+    return f"{head}>\n  <arguments>\n{''.join(arguments)}  </arguments>\n</step>"
+
+
+def _argument(slot: dict[str, Any]) -> tuple[str, str]:
+    """The name of the element that an input takes, and the element with the attributes that it must have."""
+    pattern = slot["match"][0]
+    name = pattern.partition("[")[0]
+    must = _ATTRIBUTE.findall(pattern.partition(" or ")[0]) or slot["reads"][:1]
+    attributes = [f'{attribute}="…"' for attribute in must]
+    return name, f"<{' '.join([name, *attributes])}/>"
+
+
+def _loaded_actions(daemon: Daemon) -> list[dict[str, Any]]:
     listed = sorted(daemon.agent.library.of("action").items())
     rules = daemon.agent.lookup.people.approvals
     return [

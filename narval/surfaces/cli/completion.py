@@ -117,6 +117,11 @@ def _definitions(context: click.Context, _: str) -> Choices:
             yield row["name"], row["description"] or row["kind"]
 
 
+def _actions(context: click.Context, _: str) -> Choices:
+    for row in asked(context, "actions"):
+        yield row["name"], row["description"]
+
+
 def _to_simulate(context: click.Context, incomplete: str) -> Choices:
     """The scenarios of the home, and the definitions."""
     folder = context.ensure_object(Session).home.path / "scenarios"
@@ -255,6 +260,7 @@ runs = source(of_runs)
 active_runs = source(of_runs, state="active")
 active_names = source(_active_names)
 definitions = source(_definitions)
+actions = source(_actions)
 definitions_and_scenarios = source(_to_simulate, or_file=True)
 parts = source(_parts)
 steps = source(_parts, keys=("steps",))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.ask.text import Row, clean, clean_lines, fault_line, printable
+from narval.ask.text import clean, clean_lines, fault_line, printable
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import NOT_WELL, asking, command
-from narval.surfaces.cli.monitor.definition import definition_lines
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.monitor.definition import action_lines, definition_lines
 from narval.surfaces.cli.render.tables import (
     ACTIONS,
     COMPARED,
@@ -86,10 +86,21 @@ def _definitions(answer: dict[str, Any]) -> None:
         click.echo(clean(fault_line(fault)))
 
 
-@asking("actions", "actions", example="narval actions\nnarval actions --shipped")
+_ACTIONS = """\
+narval actions
+narval actions mail.write
+narval actions files
+narval actions --shipped"""
+
+
+@command("actions", example=_ACTIONS, operation="actions")
+@click.argument("name", metavar="[NAME]", default="", shell_complete=completion.actions)
 @click.option("--shipped", is_flag=True, help="List all that ships, loaded or not.")
-def actions(rows: list[Row]) -> None:
+def actions(session: Session, name: str, shipped: bool) -> None:
     """List the actions there are, with their inputs and outputs.
+
+    With NAME, one action: what it takes, with the attributes that it reads, what it gives, what it reaches
+    outside, and a step that calls it; or those of a module. NAME may ship without being loaded.
 
     An input in [brackets] is optional; one with … takes a list. "outside" says that its effect is visible
     outside the home: after a language model's answer it asks first. "where" has the parts of its inputs that
@@ -98,7 +109,12 @@ def actions(rows: list[Row]) -> None:
     something in the home names it; --shipped lists the actions of all of them, and the module of the home
     that replaces theirs, if any.
     """
-    listing(ACTIONS, rows, "no actions are loaded; narval actions --shipped lists those that ship")
+    rows = session.ask("actions", name=name, shipped=shipped)
+    none = "no actions are loaded; narval actions --shipped lists those that ship"
+    if [row["name"] for row in rows] == [name]:
+        session.give(rows, lambda _: click.echo("\n".join(action_lines(rows[0]))))
+    else:
+        session.give(rows, lambda _: listing(ACTIONS, rows, none))
 
 
 # --- what ships -------------------------------------------------------------------------------------------

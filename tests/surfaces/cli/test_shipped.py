@@ -185,6 +185,34 @@ def test_a_name_that_is_not_known_is_refused(home: Path, arguments: tuple[str, .
     assert said in result.stderr
 
 
+def test_actions_of_a_name_tells_all_about_it_whether_it_is_loaded_or_not(home: Path) -> None:
+    well(home, "add", "-", given="<outbox path='out'/>")
+    assert well(home, "actions", "mail.write").splitlines()[2:] == [
+        "  takes draft: draft",
+        "    attributes: to, cc, subject, auto",
+        "  takes identity: identity[@address]",
+        "    attributes: name, address",
+        "  takes outbox: outbox[@path or @host]",
+        "    attributes: name, kind (maildir or smtp), path, host, port, tls, user, secret",
+        "  takes signature: signature (optional)",
+        "    attributes: name",
+        "  gives sent: sent",
+        "  reaches host {outbox/@host}:{outbox/@port}, folder {outbox/@path} rw, secret {outbox/@secret}",
+        "  where it goes: draft/@to, draft/@cc, outbox",
+        "",
+        "a step that calls it; what is not written there is found in the steps before, or in memory:",
+        '<step id="write" type="action" target="mail.write">',
+        "  <arguments>",
+        '    <draft to="…"/>',
+        "  </arguments>",
+        "</step>",
+    ]
+    [listed] = data(home, "actions", "files.watch")
+    assert '<folder path="…"/>' in listed["example"]
+    assert [row["name"] for row in data(home, "actions", "triage")] == ["triage.judge", "triage.leave"]
+    assert "did you mean 'mail.send'?" in narval(home, "actions", "mail.sned").stderr
+
+
 def test_actions_lists_all_that_ships_and_what_has_taken_its_place(home: Path) -> None:
     assert not any(row["name"].startswith("files.") for row in data(home, "actions"))
     well(home, "take", "files")

@@ -39,3 +39,45 @@ def definition_lines(answer: Row) -> Iterator[str]:
         yield f"  at {moment(row['at'])}{run}{': ' if row['text'] else ''}{clean(row['text'])}"
     yield ""
     yield clean_lines(answer["source"])
+
+
+def action_lines(row: Row) -> Iterator[str]:
+    """The lines of `narval actions NAME`: what it takes and gives, what it reaches, and how it is called."""
+    yield f"{clean(row['name'])}: {clean(row['description'])}"
+    yield f"  in {clean(row['path'])}:{row['line']}"
+    for slot in row["inputs"]:
+        yield f"  takes {_slot(slot)}"
+        if slot["reads"]:
+            attributes = (_attribute(name, slot["holds"].get(name)) for name in slot["reads"])
+            yield f"    attributes: {clean(', '.join(attributes))}"
+    for slot in row["outputs"]:
+        yield f"  gives {_slot(slot)}"
+    reaches = row["needs"] or ["nothing outside of memory"]
+    if row["needs"] is None:
+        reaches = ["anything: its code declares no limits"]
+    yield f"  reaches {clean(', '.join(reaches))}"
+    if row["where"]:
+        yield f"  where it goes: {clean(', '.join(row['where']))}"
+    for key, title in _OF_ACTION.items():
+        if row.get(key):
+            yield f"  {title}: {clean(row[key])}"
+    if row.get("asks"):
+        yield f"  asks first: {clean(', '.join(row['asks']))}"
+    yield ""
+    yield "a step that calls it; what is not written there is found in the steps before, or in memory:"
+    yield clean_lines(row["example"])
+
+
+_OF_ACTION = {"label": "label of what it gives", "undo": "undone by", "replaced_by": "replaced by"}
+
+
+def _attribute(name: str, holds: str | list[str] | None) -> str:
+    if holds is None:
+        return name
+    return f"{name} ({holds if isinstance(holds, str) else ' or '.join(holds)})"
+
+
+def _slot(slot: Row) -> str:
+    words = [word for word in ("optional", "list") if slot[word]]
+    told = f" ({', '.join(words)})" if words else ""
+    return f"{clean(slot['id'])}: {clean(' and '.join(slot['match']))}{told}"
