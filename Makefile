@@ -27,7 +27,7 @@ $(STAMP): $(ALONE)
 	@$(TELLING) "installing what develops narval into $(VENV)" $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]'
 	@touch $(STAMP)
 
-demo: $(ALONE)  ## the assistant answers the demo mail; ONCE=1 ends when idle; MAILDIR=path takes your own mail
+demo: $(ALONE)  ## the assistant answers the demo mail; ONCE=1 ends when idle, as without a terminal; MAILDIR=path takes your own mail
 	@$(BIN)/python -m narval.surfaces.cli.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
 
 # What the tests of pages want, installed where it is missing and the system lets us (M96).

@@ -38,7 +38,7 @@ PACE = 0.4
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="End when nothing is left to do.")
+@click.option("--once", is_flag=True, help="End when nothing is left to do, as without a terminal.")
 @click.option("--maildir", metavar="DIR", help="A Maildir of yours; it is only read, and nothing is sent.")
 @click.option(
     "--scratch", type=click.Path(path_type=Path), default=SCRATCH, help="Where the copy of the home goes."
@@ -47,9 +47,10 @@ PACE = 0.4
 def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
     """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours.
 
-    Unless it ends when nothing is left to do (--once), it serves its pages to a browser, and the demo mail
-    comes in slowly enough to watch.
+    Unless it ends when nothing is left to do (--once, or without a terminal), it serves its pages to a
+    browser, and the demo mail comes in slowly enough to watch.
     """
+    once = once or not (sys.stdin.isatty() and sys.stdout.isatty())
     try:
         home = _scratch_home(scratch, _choices(maildir) if maildir else None)
         asyncio.run(_demo(home, once=once, pace=0.0 if maildir else pace))
@@ -84,8 +85,7 @@ async def _demo(home: Home, *, once: bool, pace: float) -> None:
     async with serving(home) as daemon, _pages(console, home, wanted=not once):
         await daemon.main_loop.run(until_idle=True)
         for number, mail in enumerate(held):
-            if console.is_terminal:
-                console.print(f"\r{number + 1} of {len(held)} files have come in", end="")
+            console.print(f"\r{number + 1} of {len(held)} files have come in", end="")
             mail.rename(mail.parent.parent / "new" / mail.name)
             await daemon.main_loop.run(timeout=pace)
         if held:
@@ -94,14 +94,14 @@ async def _demo(home: Home, *, once: bool, pace: float) -> None:
         _report(console, home, daemon)
         owner = user(os.geteuid(), "terminal")
         asked = await worklist(daemon, asker=owner)
-        is_asked = not once and sys.stdin.isatty() and console.is_terminal
-        if not is_asked:
-            _list_questions(console, home, asked, ends=once)
-        if not once:
+        if once:
+            _list_questions(console, home, asked)
+        else:
             _say_what_next(console, home, daemon)
-            beside = [asyncio.create_task(_follow(console, daemon))]
-            if is_asked:
-                beside.append(asyncio.create_task(_ask(console, home, daemon, owner)))
+            beside = [
+                asyncio.create_task(_follow(console, daemon)),
+                asyncio.create_task(_ask(console, home, daemon, owner)),
+            ]
             await daemon.main_loop.run()
             for task in beside:
                 task.cancel()
@@ -205,17 +205,16 @@ def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
 # --- questions ------------------------------------------------------------------------------------------
 
 
-def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]], *, ends: bool) -> None:
-    """The questions that stay open, and, if the daemon `ends`, how their answers take effect (P80)."""
+def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]]) -> None:
+    """The questions that stay open, and how their answers take effect (P80)."""
     for row in asked:
         console.print(f"[bold]You are asked[/]  {escape(row['title'])}", soft_wrap=True)
         console.print(f"  {_command(home)} work answer {row['item']} approve", soft_wrap=True)
     if not asked:
         return
     console.print("It waits; nothing is sent before you agree.")
-    if ends:
-        console.print("Once you have answered, this sends what you agreed to:")
-        console.print(f"  {_command(home)} run --until-idle", soft_wrap=True)
+    console.print("Once you have answered, this sends what you agreed to:")
+    console.print(f"  {_command(home)} run --until-idle", soft_wrap=True)
     console.print()
 
 
