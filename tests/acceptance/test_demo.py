@@ -31,9 +31,7 @@ def sent(scratch: Path) -> int:
 
 def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: Path) -> None:
     scratch = tmp_path / "home"
-    done = subprocess.run(
-        line(scratch), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(line(scratch), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     asked = [text for text in done.stdout.splitlines() if text.startswith("You are asked")]
     assert asked == [f"You are asked  {QUESTION}"], "the rules of etc/trust.toml ask nothing"

@@ -79,7 +79,7 @@ class Tally:
             elif what == "started":
                 self._start(line)
             elif what == "sent" and line["run"] in self._tried:
-                self._do(Deed(line["at"], "send", " and ".join(line["to"]), "", "", line["run"]))
+                self._do(Deed(line["at"], "send", " and ".join(line["to"]), line["xml"], "", line["run"]))
         for call in calls:
             if call.attempt == 1:
                 self._call(call)

@@ -24,6 +24,7 @@ from narval.agent.turn import Turn
 from narval.ask.places import place_of
 from narval.ask.runs.listing import runs as list_runs
 from narval.ask.why import why
+from narval.core.elements.element import Element
 from narval.core.engines.registry import is_standing, run_kinds, runnable
 from narval.core.errors import DefinitionError, RequestError
 from narval.daemon.daemon import Daemon, assemble
@@ -127,7 +128,7 @@ class Simulation:
             store = SimulatedStore(rows, self._listen, keeps_ended=replay is None)
         else:
             rows, store = dict.fromkeys(look.agents(), Remembered), look.fork(self._listen)
-        self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
+        self._trace = Trace(self._clock, {row.agent: row.name for row in rows}, self._element)
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(recalled.elements))
         settings = msgspec.structs.replace(
@@ -173,6 +174,9 @@ class Simulation:
             if expectation.at is None:
                 self._judge(expectation)
         return await self._report(end)
+
+    def _element(self, name: str, eid: int) -> Element | None:
+        return self._agents.host(name).agent.memory.element(eid)
 
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""

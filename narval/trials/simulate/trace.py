@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -23,11 +23,13 @@ ERROR = "error"
 
 class Trace:
     """The lines of all agents in order, each with `who` where there are several; `names` are the agents'
-    names by number.
+    names by number, and `find` gives an element of an agent.
     """
 
-    def __init__(self, clock: Clock, names: Mapping[int, str]) -> None:
-        self._clock, self._names = clock, names
+    def __init__(
+        self, clock: Clock, names: Mapping[int, str], find: Callable[[str, int], Element | None]
+    ) -> None:
+        self._clock, self._names, self._find = clock, names, find
         self.lines: list[Line] = []
         self._shown = 0
         self.of: dict[str, AgentTrace] = {}
@@ -72,7 +74,11 @@ class Trace:
             self.add(name, line)
 
     def add(self, name: str, line: Line) -> None:
-        """Add an event of an agent."""
+        """Add an event of an agent; one that sends elements has their `xml` too."""
+        if line["what"] == "sent":
+            elements = (self._find(name, eid) for eid in line["elements"])
+            sent = [element.xml.decode("utf-8") for element in elements if element is not None]
+            line = {**line, "xml": ", ".join(sent)}
         self.lines.append({**line, "who": name} if len(self._names) > 1 else line)
 
 

@@ -173,6 +173,18 @@ def test_a_definition_of_the_home_by_its_name(past: Path) -> None:
     assert (told["begun"], told["counts"]["sent"]) == (3, 3)
 
 
+def test_what_is_sent_to_another_agent_is_told_with_it(past: Path) -> None:
+    (past / "agents/ledger").mkdir(parents=True)
+    (past / "agents/ledger/agent.toml").write_text("")
+    step = '<step id="ask" type="send" to="ledger"><input id="what"><match>order</match></input></step>'
+    sends = NEW.replace('<step id="ask" type="action" target="shop.ask"/>', step)
+    (past / "new.xml").write_text(sends)
+    shown = since(past, "--since", "1d", past / "new.xml")
+    assert 'send   ledger: <order id="1"/>' in shown
+    (past / "recipes/new.xml").write_text(sends)
+    assert re.search(r'ask: sends \d+ to ledger: <order id="\d"/>', well(past, "simulate", "try.wonder"))
+
+
 def test_only_the_newest_fifty_deeds_are_listed_unless_all_are_asked_for(past: Path) -> None:
     orders = "".join(f"<order id='n{number}'/>" for number in range(60))
     well(past, "add", "-", given=f"<memory>{orders}</memory>")

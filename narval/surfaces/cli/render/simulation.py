@@ -151,7 +151,7 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "acted": _acted,
     "forgot": _forgot,
     "sent": lambda line: (
-        f"{line['step']}: sends {_listed(line['elements'])} to {' and '.join(line['to'])}",
+        f"{line['step']}: sends {_listed(line['elements'])} to {' and '.join(line['to'])}: {_snippet(line)}",
         "cyan",
     ),
     "told": lambda line: (f"tells {line['hearer'] or line['name']} {line['signal']}", "cyan"),
