@@ -42,6 +42,9 @@ PARTS = ("etc", RECIPES, MODULES, SCENARIOS, AGENTS)
 
 State = Literal["same", "altered", "own", "not there"]
 
+_LISTED = "; `narval take` lists the examples, `narval diff` all else"
+"""The end of a message about a name that nothing has."""
+
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
 
@@ -96,7 +99,7 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
     named = [path for path in known if path in wanted or _example(path) == name]
     paths = [path for path in named if not is_of_server(path)]
     if not named:
-        raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable())}")
+        raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable()) or _LISTED}")
     there = {path: [file for file in _rivals(path) if (home.path / file).exists()] for path in paths}
     found = [file for files in there.values() for file in files]
     if found and not force:
@@ -227,7 +230,9 @@ def _named(name: str, found: list[ComparedFile]) -> set[str]:
     named |= {file.path for file in found if path in (_group(file.path), _example(file.path))}
     if not named:
         known = _names(_unit(file.path) for file in found)
-        raise RequestError(f"expected a file, a folder or a module, got {name!r}{closest(name, known)}")
+        raise RequestError(
+            f"expected a file, a folder or a module, got {name!r}{closest(name, known) or _LISTED}"
+        )
     return named
 
 

@@ -89,7 +89,8 @@ def _range(start: str | None, end: str | None, zone: ZoneInfo, now: float) -> tu
         last = read_date(end or until.isoformat(), zone.key)
     except ValueError:
         expectation = "a date such as 2026-11-23, or a moment such as 2026-11-23T07:00"
-        raise RequestError(f"expected start and end to be {expectation}, got {start!r} and {end!r}") from None
+        named = " and ".join(repr(moment) for moment in (start, end) if moment)
+        raise RequestError(f"expected {expectation}, got {named:.200}") from None
     if not 0 < last - first <= LONGEST:
         raise RequestError(
             f"expected an end after the start, and at most 366 days after it, got {start} and {end}"

@@ -80,7 +80,8 @@ async def grant(
     """
     require_granting(daemon, asker)
     if (name is not None) + (folder is not None) + all != 1:
-        raise RequestError("expected one of: the name of a definition, a folder of the home, all")
+        why = "expected one of: the name of a definition, a folder of the home, all"
+        raise RequestError(f"{why}; `{command(daemon, 'grants')}` lists what is asked for")
     files, snapshot = files_of(daemon), daemon.files.followers.snapshot
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
@@ -110,7 +111,8 @@ async def revoke(
     """
     require_granting(daemon, asker)
     if (name is None) == (folder is None):
-        raise RequestError("expected the name of a definition, or a folder of the home")
+        why = "expected the name of a definition, or a folder of the home"
+        raise RequestError(f"{why}; `{command(daemon, 'grants')}` lists what is granted")
     if folder is not None:
         gone = {f"{PurePosixPath(folder)}/"}
     else:

@@ -45,6 +45,8 @@ def history(session: Session, run: int, as_story: bool, journal: bool, **options
     follow, at, limit, before = (options[name] for name in ("follow", "at", "limit", "before"))
     if as_story and journal:
         raise click.UsageError("--story and --journal exclude each other")
+    if options["after"] is not None and not options["replay"]:
+        raise click.UsageError("--after goes with --replay; --before SEQ leaves out what came later")
     if options["replay"]:
         most = {"limit": limit} if limit is not None else {}
         session.give(session.ask("replay", run=run, after=options["after"] or 0, **most), answers.replay)

@@ -52,7 +52,10 @@ SERVER_NAME = click.argument("name", metavar="NAME", shell_complete=completion.s
 @SERVER_NAME
 @click.option("--no-browser", is_flag=True, help="Print the address to open, and open nothing.")
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="The port of 127.0.0.1 that the browser comes back to."
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="The port of 127.0.0.1 that the browser comes back to.",
 )
 def login(session: Session, name: str, no_browser: bool, port: int | None) -> None:
     """Log in at an MCP server of the settings (OAuth).

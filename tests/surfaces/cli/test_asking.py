@@ -60,3 +60,31 @@ def test_the_command_for_the_next_page_names_the_group() -> None:
     outer = click.Context(group, info_name="task", parent=click.Context(main, info_name="python -m narval"))
     with click.Context(group.commands["events"], info_name="events", parent=outer):
         assert Page(1, None, limit_given=False).going_on(Session(), 5) == "narval task events --before 5"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (("check", "--tell", "demo.greet"), "`narval definitions` lists each definition with its file"),
+        (("check", "--explore", "demo.greet"), "`narval definitions` lists each definition with its file"),
+        (("history", "1", "--after", "3"), "--after goes with --replay"),
+        (("grant",), "`narval grants` lists what is asked for"),
+        (("revoke",), "`narval grants` lists what is granted"),
+        (("calendar", "--from", "tomorow"), "such as 2026-11-23T07:00, got 'tomorow'\n"),
+        (("take", "nope"), "`narval take` lists the examples"),
+        (("diff", "nope"), "`narval diff` all else"),
+        (("dataflow", "recipes/demo.xml"), "expected a file with dataflows, found none in"),
+    ],
+)
+def test_a_wrong_use_says_what_to_look_at(tmp_path: Path, line: tuple[str, ...], why: str) -> None:
+    home = make_home(tmp_path)
+    (home / "etc").mkdir(exist_ok=True)
+    (home / "recipes/demo.xml").write_text("<cookbook/>")
+    result = narval(home, *(str(home / one) if one.startswith("recipes") else one for one in line))
+    assert result.exit_code != 0
+    assert why in result.stderr
+
+
+@pytest.mark.parametrize("line", ["figures", "gantt", "agents messages", "mcp login"])
+def test_a_number_is_called_by_its_letter(tmp_path: Path, line: str) -> None:
+    assert "RANGE" not in narval(tmp_path, *line.split(), "--help").stdout

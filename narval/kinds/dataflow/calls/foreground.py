@@ -79,7 +79,9 @@ def load_dataflow(file: Path, name: str = "") -> FlowFile:
     flows = [one for one in in_file if isinstance(one, DataflowDefinition)]
     named = [one for one in flows if name in (one.name, one.full_name)] if name else flows
     if not named:
-        there = ", ".join(one.name for one in flows) or "none"
+        if not flows:
+            raise RequestError(f"expected a file with dataflows, found none in {file}")
+        there = ", ".join(one.name for one in flows)
         raise RequestError(f"expected a dataflow of {file} ({there}), got {name!r:.80}")
     if not named[0].graphs:
         raise DefinitionError([Fault(path, 1, 1, f"{named[0].full_name} calls something that is not there")])

@@ -177,7 +177,9 @@ _PAIRS = (
 
 @asking("messages", "message_counts", example="narval agents messages\nnarval agents messages shop --json")
 @click.argument("name", required=False, shell_complete=completion.agents)
-@click.option("--limit", type=click.IntRange(1, 1000), default=200, help="Only the first N pairs (200).")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=200, metavar="N", help="Only the first N pairs (200)."
+)
 def messages(answer: Row) -> None:
     """Tell who sends to whom, how much, and what waits to be taken.
 

@@ -128,7 +128,9 @@ def _refuse(
 ) -> None:
     """Raise UsageError for a path that is not there, and for options that do not go together."""
     for path in missing:
-        raise click.BadParameter(f"Path '{clean(path)}' does not exist.", param_hint="'[PATH]...'")
+        listed = "`narval definitions` lists each definition with its file"
+        why = f"there is no file or folder {clean(path)}; {listed}"
+        raise click.BadParameter(why, param_hint="'[PATH]...'")
     if trust and (explore or tells):
         raise click.UsageError("--trust, --tell and --explore: one of them")
     if against is not None and not tells:

@@ -39,7 +39,13 @@ narval figures mail.triage --days 90 --json"""
 @asking("figures", "figures", example=_FIGURES)
 @click.argument("name", required=False, shell_complete=completion.definitions)
 @click.option("--kind", metavar="K", help="The kind of NAME, where several definitions have it.")
-@click.option("--days", type=click.IntRange(1, 366), default=14, help="So many days, today among them (14).")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 366),
+    metavar="N",
+    default=14,
+    help="So many days, today among them (14).",
+)
 def figures(answer: Row) -> None:
     """Tell how many runs ended each day, and how long they took.
 
@@ -77,8 +83,12 @@ _GANTT = (
 
 
 @asking("gantt", "gantt", example="narval gantt\nnarval gantt --minutes 10 --json")
-@click.option("--minutes", type=click.IntRange(1, 1440), default=60, help="So many minutes until now (60).")
-@click.option("--limit", type=click.IntRange(1, 200), default=60, help="Only the newest N runs (60).")
+@click.option(
+    "--minutes", type=click.IntRange(1, 1440), metavar="N", default=60, help="So many minutes until now (60)."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 200), metavar="N", default=60, help="Only the newest N runs (60)."
+)
 def gantt(answer: Row) -> None:
     """Show the runs of the last hour over time.
 
