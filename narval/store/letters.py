@@ -12,7 +12,7 @@ from narval.store.rows import LastRow, Row, typed
 
 class WaitingRow(NamedTuple):
     """The messages of a pair that are not taken: how many, their bytes, the earliest moment at which one
-    expires, the number of the last.
+    expires, the earliest later than the one that was asked about, the number of the last.
     """
 
     agent: int
@@ -20,6 +20,7 @@ class WaitingRow(NamedTuple):
     many: int
     size: int
     until: float | None
+    later: float | None
     last: int
 
 
@@ -59,8 +60,8 @@ class _IdRow(NamedTuple):
 class Letters(Protocol):
     """Reading of recorded messages."""
 
-    def waiting(self) -> list[WaitingRow]:
-        """The pairs that have messages not yet taken."""
+    def waiting(self, at: float = 0.0) -> list[WaitingRow]:
+        """The pairs that have messages not yet taken, asked about a moment."""
 
     def pairs(self, agent: int, most: int) -> list[PairRow]:
         """The pairs with an agent (0: all pairs) that have sent anything: those with the most messages not
@@ -108,9 +109,9 @@ class DatabaseLetters(Letters):
     def _typed(self, row: type[Row], query: str, *given: Any) -> list[Row]:
         return typed(row, self._read(query, *given), query, self._name)
 
-    def waiting(self) -> list[WaitingRow]:
+    def waiting(self, at: float = 0.0) -> list[WaitingRow]:
         """The pairs that have messages not yet taken."""
-        return self._typed(WaitingRow, "waiting messages")
+        return self._typed(WaitingRow, "waiting messages", at)
 
     def pairs(self, agent: int, most: int) -> list[PairRow]:
         """The pairs that have sent anything."""
@@ -188,11 +189,12 @@ class VolatileLetters(Letters):
         self._taken = {key: number for key, number in self._taken.items() if key[0] != agent}
         self._dead = {line: row for line, row in self._dead.items() if row.agent != agent}
 
-    def waiting(self) -> list[WaitingRow]:
+    def waiting(self, at: float = 0.0) -> list[WaitingRow]:
         """The pairs that have messages not yet taken."""
         counts: Counter[tuple[int, int]] = Counter()
         sizes: Counter[tuple[int, int]] = Counter()
         first: dict[tuple[int, int], float] = {}
+        later: dict[tuple[int, int], float] = {}
         last: dict[tuple[int, int], int] = {}
         for row in self._messages.values():
             pair = row.agent, row.sender
@@ -201,8 +203,10 @@ class VolatileLetters(Letters):
             last[pair] = max(row.number, last.get(pair, 0))
             if row.until is not None:
                 first[pair] = min(row.until, first.get(pair, row.until))
+                if row.until > at:
+                    later[pair] = min(row.until, later.get(pair, row.until))
         return [
-            WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair), last[pair])
+            WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair), later.get(pair), last[pair])
             for pair in sorted(counts)
         ]
 

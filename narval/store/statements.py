@@ -95,7 +95,8 @@ QUERIES = {
     "scopes": "SELECT scope, count(*) FROM results WHERE agent = ? GROUP BY scope ORDER BY scope",
     # of messages: of all, of a receiver, of a pair; and the dead letters of a sender
     "waiting messages": """
-        SELECT agent, sender, count(*), sum(length(data)), min(until), max(number) FROM messages
+        SELECT agent, sender, count(*), sum(length(data)), min(until),
+            min(CASE WHEN until > ? THEN until END), max(number) FROM messages
         GROUP BY agent, sender ORDER BY agent, sender""",
     "message pairs": """
         SELECT agent, sender, max(sent), max(gone), max(many), min(oldest) FROM (

@@ -19,7 +19,10 @@ def test_G25_messages_are_there_until_they_are_taken(store: Store) -> None:
     letters = store.letters
     assert letters.messages(2) == [*sent, message(2, 3, 1)]
     assert letters.messages(1) == []
-    assert sorted(letters.waiting()) == [WaitingRow(2, 1, 3, 24, 1.0, 3), WaitingRow(2, 3, 1, 4, None, 1)]
+    assert sorted(letters.waiting(1.0)) == [
+        WaitingRow(2, 1, 3, 24, 1.0, 2.0, 3),
+        WaitingRow(2, 3, 1, 4, None, None, 1),
+    ]
     assert letters.messages_of({1, 2}) == letters.messages(2)
     both = [PairRow(2, 1, 3, 0, 3, 1.0), PairRow(2, 3, 1, 0, 1, 1.0)]
     assert (letters.pairs(0, 5), letters.pairs(0, 1), letters.pairs(3, 5)) == (both, both[:1], both[1:])

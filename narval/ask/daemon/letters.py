@@ -17,6 +17,7 @@ from narval.core.agent_name import peer_of, stands_for_peer
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
+from narval.daemon.links.sent import ended
 from narval.daemon.messages.envelope import ELEMENT, unseal
 from narval.daemon.messages.sending import send_from_outside
 from narval.store.batch import MessageRow
@@ -76,6 +77,10 @@ async def letters(
         return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in rows]
     names = {row.agent: row.name for row in daemon.store.agents()}
     by_pair = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
+    for peer in {row.agent for row in by_pair.values() if stands_for_peer(names.get(row.agent, ""))}:
+        to_peer = [row for row in by_pair.values() if row.agent == peer]
+        for row in ended(daemon.store.of(peer), to_peer, daemon.rounds.clock.now()):
+            del by_pair[row[:3]]
     rows = _page([*by_pair.values()], lambda row: (row.at, row.number), lambda row: row.id, limit, before)
     return [_letter(row) | {"to": _receiver(row, names.get(row.agent, "?"))} for row in rows]
 

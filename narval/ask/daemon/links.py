@@ -13,6 +13,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.daemon.links.link_mail import LinkMailbox, senders_there
+from narval.daemon.links.sent import ended
 from narval.files.outside.peers import PEERS_FILE, PeerSettings
 from narval.store.letters import WaitingRow
 
@@ -88,19 +89,26 @@ def _form(
     if isinstance(mailbox, LinkMailbox):
         heard_at, fault, trouble = mailbox.heard_at, mailbox.fault, mailbox.trouble
         oldest, held = mailbox.state.out.oldest, len(mailbox.state.held)
-    many = sum(row.many for row in rows)
+    many, size = sum(row.many for row in rows), sum(row.size for row in rows)
     pairs = (
         [row for row in daemon.store.letters.pairs(number, 2**31) if row.agent == number] if number else []
     )
     if oldest is None and pairs:
         oldest = min((row.oldest for row in pairs if row.oldest is not None), default=None)
+    now = daemon.rounds.clock.now()
+    if number and any(row.until is not None and row.until <= now for row in rows):
+        messages = daemon.store.letters.messages(number)
+        over = ended(daemon.store.of(number), messages, now)
+        left = [message for message in messages if message not in over]
+        many, size = len(left), sum(len(message.data) for message in left)
+        oldest = min((message.at for message in left), default=None)
     state = _state(daemon, number, None if trouble else heard_at, fault, many)
     return {
         "peer": peer.name,
         "url": peer.url,
         "state": state,
         "messages": many,
-        "bytes": sum(row.size for row in rows),
+        "bytes": size,
         "oldest": json_forms.moment(oldest),
         "sent": sum(row.sent for row in pairs),
         "taken": _taken(daemon, number),

@@ -301,7 +301,7 @@ class Agents:
                 self.own.post(Request(partial(self._bury_overdue, row), self._buried))
             else:
                 self.supervisor.need(name)
-                if stands_for_peer(name) and (host := self.supervisor.host(name)) is not None:
+                if (host := self.supervisor.host(name)) is not None:
                     host.mail.mailbox.try_again()
 
     def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from narval.agent.turn import Turn
 from narval.daemon.messages.remote_calls import CANCEL
@@ -18,6 +18,15 @@ there, and few more answers are on their way.
 
 MOST_IN_ALL = 100_000
 """The most messages that the peer may answer, of all kinds and for all agents there."""
+
+
+def ended(store: AgentStore, rows: Iterable[MessageRow], at: float) -> set[MessageRow]:
+    """The messages to a peer, among some that it has not taken, that have ended at their time. They stay only
+    because numbers have no gap. `store` is that of its row.
+    """
+    over = {row.id: row for row in rows if row.kind != CANCEL and row.until is not None and row.until <= at}
+    return {over[row.key] for row in store.results_of(SENT, over) if row.data == ANSWERED}
+
 
 Bury = Callable[[Turn, list[MessageRow]], None]
 """A function that tells the senders of messages that these are overdue."""

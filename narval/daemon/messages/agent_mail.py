@@ -174,9 +174,10 @@ class AgentMail:
         """Do what a message says; a message that cannot be taken becomes a dead letter of its sender (G32).
 
         False, with nothing done, while memory has no room for it, or for an element that came before; a
-        message without an element, as the answer to a call, overtakes those.
+        message without an element, as the answer to a call, overtakes those. One that is overdue needs none.
         """
-        if row.kind == ELEMENT and self.mailbox.is_held:
+        needs_room = row.kind == ELEMENT and not _is_overdue(row, turn.at)
+        if needs_room and self.mailbox.is_held:
             return False
         if self._declared[0] != self._agent.memory.declared.changes:
             memory = self._agent.memory
@@ -186,7 +187,7 @@ class AgentMail:
         except UnreadableError as error:
             log.error("%s: a message of agent number %d is lost: %s", self.identity.name, row.sender, error)
             return True
-        over = self._agent.excess_of_elements((row.data,)) if row.kind == ELEMENT else ""
+        over = self._agent.excess_of_elements((row.data,)) if needs_room else ""
         if over and len(row.data) <= self._settings.element_bytes:
             log.warning("%s takes no messages: %s", self.identity.name, over)
             return False
@@ -222,7 +223,7 @@ class AgentMail:
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
         if why := turn.transaction.telling.reason(0, row):
             return Refusal("internal-error", why)
-        if row.until is not None and row.until < turn.at:
+        if _is_overdue(row, turn.at):
             return OVERDUE
         take = KINDS.get(row.kind)
         if take is None:
@@ -232,6 +233,10 @@ class AgentMail:
             return take(self, turn, row, envelope)
         with turn.transaction.coming_with(turn.agent.memory.labels.number(labels)):
             return take(self, turn, row, envelope)
+
+
+def _is_overdue(row: MessageRow, at: float) -> bool:
+    return row.until is not None and row.until <= at
 
 
 def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:

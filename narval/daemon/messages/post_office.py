@@ -36,16 +36,18 @@ class Addressee(Protocol):
         """The number of the last message of a sender that it has or has taken."""
 
 
-AGAIN = 3600.0
-"""Seconds after which overdue messages that could not be ended in order are checked again."""
-
-
 class OverdueMessages:
-    """The first moment at which a message that is not taken is overdue."""
+    """The first moment at which a message that is not taken is overdue.
+
+    A message is looked for once, at its moment. One that has to wait for those before it ends with the last
+    of them: whoever takes or ends that one goes on with it.
+    """
 
     def __init__(self) -> None:
         self._look_at: Callable[[float | None], None] = lambda moment: None
         self._first: float | None = None
+        self.looked_at = 0.0
+        """The moment at which overdue messages were looked for last."""
 
     def begin(self, look_at: Callable[[float | None], None]) -> None:
         """Call `look_at` with each moment at which to check."""
@@ -58,11 +60,10 @@ class OverdueMessages:
             self._look_at(until)
 
     def due(self, now: float, waiting: Iterable[WaitingRow]) -> list[int]:
-        """The receivers of overdue messages, among all that wait, as of a moment."""
-        self._first, ending = None, [row for row in waiting if row.until is not None]
-        moments = [row.until if row.until > now else now + AGAIN for row in ending if row.until is not None]
-        self.expect(min(moments, default=None))
-        return [row.agent for row in ending if row.until is not None and row.until <= now]
+        """The receivers of overdue messages, among all that wait as of a moment."""
+        self._first, self.looked_at, rows = None, now, list(waiting)
+        self.expect(min((row.later for row in rows if row.later is not None), default=None))
+        return [row.agent for row in rows if row.until is not None and row.until <= now]
 
 
 class Addresses:
@@ -156,7 +157,7 @@ class PostOffice:
 
     def overdue(self, now: float) -> list[str]:
         """The names of agents that have overdue messages, as of a moment."""
-        due = self._overdue.due(now, self.letters.waiting())
+        due = self._overdue.due(now, self.letters.waiting(now))
         return list(dict.fromkeys(self.names[number] for number in due if number in self.names))
 
     def simulate(self, stand_in: StandIn) -> None:
@@ -228,10 +229,12 @@ class PostOffice:
         Call `room.begin_recount` before the store is read.
         """
         self.room.recount((row for row in waiting if row.agent not in self.receivers), self.receivers)
+        fresh = {receiver.agent for receiver in held}
         for receiver in held:
             self.expect(receiver)
         for row in waiting:
-            if row.agent in self.names:
+            is_new = row.until is not None and (row.until > self._overdue.looked_at or row.agent in fresh)
+            if row.agent in self.names and is_new:
                 self._overdue.expect(row.until)
         for receiver in held:
             if receiver.agent not in self.receivers:

@@ -234,6 +234,9 @@ async def test_G32_a_message_to_a_peer_that_is_away_ends_at_its_time(homes: TwoH
         assert "it waited for longer than it was to be kept" in error["xml"]
         [letter] = await homes.ask("home", "letters", dead=True)
         assert letter["to"] == "shop@office"
+        assert [row["until"] > letter["until"] for row in await homes.ask("home", "letters")] == [True]
+        [link] = await homes.ask("home", "links")
+        assert (link["messages"], link["bytes"]) == (1, len("<order n='2'/>"))
         await homes.close("home")
         await homes.open("home")
     await homes.open("office")  # its clock is behind: for it there would be time left

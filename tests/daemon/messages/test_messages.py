@@ -467,6 +467,24 @@ async def test_G31_a_receiver_takes_what_waits_once_its_limit_is_higher(scene: S
     await scene.end()
 
 
+@in_a_loop
+async def test_G32_what_waits_too_long_for_room_is_a_dead_letter(scene: Scene) -> None:
+    scene.write("agents/shop/agent.toml", "elements = 5\n")
+    daemon = await opened(scene)
+    await send(daemon, "shop", "<order n='1'/>", keep=60.0)
+    await send(daemon, "shop", "<order n='2'/>")
+    await send(daemon, "shop", "<order n='3'/>", keep=60.0)
+    await daemon.main_loop.elapse(61.0)
+    assert await errors(daemon, "") == ["expired"]
+    assert [row.number for row in daemon.store.letters.messages(2)] == [2, 3], "in order"
+    scene.write("agents/shop/agent.toml", "elements = 100\n")
+    await daemon.files.reload()
+    await daemon.main_loop.until_idle()
+    assert await errors(daemon, "") == ["expired", "expired"]
+    assert numbers(await memory(daemon, "shop", "order")) == ["2"]
+    await scene.end()
+
+
 # --- whatever is killed (G24, G25) ----------------------------------------------------------------------
 
 
