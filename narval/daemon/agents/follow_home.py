@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from narval.agent.turn import Turn
@@ -18,11 +19,14 @@ from narval.store.store import Store
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.fleet import Fleet
+    from narval.store.postgresql.leases import Leases
 
 log = logging.getLogger("narval.links")
 
-NAMED = "peers"
-"""The fact of a home that shares a store: the peers that its file names."""
+NAMED, LEFT = "peers", "peers left"
+"""The facts of a home that shares a store: the peers that its file names; those that it names no more, until
+it is certain that somebody has each link, or has ended it.
+"""
 
 
 class PeerRows:
@@ -31,7 +35,9 @@ class PeerRows:
 
     Where daemons share a store, the row is at work at one daemon whose file names the peer. When that daemon
     is gone, or no longer names the peer, it is at work at the first other one that is asked to exchange
-    something.
+    something. The last of the daemons at work to name the peer removes the row, even if nobody holds it: each
+    records first what its file names, and only then looks at what the others name, and whether the row is
+    free.
     """
 
     def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:
@@ -47,9 +53,8 @@ class PeerRows:
         if self._agents.own.loop.record_only:
             return
         is_faulty = any(fault.path == PEERS_FILE for fault in self._files.faults)
-        if not is_faulty:
-            await self._note(" ".join(sorted(peers)))
-        if not (peers or rows.peers()):
+        left = [] if is_faulty else await self._note(peers)
+        if not (peers or left or rows.peers()):
             return
         for name in peers:
             try:
@@ -61,42 +66,47 @@ class PeerRows:
                 log.warning("the link with %s is at work elsewhere: %s", name, error)
         if is_faulty:
             return  # nobody knows which peers there are
-        for row in rows.peers():
-            if peer_of(row) not in peers and await self._is_of_this_home(row):
-                if others := self._others_that_name(peer_of(row)):
-                    log.info("the link with %s is left to %s", peer_of(row), " and ".join(others))
-                    await self._leave(row)
-                    continue
-                log.warning(
-                    "%s names the peer %s no more: what waits for it comes back", PEERS_FILE, peer_of(row)
-                )
-                try:
-                    await self._agents.remove(row, now=True)
-                except RequestError as error:  # another daemon has it by now
-                    log.warning("the link with %s: %s", peer_of(row), error)
+        for row in sorted({*rows.peers(), *map(row_of_peer, left)}):
+            if peer_of(row) not in peers:
+                await self._end_or_leave(row)
+        if left:
+            await self._record((LEFT, ""))
 
-    async def _is_of_this_home(self, row: str) -> bool:
-        """True unless another home of a shared store may have the row."""
-        leases = self._store.leases
-        return leases is None or self._agents.rows.number(row) in leases.pinned()
+    async def _end_or_leave(self, row: str) -> None:
+        """Remove the row of a peer that the file names no more, unless another home is to have it."""
+        peer = peer_of(row)
+        if row in self._agents.rows and (others := await self._others_that_name(peer)):
+            log.info("the link with %s is left to %s", peer, " and ".join(others))
+            await self._leave(row)
+        try:
+            if await self._others_that_name(peer) or await self._agents.pinned(row) is None:
+                return
+            log.warning("%s names the peer %s no more: what waits for it comes back", PEERS_FILE, peer)
+            await self._agents.remove(row, now=True)
+        except RequestError as error:  # another daemon has it by now
+            log.warning("the link with %s: %s", peer, error)
 
-    async def _note(self, names: str) -> None:
-        """Record which peers the file names, for the other homes of a shared store."""
-        own = self._agents.own
-        if self._store.leases is not None and own.agent.facts.get(NAMED, "") != names:
+    async def _note(self, peers: Iterable[str]) -> list[str]:
+        """Record which peers the file names, for the other homes of a store; those it names no more."""
+        if self._store.leases is None:
+            return []
+        meta, names = self._agents.own.agent.store.meta, " ".join(sorted(peers))
+        before = meta.get(NAMED, "")
+        left = sorted({*before.split(), *meta.get(LEFT, "").split()} - {*peers})
+        if before != names:
+            await self._record((NAMED, names), (LEFT, " ".join(left)))
+        return left
 
-            def work(turn: Turn) -> None:
-                turn.transaction.batch.meta.append((NAMED, names))
+    async def _record(self, *facts: tuple[str, str]) -> None:
+        def work(turn: Turn) -> None:
+            turn.transaction.batch.meta.extend(facts)
 
-            await own.submit(work)
+        await self._agents.own.submit(work)
 
-    def _others_that_name(self, peer: str) -> list[str]:
-        """The other homes of a shared store that name a peer."""
-        own, by_home = (
-            self._agents.rows.own_name(),
-            {} if self._store.leases is None else self._store.facts(NAMED),
-        )
-        return [home for home, names in by_home.items() if home != own and peer in names.split()]
+    async def _others_that_name(self, peer: str) -> list[str]:
+        """The other homes of a shared store whose daemons are at work and name a peer."""
+        leases, own = self._store.leases, self._agents.rows.own_name()
+        return [] if leases is None else await asyncio.to_thread(_naming, self._store, leases, peer, own)
 
     async def _leave(self, row: str) -> None:
         """Let any home that names a peer have its row."""
@@ -105,6 +115,13 @@ class PeerRows:
             self._agents.supervisor.lose({number})
             await self._agents.supervisor.calls.ended(number)
             await asyncio.to_thread(leases.give, [number])
+
+
+def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
+    homes = [home for home, names in store.facts(NAMED).items() if home != own and peer in names.split()]
+    holders = ((home, leases.find(home)) for home in homes)
+    now = leases.latest.at if leases.latest is not None else 0.0
+    return [home for home, found in holders if found and found[1] is not None and found[1].until > now]
 
 
 async def follow(

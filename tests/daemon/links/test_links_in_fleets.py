@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+
 import pytest
 
 from narval.core.errors import ElsewhereError
+from narval.daemon.daemon import Daemon
 from narval.daemon.links.frame import decode
 from tests.daemon.fleet.machines import Machines, ask, on_machines
 
@@ -53,3 +57,80 @@ async def test_a_home_that_drops_the_peer_leaves_the_link_to_another_that_names_
     await machines.pass_time(1.0, "attic", "barn")
     [error] = await ask(attic, "memory", xpath="error[@type='undelivered']")
     assert "the link with office was removed" in error["xml"]
+
+
+def names_peer(machines: Machines, *names: str) -> None:
+    for name in names:
+        (machines.folder / name / "etc").mkdir(parents=True, exist_ok=True)
+        (machines.folder / name / "etc/peers.toml").write_text(PEER)
+
+
+async def drops_peer(machines: Machines, name: str) -> None:
+    (machines.folder / name / "etc/peers.toml").write_text("")
+    await ask(machines.up[name], "reload")
+
+
+async def undelivered(daemon: Daemon) -> int:
+    return len(await ask(daemon, "memory", xpath="error[@type='undelivered']"))
+
+
+@on_machines
+async def test_a_link_is_not_left_to_a_home_that_is_not_at_work(machines: Machines) -> None:
+    names_peer(machines, "attic", "barn")
+    attic, _ = [await machines.start(name) for name in ("attic", "barn")]
+    await ask(attic, "send", to="shop@office", elements=[b"<order/>"])
+    await machines.kill("barn")
+    await machines.pass_time(4.0, "attic")
+    await drops_peer(machines, "attic")
+    assert await undelivered(attic) == 1
+    assert machines.holders("@office") == []
+
+
+async def leaves_and_drops(machines: Machines, *, is_up: bool) -> None:
+    names_peer(machines, "attic", "barn")
+    attic, _ = [await machines.start(name) for name in ("attic", "barn")]
+    await ask(attic, "send", to="shop@office", elements=[b"<order/>"])
+    await drops_peer(machines, "attic")
+    assert machines.holders("@office") == [], "barn has not been asked to exchange anything yet"
+    if is_up:
+        await drops_peer(machines, "barn")
+    else:
+        await machines.kill("barn")
+        (machines.folder / "barn/etc/peers.toml").write_text("")
+        await machines.pass_time(4.0, "attic")
+        await machines.start("barn")
+    await machines.pass_time(1.0, *machines.up)
+    assert await undelivered(attic) == 1
+
+
+@on_machines
+async def test_a_link_that_was_left_to_a_home_is_removed_by_it_once_it_names_the_peer_no_more(
+    machines: Machines,
+) -> None:
+    await leaves_and_drops(machines, is_up=True)
+
+
+@on_machines
+async def test_so_it_is_if_that_home_has_dropped_the_peer_while_it_was_not_at_work(
+    machines: Machines,
+) -> None:
+    await leaves_and_drops(machines, is_up=False)
+
+
+@on_machines
+async def test_a_link_that_the_other_home_drops_as_it_is_left_to_it_is_removed(machines: Machines) -> None:
+    names_peer(machines, "attic", "barn")
+    attic, _ = [await machines.start(name) for name in ("attic", "barn")]
+    await ask(attic, "send", to="shop@office", elements=[b"<order/>"])
+    leases, loop = attic.store.leases, asyncio.get_running_loop()
+    assert leases is not None
+    give = leases.give
+
+    def give_late(agents: Iterable[int]) -> None:
+        asyncio.run_coroutine_threadsafe(drops_peer(machines, "barn"), loop).result(10.0)
+        give(agents)
+
+    leases.give = give_late  # type: ignore[method-assign]
+    await drops_peer(machines, "attic")
+    assert await undelivered(attic) == 1
+    assert machines.holders("@office") == []
