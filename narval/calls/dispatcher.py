@@ -81,6 +81,8 @@ class Dispatcher:
         self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._post = False, post
+        self._is_made_again = False
+        """True while a call is performed that may have begun before the last stop."""
         self._preparer, self._in_turn = preparer, in_turn
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {}
         """The ways to make calls, by their kind; each is determined with the first call."""
@@ -186,9 +188,10 @@ class Dispatcher:
         else:
             is_lost = call.begun and call.on_restart == "error" and call.kind != SEND
             is_lost = is_lost and not self.targets.outlives(run, call)
-            if not is_lost and self._may_have_begun(run, call):
-                self._post(Delivery(run.eid, CallStarting(0, 0.0, call.call)))
-            if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
+            self._is_made_again = not is_lost and self._may_have_begun(run, call)
+            back = refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)
+            self._is_made_again = False
+            if back is not None:
                 self._post(Delivery(run.eid, back))
 
     def _may_have_begun(self, run: Run, call: Call) -> bool:
@@ -293,6 +296,8 @@ class Dispatcher:
             sends_by_chat=self._sends_by_chat,
             trace=None if self._agent.samples is None else self._trace(run, call, target),
         )
+        if self._is_made_again:
+            self._post(Delivery(run.eid, CallStarting(0, 0.0, call.call)))
         behind = self._undone(run, target) if run.kind in UNDOING else NOTHING_UNDONE
         at_once = call.on_restart != "error" and not call.undoable and not self.calls.book.is_closing
         if target.where == "inline" and at_once and not (behind and self.calls.behind.is_under_way(behind)):

@@ -152,6 +152,28 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
     told(scene, story)
 
 
+@pytest.mark.parametrize("granted", [True, False])
+def test_N35_a_call_that_is_refused_after_a_kill_is_not_said_to_have_begun_again(
+    scene: Scene, granted: bool
+) -> None:
+    async def story(scene: Scene) -> None:
+        daemon = await scene.open()
+        run = await daemon.host.submit(lambda turn: turn.start("w.busy-again"))
+        await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
+        scene.kill(daemon)
+        await scene.end()
+        scene.write("go", "")
+        if not granted:
+            scene.write("etc/narval.toml", 'grants = "ask"\n')
+        daemon = await scene.open()
+        again = daemon.agent.runs[run.eid]
+        await daemon.host.ended(again, 20.0)
+        assert (again.status, begun(daemon, run.eid)) == (("done", 1) if granted else ("failed", 0))
+        await scene.end()
+
+    told(scene, story)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: Scene, place: str) -> None:
     async def story(scene: Scene) -> None:
