@@ -206,7 +206,15 @@ class VolatileLetters(Letters):
                 if row.until > at:
                     later[pair] = min(row.until, later.get(pair, row.until))
         return [
-            WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair), later.get(pair), last[pair])
+            WaitingRow(
+                agent=pair[0],
+                sender=pair[1],
+                many=counts[pair],
+                size=sizes[pair],
+                until=first.get(pair),
+                later=later.get(pair),
+                last=last[pair],
+            )
             for pair in sorted(counts)
         ]
 

@@ -187,6 +187,33 @@ def test_a_store_of_a_newer_narval_is_left_alone(
         open_store(postgres_url)
 
 
+@pytest.mark.parametrize(("number", "why"), [(9999, "newer than this one"), (4, "taken back to version 4")])
+def test_a_daemon_that_waited_to_join_does_not_join_tables_that_were_altered_meanwhile(
+    postgres_url: str, database: psycopg.Connection[Any], number: int, why: str
+) -> None:
+    problems: list[str] = []
+
+    def join() -> None:
+        try:
+            leases_of(store).join("attic", "attic.example", "1.0")
+        except StoreError as error:
+            problems.append(str(error))
+
+    with open_store(postgres_url) as store:
+        with database.transaction():
+            database.execute("SELECT pg_advisory_xact_lock(hashtext('narval'), hashtext(current_schema()))")
+            joining = threading.Thread(target=join)  # it came as the tables were being altered
+            joining.start()
+            waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            while not database.execute(waits).rowcount:
+                assert joining.is_alive()
+            database.execute("UPDATE version SET number = %s", (number,))
+            database.execute("UPDATE meta SET value = %s WHERE key = 'tables_for'", (str(number),))
+        joining.join()
+    assert [why in problem for problem in problems] == [True]
+    assert database.execute("SELECT FROM daemons").rowcount == 0
+
+
 def test_tables_are_not_altered_under_a_daemon_at_work(
     postgres_url: str, database: psycopg.Connection[Any]
 ) -> None:

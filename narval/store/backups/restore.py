@@ -130,9 +130,9 @@ def _writing(driver: File | Server) -> Iterator[Any]:
             connection.execute("BEGIN")
             if not isinstance(driver, File):
                 from narval.store.postgresql.ownership import add_alone
-                from narval.store.postgresql.postgresql import keep_texts
+                from narval.store.postgresql.postgresql import keep_tables
 
-                keep_texts(connection)
+                keep_tables(connection)
                 add_alone(connection)
             yield connection
             connection.execute("COMMIT")

@@ -20,7 +20,7 @@ from narval.core.errors import ElsewhereError, InternalError, SettingsError
 from narval.store.batch import ACTIVE, HOME_AGENT, STORE, AgentRow, new_agent
 from narval.store.postgresql import lease_statements as statements
 from narval.store.postgresql import leases
-from narval.store.postgresql.postgresql import Rows, Server
+from narval.store.postgresql.postgresql import Rows, Server, keep_tables, refuse_other_tables
 from narval.store.postgresql.record import Commit, TurnMark, fenced
 from narval.store.postgresql.troubles import is_away
 from narval.store.releases import NEEDS, is_older, refuse_newer, refuse_older
@@ -101,7 +101,9 @@ class ServerLeases(leases.Leases):
     ) -> AgentRow:
         """Join the store as a daemon."""
         with self._asking() as connection:
+            keep_tables(connection)
             connection.execute(statements.ONE_JOINS.encode())
+            refuse_other_tables(self._server, connection)  # it may have waited for long to join
             refuse_newer(self._server.name, _needs(connection), version)
             connection.execute("DELETE FROM daemons WHERE home = %s AND until <= clock_timestamp()", (home,))
             joining = (home, address, version, digest, weight, leases.LEASE)

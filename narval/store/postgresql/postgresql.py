@@ -175,6 +175,15 @@ def _version(server: Server, connection: Connection[Rows]) -> int:
     return version_of(server, connection)[0]
 
 
+def refuse_other_tables(server: Server, connection: Connection[Rows]) -> None:
+    """Raise StoreError if the tables are of a version on which this program cannot work, or not any more."""
+    if (version := _version(server, connection)) < tables.HEAD:
+        raise StoreError(
+            f"the tables of {server.name} were taken back to version {version} meanwhile, and those of this "
+            f"narval, {__version__}, are of {tables.HEAD}; start it again, which brings them up to date"
+        )
+
+
 def _has_counts(connection: Connection[Rows]) -> bool:
     asked = "SELECT FROM pg_attribute WHERE attrelid = 'leases'::regclass AND attname = 'given'"
     return bool(connection.execute(asked).rowcount)
@@ -190,8 +199,8 @@ def _execute(connection: Connection[Rows], text: str) -> None:
         connection.execute(statement.encode())
 
 
-def keep_texts(connection: Connection[Rows]) -> None:
-    """Keep texts from being dropped until the end of the transaction, which brings rows that name them."""
+def keep_tables(connection: Connection[Rows]) -> None:
+    """Keep tables from being altered, and texts from being dropped, until the end of the transaction."""
     connection.execute(f"SELECT pg_advisory_xact_lock_shared({_LOCK})")
 
 
