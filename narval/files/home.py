@@ -189,6 +189,11 @@ class Home:
         finally:
             os.close(handle)
 
+    def wait_until_released(self) -> None:
+        """Wait, however long, until no program holds the home; it blocks."""
+        with open(self.var / "lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+
     def known_holder(self) -> Holder | None:
         """The program that noted itself as the holder, and holds the home; None also where it has not noted
         itself yet.

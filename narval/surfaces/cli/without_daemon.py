@@ -24,6 +24,7 @@ from narval.store.page import RunsPage
 from narval.store.store import Store
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
+from narval.system.lone_thread import LoneThread
 from narval.system.startup_gc import suspended
 
 log = logging.getLogger("narval.daemon")
@@ -190,7 +191,7 @@ async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:
             if holder is not None and holder.pid and holder != waited_for:
                 waited_for = holder
                 log.warning("waiting for %s, which is no daemon, to let go of %s", holder, home.path)
-        await asyncio.sleep(client.PAUSE)
+        await LoneThread(home.wait_until_released, "narval-waits").done
 
 
 async def _opened(home: Home, *, as_daemon: bool = False, standby: bool = False) -> Daemon:

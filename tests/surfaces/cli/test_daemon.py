@@ -9,9 +9,11 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 
+from narval.daemon.daemon import Daemon
 from narval.surfaces.control import client
 from tests.surfaces.cli.command_line import (
     NAME,
@@ -210,6 +212,13 @@ def test_a_daemon_waits_for_a_command_however_long_it_works_and_says_so(
 ) -> None:
     from narval.files.home import Home
 
+    attempts, opened = list[Any](), Daemon.open
+
+    async def counted(*arguments: Any, **named: Any) -> Daemon:
+        attempts.append(arguments)
+        return await opened(*arguments, **named)
+
+    monkeypatch.setattr(Daemon, "open", counted)
     monkeypatch.setattr(client, "PATIENCE", 0.1)
     with ExitStack() as command:
         command.enter_context(Home(home).lock())
@@ -221,6 +230,7 @@ def test_a_daemon_waits_for_a_command_however_long_it_works_and_says_so(
     assert result.exit_code == 0
     assert result.stderr.count(f"warning: waiting for program {os.getpid()} since ") == 1
     assert f", which is no daemon, to let go of {home}" in result.stderr
+    assert len(attempts) < 10, "the system says when the home is released"
 
 
 def test_a_daemon_waits_for_a_command_that_listens(home: Path) -> None:
