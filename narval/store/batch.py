@@ -240,21 +240,24 @@ class DeadLetterRow(NamedTuple):
 
 
 class _Rows:
-    """A slot of a batch, a list if nothing else is said: made when it is first asked for, because a turn
-    fills few of them.
-    """
-
-    def __init__(self, empty: Callable[[], Any] = list) -> None:
-        self._empty = empty
+    """A slot of a batch: its list is made when it is first asked for, because a turn fills few of them."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, batch: Batch, owner: type) -> Any:
-        return batch.__dict__.setdefault(self._name, self._empty())
+        return batch.__dict__.setdefault(self._name, [])
+
+
+class _Keyed(_Rows):
+    """A slot whose rows have keys: of what is said of one the last counts."""
+
+    def __get__(self, batch: Batch, owner: type) -> Any:
+        return batch.__dict__.setdefault(self._name, {})
 
 
 _rows: Any = _Rows
+_keyed: Any = _Keyed
 
 
 class Batch:
@@ -280,7 +283,7 @@ class Batch:
     held: list[tuple[int, int]] = _rows()
     """Run, eid."""
     marks: list[MarkRow] = _rows()
-    withdrawals: dict[int, WithdrawalRow | None] = _rows(dict)
+    withdrawals: dict[int, WithdrawalRow | None] = _keyed()
     """The last that the turn said of an element, by eid: its row, or None if it is no longer doubtful."""
     labels: list[tuple[int, str]] = _rows()
     """Eid of an element or a run, a label that it gets."""
@@ -293,7 +296,7 @@ class Batch:
     queued: list[QueuedRow] = _rows()
     moments: list[MomentRow] = _rows()
     meta: list[tuple[str, str]] = _rows()
-    results: dict[tuple[str, str], ResultRow | None] = _rows(dict)
+    results: dict[tuple[str, str], ResultRow | None] = _keyed()
     """The last that the turn said of a result, by scope and key: its row, or None if it goes."""
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""

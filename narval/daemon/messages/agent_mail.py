@@ -176,7 +176,8 @@ class AgentMail:
         False, with nothing done, while memory has no room for it, or for an element that came before; a
         message without an element, as the answer to a call, overtakes those. One that is overdue needs none.
         """
-        needs_room = row.kind == ELEMENT and not _is_overdue(row, turn.at)
+        is_overdue = row.until is not None and row.until <= turn.at
+        needs_room = row.kind == ELEMENT and not is_overdue
         if needs_room and self.mailbox.is_held:
             return False
         if self._declared[0] != self._agent.memory.declared.changes:
@@ -191,7 +192,9 @@ class AgentMail:
         if over and len(row.data) <= self._settings.element_bytes:
             log.warning("%s takes no messages: %s", self.identity.name, over)
             return False
-        refusal = Refusal("too-large", over) if over else self._refusal(turn, row, envelope)
+        refusal = (
+            Refusal("too-large", over) if over else self._refusal(turn, row, envelope, is_overdue=is_overdue)
+        )
         if refusal is not None:
             log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
         if refusal is not None or envelope.awaited:
@@ -220,10 +223,12 @@ class AgentMail:
             turn, sender, UNDELIVERED, row.id, back, undelivered_notice(receiver, envelope, refusal)
         )
 
-    def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    def _refusal(
+        self, turn: Turn, row: MessageRow, envelope: Envelope, *, is_overdue: bool
+    ) -> Refusal | None:
         if why := turn.transaction.telling.reason(0, row):
             return Refusal("internal-error", why)
-        if _is_overdue(row, turn.at):
+        if is_overdue:
             return OVERDUE
         take = KINDS.get(row.kind)
         if take is None:
@@ -233,10 +238,6 @@ class AgentMail:
             return take(self, turn, row, envelope)
         with turn.transaction.coming_with(turn.agent.memory.labels.number(labels)):
             return take(self, turn, row, envelope)
-
-
-def _is_overdue(row: MessageRow, at: float) -> bool:
-    return row.until is not None and row.until <= at
 
 
 def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:
