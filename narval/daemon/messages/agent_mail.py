@@ -192,9 +192,8 @@ class AgentMail:
         if over and len(row.data) <= self._settings.element_bytes:
             log.warning("%s takes no messages: %s", self.identity.name, over)
             return False
-        refusal = (
-            Refusal("too-large", over) if over else self._refusal(turn, row, envelope, is_overdue=is_overdue)
-        )
+        refusal = OVERDUE if is_overdue else Refusal("too-large", over) if over else None
+        refusal = refusal or self._refusal(turn, row, envelope)
         if refusal is not None:
             log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
         if refusal is not None or envelope.awaited:
@@ -223,13 +222,9 @@ class AgentMail:
             turn, sender, UNDELIVERED, row.id, back, undelivered_notice(receiver, envelope, refusal)
         )
 
-    def _refusal(
-        self, turn: Turn, row: MessageRow, envelope: Envelope, *, is_overdue: bool
-    ) -> Refusal | None:
+    def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
         if why := turn.transaction.telling.reason(0, row):
             return Refusal("internal-error", why)
-        if is_overdue:
-            return OVERDUE
         take = KINDS.get(row.kind)
         if take is None:
             return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")
