@@ -181,7 +181,9 @@ def test_N7_an_element_that_its_schema_refuses_is_refused_wherever_it_comes_from
     scene = _scene(tmp_path / "home")
     scene.write("etc/schemas/invoice.rng", RNG)
     scene.write("data/memory.xml", "<memory>\n <invoice/>\n</memory>")
-    with narval.open(scene.home.path) as agent:
+    with pytest.warns(narval.FaultWarning, match="memory.xml:2"):
+        opened = narval.open(scene.home.path)
+    with opened as agent:
         (fault,) = agent.ask("status")["faults"]
         assert (fault["path"], fault["line"]) == ("data/memory.xml", 2)
         for work in (lambda: agent.add("<invoice/>"), lambda: agent.start("w.small", "<invoice/>")):

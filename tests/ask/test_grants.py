@@ -257,7 +257,9 @@ def test_grants_are_for_the_owner_in_his_own_name(home: Path) -> None:
 
 def test_a_file_of_grants_with_faults_grants_nothing(home: Path) -> None:
     (home / "etc/grants.toml").write_text('["recipe post.send"]\nneeds = "host *"\n')
-    with narval.open(home) as agent:
+    with pytest.warns(narval.FaultWarning, match="grants.toml:2:9"):
+        opened = narval.open(home)
+    with opened as agent:
         assert standing(agent, "post.send")["standing"] == "asked"
         (fault,) = [row for row in agent.ask("definitions")["faults"] if row["path"] == "etc/grants.toml"]
         assert (fault["line"], fault["column"]) == (2, 9)

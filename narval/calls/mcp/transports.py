@@ -112,9 +112,7 @@ async def program_streams(server: Connect, end: StreamEnd, prints: IO[bytes] | N
         program.stdin.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(program.wait(), FAREWELL)
-        with contextlib.suppress(ProcessLookupError):
-            if program.returncode is None:
-                program.kill()
+        program._transport.close()  # type: ignore[attr-defined]  # it kills, and closes what is still open
 
 
 def _why_not_started(server: Connect, error: Exception) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
+from narval.calls.mcp import transports
 from narval.calls.mcp.backend import Connection
-from narval.calls.mcp.frames import FromBridge, ToolProgressed
+from narval.calls.mcp.frames import Connect, FromBridge, ToolProgressed
 from narval.calls.workers.child import Child
 from tests.calls.mcp.servers_at_work import HomeWithServer
 
@@ -60,3 +64,25 @@ def test_a_flood_costs_the_daemon_little_and_a_result_against_its_schema_is_refu
         assert made.attributes["type"] == "bad-output"
     finally:
         home.close()
+
+
+def test_a_program_that_does_not_end_when_its_input_does_is_killed_and_its_pipes_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transports, "FAREWELL", 0.01)
+    itself = psutil.Process()
+
+    async def use() -> None:
+        before = itself.num_fds()
+        words = ("sh", "-c", "sleep 30 & exec sleep 600")  # what it has started keeps its output open
+        server = Connect("test", words, "", {}, "", "")
+        async with transports.program_streams(server, transports.StreamEnd(), None):
+            (program,) = itself.children()[-1:]
+        async with asyncio.timeout(20):
+            with suppress(psutil.NoSuchProcess):
+                while program.status() != psutil.STATUS_ZOMBIE:
+                    await asyncio.sleep(0.005)
+            while itself.num_fds() > before:
+                await asyncio.sleep(0.005)
+
+    asyncio.run(use())
