@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 from lxml import etree
+from msgspec.structs import replace
 
 from narval.core.elements.element import Element, parse, text_within
 from narval.core.elements.error_element import xml_safe
@@ -34,9 +35,10 @@ from narval.kinds.dataflow.engine.network.batches import (
     batch_of,
     text_of,
 )
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
 from narval.kinds.dataflow.engine.state import UnreadNumbers
-from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum, OperatorCall
+from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum
 
 RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
 """The elements of a relation, of a tuple in it, and of a value."""
@@ -268,10 +270,11 @@ class NumberReader:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._unread: dict[tuple[str, int, str], UnreadNumbers] = {}
+        self._of_work: dict[int | str, dict[tuple[str, int, str], UnreadNumbers]] = {}
+        """The counts by request; those of recorded work by its key."""
 
     def read(
-        self, call: OperatorCall, attribute: str, value: Any, form: NumberForm | None = None
+        self, request: OperatorRequest, attribute: str, value: Any, form: NumberForm | None = None
     ) -> int | float | None:
         """The number of a value; None for a blank text, and for one that does not fit the form."""
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
@@ -280,17 +283,39 @@ class NumberReader:
         plain = text if form is None else form.plain(text)
         number = None if plain is None else number_in(plain)
         if number is None and text.strip():
-            self._note(call, attribute, text.strip()[:LONGEST_SHOWN])
+            self._note(request, attribute, text.strip()[:LONGEST_SHOWN])
         return number
 
-    def _note(self, call: OperatorCall, attribute: str, text: str) -> None:
-        place = (call.key, call.line, attribute)
+    def _note(self, request: OperatorRequest, attribute: str, text: str) -> None:
+        place = (request.call.key, request.call.line, attribute)
         with self._lock:
-            before = self._unread.get(place) or UnreadNumbers(*place)
-            texts = (*before.texts, text)[:MOST_SHOWN]
-            self._unread[place] = UnreadNumbers(*place, before.count + 1, texts)
+            counts = self._of_work.setdefault(request.id, {})
+            counts[place] = _with_texts(counts.get(place) or UnreadNumbers(*place), 1, (text,))
+
+    def take(self, request: int, key: str) -> tuple[UnreadNumbers, ...]:
+        """The counts of a request that is done, which are those of recorded work from now on."""
+        with self._lock:
+            counts = self._of_work.pop(request, None)
+            if counts:
+                self._of_work[key] = counts
+            return tuple((counts or {}).values())
+
+    def put(self, key: str, unread: Iterable[UnreadNumbers]) -> None:
+        """Restore the counts of recorded work."""
+        with self._lock:
+            self._of_work[key] = {(one.key, one.line, one.attribute): one for one in unread}
 
     @property
     def unread(self) -> tuple[UnreadNumbers, ...]:
         """The texts that were not numbers, by operator and attribute."""
-        return tuple(self._unread.values())
+        merged: dict[tuple[str, int, str], UnreadNumbers] = {}
+        with self._lock:
+            for counts in self._of_work.values():
+                for place, one in counts.items():
+                    before = merged.get(place) or UnreadNumbers(*place)
+                    merged[place] = _with_texts(before, one.count, one.texts)
+        return tuple(merged.values())
+
+
+def _with_texts(before: UnreadNumbers, count: int, texts: tuple[str, ...]) -> UnreadNumbers:
+    return replace(before, count=before.count + count, texts=(*before.texts, *texts)[:MOST_SHOWN])

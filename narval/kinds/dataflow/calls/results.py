@@ -19,6 +19,7 @@ import msgspec
 
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
+from narval.kinds.dataflow.engine.state import UnreadNumbers
 from narval.store.batch import Batch, ResultRow
 from narval.store.store import ALL, AgentStore
 
@@ -35,6 +36,9 @@ the labels of what is remembered under a name.
 
 LABELS = "?labels"
 """The key, among a session's recorded work, of the labels of what it has got from outside."""
+
+UNREAD = "?unread"
+"""The end of the key, among a session's recorded work, of the texts that a piece of it could not read."""
 
 DONE, SIGHTS, TELLING = "done ", "sights ", "telling "
 """The prefixes of the scopes of a session, whose name follows."""
@@ -228,9 +232,17 @@ class SessionResults:
             found |= {row.key: _answers(row.data) for row in rows}
         return found
 
-    async def record(self, key: str, answers: Iterable[bytes] = ()) -> None:
-        """Record the result of a piece of work: its answers, each as `encoded`."""
-        await self._write({key: b"[%b]" % b",".join(answers)})
+    async def unread(self, key: str) -> list[UnreadNumbers]:
+        """The texts that a finished piece of work took for numbers, and that are none."""
+        rows = await self._results.of(DONE + self.session, [key + UNREAD])
+        return msgspec.json.decode(rows[0].data, type=list[UnreadNumbers]) if rows else []
+
+    async def record(
+        self, key: str, answers: Iterable[bytes] = (), unread: Collection[UnreadNumbers] = ()
+    ) -> None:
+        """Record a piece of work: its answers, each as `encoded`, and what it could not read."""
+        also = {key + UNREAD: msgspec.json.encode(unread)} if unread else {}
+        await self._write({key: b"[%b]" % b",".join(answers), **also})
 
     async def _write(self, work: Mapping[str, bytes], change: ResultChange | None = None) -> None:
         """Record pieces of work, and a change besides."""

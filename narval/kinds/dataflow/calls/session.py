@@ -71,7 +71,7 @@ def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
     made = PERFORMERS.get(operator.name, CodeOperator)(tools, request)
     if not operator.io or operator.name in _RECORD_THEMSELVES:
         return made
-    return Recorded(made, WorkRecord(tools.results, request))
+    return Recorded(made, WorkRecord(tools.results, request), tools.numbers)
 
 
 def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:

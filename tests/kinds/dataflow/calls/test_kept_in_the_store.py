@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from narval.agent.replay import state_of
 from narval.kinds.dataflow.operations import forget_remembered, remembered
 from tests.daemon.at_work import Scene, told
 
@@ -62,6 +63,35 @@ def test_T23_killed_at_any_commit_it_sends_once_and_remembers_with_its_end(
         # The one whose record was lost may come again; no other does.
         assert len(sent(scene)) - 3 <= (was_killed and not is_written), kill_at
     assert kill_at > 5
+
+
+AMOUNTS = """PLAN Amounts { OUTPUT: TupleStream paid; BODY {
+  retrieve("paid", "" : paid)
+  notify("file:news.txt", paid)
+} }"""
+
+
+def test_texts_that_are_no_numbers_are_told_once_wherever_it_was_killed(tmp_path: Path) -> None:
+    kill_at, was_killed = 0, True
+    while was_killed:
+        kill_at += 1
+        source = '[sources.paid]\nkind = "csv"\npath = "data/paid.csv"\nnumbers = ["amount"]\n'
+        scene = Scene(tmp_path / f"{kill_at}", settings=source)
+        scene.write("data/paid.csv", "amount\n1\nabc\n2\n")
+        scene.write("recipes/flats.plan", AMOUNTS)
+
+        async def story(scene: Scene) -> list[tuple[int, tuple[str, ...]]]:
+            daemon = await scene.open()
+            if not [run for run in daemon.agent.runs.values() if run.name == "flats.Amounts"]:
+                await daemon.host.submit(lambda turn: turn.start("flats.Amounts"))
+            await daemon.main_loop.until_idle()
+            run = next(run for run in daemon.agent.runs.values() if run.name == "flats.Amounts")
+            (session,) = state_of(daemon.agent, run).sessions
+            return [(one.count, one.texts) for one in session.unread]
+
+        assert asyncio.run(told(story, scene, (kill_at, True))) == [(1, ("abc",))], kill_at
+        was_killed = scene.kill_at is None
+    assert kill_at > 3
 
 
 def test_a_run_that_failed_has_remembered_nothing_though_its_session_ended_well(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Extract:
         for row in rows:
             text, type = _document(schema, row)
             at_hand = dict(zip(schema, row, strict=True))
-            number = partial(self._numbers.read, request.call)
+            number = partial(self._numbers.read, request)
             work = partial(_extracted, self._rules, text, type, at_hand, number)
             try:
                 found = await self._code.in_thread(work, LONGEST)

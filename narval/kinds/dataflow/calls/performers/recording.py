@@ -7,16 +7,18 @@ before. So two equal values are two messages, but a retry, or a start after a cr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
+from narval.kinds.dataflow.calls.documents import NumberReader
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, Performer
 from narval.kinds.dataflow.calls.results import MOST_KEPT, SessionResults, encoded
 from narval.kinds.dataflow.engine.network.batches import Relation
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.engine.state import UnreadNumbers
 
 
 class WorkRecord:
@@ -38,16 +40,22 @@ class WorkRecord:
         """The answers of finished work; None if it is not finished."""
         return (await self._results.done([key])).get(key)
 
-    async def done(self, key: str, answers: Iterable[bytes] = ()) -> None:
-        """Record finished work, with its answers as `encoded`."""
-        await self._results.record(key, answers)
+    async def unread(self, key: str) -> list[UnreadNumbers]:
+        """The texts that finished work took for numbers, and that are none."""
+        return await self._results.unread(key)
+
+    async def done(
+        self, key: str, answers: Iterable[bytes] = (), unread: Collection[UnreadNumbers] = ()
+    ) -> None:
+        """Record finished work, with its answers as `encoded`, and what it could not read."""
+        await self._results.record(key, answers, unread)
 
 
 class Recorded:
-    """A performer whose answers are recorded, and repeated if they are known."""
+    """A performer whose answers, and what it could not read, are recorded, and repeated if known."""
 
-    def __init__(self, performer: Performer, record: WorkRecord) -> None:
-        self._performer, self._record = performer, record
+    def __init__(self, performer: Performer, record: WorkRecord, numbers: NumberReader) -> None:
+        self._performer, self._record, self._numbers = performer, record, numbers
 
     async def perform(self, request: OperatorRequest, give: Give) -> None:
         """Answer from the record, or perform and record."""
@@ -56,6 +64,7 @@ class Recorded:
         key = self._record.key(request.phase, request.port, request.at, sorted(arguments.items()), rows)
         known = await self._record.answers(key)
         if known is not None:
+            self._numbers.put(key, await self._record.unread(key))
             for answer in known:
                 await give(answer)
             return
@@ -73,7 +82,7 @@ class Recorded:
 
         await self._performer.perform(request, note)
         if size <= MOST_KEPT:
-            await self._record.done(key, kept)
+            await self._record.done(key, kept, self._numbers.take(request.id, key))
 
 
 def _plain(value: Any) -> Any:

@@ -47,7 +47,7 @@ class Retrieve:
         """Retrieve what a request asks for."""
         name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
         wrapper = self._tools.code.find(f"wrapper:{name}")
-        number = partial(self._tools.numbers.read, request.call)
+        number = partial(self._tools.numbers.read, request)
         if wrapper is not None:
             typed = partial(_typed, number, _numbers_of(wrapper))
             async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
