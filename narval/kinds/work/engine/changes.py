@@ -66,9 +66,13 @@ class WakeSet(WorkChange, frozen=True):
 
     wake: str = ""
     at: float | None = None
+    put_off: float | None = None
+    """The moment to which a missed deadline is put off; None if none is, or was before."""
 
     def apply(self, state: WorkState) -> None:
         state.wake, state.wake_at = self.wake, self.at
+        if self.put_off is not None:
+            state.put_off = self.put_off
 
 
 class PersonAct(WorkChange, frozen=True):

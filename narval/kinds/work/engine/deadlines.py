@@ -1,7 +1,8 @@
 """The moments of an item (P22, P25, P32–P34): lease, reminder, escalation, deadline, in this order.
 
 One timer is set, for the next of them. Those that passed while no daemon was at work come once; a deadline
-missed this way comes five minutes after the start, so that answers waiting in mailboxes and folders count.
+missed this way comes five minutes after the first start, so that answers waiting in mailboxes and folders
+count.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def settle(decision: WorkDecision) -> None:
     if state.wake:
         decision.command(commands.CancelTimer(state.wake))
     wake = decision.identifier() if due is not None else ""
-    decision.change(WakeSet(wake, due))
+    deadline = deadline_at(decision)
+    decision.change(WakeSet(wake, due, deadline if deadline != state.ends_at else None))
     if due is not None:
         decision.command(commands.SetTimer(wake, due, calendar=True))
 

@@ -60,8 +60,8 @@ def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str,
         yield Wait("answer", "person", f"{claim.by}, who has claimed it{by_ways}", until=claim.until)
     else:
         yield Wait("answer", "person", f"{asked(definition, state)}{by_ways}")
-    if state.deadline is not None:
-        yield Wait("deadline", "limit", until=state.deadline)
+    if state.ends_at is not None:
+        yield Wait("deadline", "limit", until=state.ends_at)
 
 
 MOST_NAMED = 5

@@ -51,8 +51,12 @@ def escalation_at(decision: WorkDecision) -> float | None:
 
 
 def deadline_at(decision: WorkDecision) -> float | None:
-    """The moment at which the item ends: its deadline, or soon after the start if that was missed."""
+    """The moment at which the item ends: its deadline, or soon after the start if that was missed; later
+    starts do not put it off again.
+    """
     state, view = decision.state, decision.view
+    if state.put_off is not None:
+        return state.put_off
     if state.deadline is None or state.deadline <= state.started or not view.was_missed(state.deadline):
         return state.deadline
     return max(state.deadline, view.up_since + GRACE)

@@ -98,6 +98,8 @@ class WorkState(RunState, omit_defaults=True):
     """The timer of `wake_at`."""
     wake_at: float | None = None
     """The next moment that it waits for."""
+    put_off: float | None = None
+    """The moment to which its deadline was put off, once, because no daemon was at work when it came."""
     claim: ItemClaim | None = None
     """The claim of the person who has it."""
     named: tuple[str, ...] = ()
@@ -134,6 +136,11 @@ class WorkState(RunState, omit_defaults=True):
     """The reason why it was withdrawn."""
     notices: dict[str, Notice] = {}
     """The notices to people, by the calls that carry them."""
+
+    @property
+    def ends_at(self) -> float | None:
+        """The moment at which the item ends by its deadline."""
+        return self.deadline if self.put_off is None else self.put_off
 
     @property
     def answerers(self) -> Iterator[str]:

@@ -203,7 +203,7 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str])
         if claim is None
         else {"by": claim.by, "since": moment(claim.since), "until": moment(claim.until)},
         "offered": moment(run.started),
-        "deadline": moment(state.deadline),
+        "deadline": moment(state.ends_at),
         "overdue": is_overdue(state) and not state.over,
         "level": state.level,
         "outcome": state.outcome or None,

@@ -58,7 +58,7 @@ class Reference:
         self.last_reminder = 0.0
         self.outcome = ""
         self.error = ""
-        self.up_since = 0.0
+        self.put_off: float | None = None
 
     # --- who ------------------------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class Reference:
             found.append((self.began + rules.escalations[self.level][0], 2, "escalation"))
         if rules.deadline is not None:
             due = self.began + rules.deadline
-            found.append((due if due >= self.up_since else self.up_since + 300, 3, "deadline"))
+            found.append((due if self.put_off is None else self.put_off, 3, "deadline"))
         return sorted(found)
 
     def time(self, now: float) -> None:
@@ -306,7 +306,9 @@ class Reference:
 
     def back_at_work(self, now: float) -> None:
         """Let all that was missed happen once, in the order of P76; a missed deadline comes later."""
-        self.up_since = now
+        rules = self.rules
+        if self.put_off is None and rules.deadline is not None and self.began + rules.deadline < now:
+            self.put_off = now + 300
         for what in ("lease", "reminder", "escalation", "deadline"):
             while due := [at for at, _, sort in self.moments() if sort == what and at <= now]:
                 self._happens(what, due[0], now)

@@ -393,20 +393,6 @@ def test_P34_a_deadline_at_a_date_of_an_element() -> None:
     assert "bad-deadline" in [error.attributes["type"] for error in office.errors()]
 
 
-def test_P34_a_deadline_that_was_missed_comes_five_minutes_after_the_start() -> None:
-    office = Office(work(TWO + '<deadline after="1d"/>'))
-    item = office.offers()
-    (wake,) = office.wakes
-    office.now += 2 * DAY
-    office.up_since = office.now - 1
-    office.wakes_up(wake)
-    assert office.state(item) == "offered"
-    office.passes(298)
-    office.act(item, "ann", "claim")
-    office.passes(1)
-    assert office.state(item) == "expired"
-
-
 # --- P9, P10, P11 -----------------------------------------------------------------------------------------
 
 ASKED = '<input id="r"><match>request</match></input>'

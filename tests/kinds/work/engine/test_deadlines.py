@@ -1,0 +1,38 @@
+"""A deadline that comes while no daemon is at work (P34)."""
+
+from __future__ import annotations
+
+from narval.kinds.work.engine.explain import waiting_for
+from tests.kinds.work.engine.items import DAY, Office, work
+
+TWO = '<for roles="approver"/><outcome name="yes"/><outcome name="no"/>'
+
+
+def test_P34_a_deadline_that_was_missed_comes_five_minutes_after_the_start() -> None:
+    office = Office(work(TWO + '<deadline after="1d"/>'))
+    item = office.offers()
+    (wake,) = office.wakes
+    office.now += 2 * DAY
+    office.up_since = office.now - 1
+    office.wakes_up(wake)
+    assert office.state(item) == "offered"
+    office.passes(298)
+    office.act(item, "ann", "claim")
+    office.passes(1)
+    assert office.state(item) == "expired"
+
+
+def test_P34_a_deadline_that_was_missed_is_put_off_once_and_told_so() -> None:
+    office = Office(work(TWO + '<deadline after="1d"/>'))
+    item = office.offers()
+    (wake,) = office.wakes
+    office.now += 2 * DAY
+    office.up_since = office.now
+    office.wakes_up(wake)
+    ends = office.now + 300
+    _, limit = waiting_for(office.definitions[item], office.states[item], {})
+    assert (limit.what, limit.until) == ("limit", ends)
+    office.passes(200)
+    office.up_since = office.now
+    office.passes(100)
+    assert (office.state(item), office.now) == ("expired", ends)
