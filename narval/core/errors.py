@@ -10,7 +10,7 @@ NarvalError
 │   ├── WorkRefusedError  the rules of an item of work refuse an act
 │   ├── ElsewhereError    another daemon has the agent that is asked
 │   ├── TaskRefusedError  a task, its type or its object refuses what it is told
-│   └── TokenError       a process refuses an operation on its tokens
+│   └── TokenError       a process refuses an operation on its tokens; a definition cannot be started
 │       ├── NoTokenError             it has no such token, or several where one is meant
 │       ├── TokenCompleteError       the token is complete already
 │       ├── NotExecutingError        the process has ended, is cancelled or held up
@@ -137,7 +137,9 @@ class TaskRefusedError(RequestError):
 
 
 class TokenError(RequestError):
-    """A process refuses an operation on its tokens; nothing has changed. `kind` is a stable word."""
+    """A process refuses an operation on its tokens, or a definition cannot be started; nothing has changed.
+    `kind` is a stable word.
+    """
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
