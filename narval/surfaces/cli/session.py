@@ -193,13 +193,16 @@ def _zone_of(home: Home) -> str:
     """The zone in which moments are shown; "", that of the machine, where the settings name none that there
     is, which is said at once.
     """
-    from narval.ask.text import clean, zone_of_machine
-    from narval.files.toml import zone
-
     name = home.zone_name()
+    if not name:
+        return ""
+    from zoneinfo import ZoneInfo
+
     try:
-        return name and zone(name)
-    except ValueError:
+        return ZoneInfo(name).key
+    except (OSError, ValueError, LookupError):
+        from narval.ask.text import clean, zone_of_machine
+
         why = f"there is no time zone {clean(name)!r:.80} (timezone in etc/narval.toml)"
         click.echo(f"{why}; moments are shown in {zone_of_machine()}", err=True)
         return ""
