@@ -265,7 +265,9 @@ def test_N31_a_new_version_of_narval_is_a_change_of_its_modules_like_any_other(
     put(tmp_path / "two/narval/home", {"modules/talk/words.py": "1/0"})
     monkeypatch.setattr(narval, "__file__", str(version(tmp_path, "three")))
     put(tmp_path / "three/narval/home", {"modules/talk/words.py": "1/0"})
-    with narval.open(home) as agent:
+    with pytest.warns(narval.FaultWarning, match="words.py:1"):
+        opened = narval.open(home)
+    with opened as agent:
         (fault,) = agent.ask("definitions")["faults"][:1]
         assert (fault["path"], fault["line"]) == ("<narval>/modules/talk/words.py", 1)
 

@@ -164,8 +164,8 @@ def test_G52_an_outage_of_the_server_is_told_and_loses_nothing(postgres: Server,
             pass
         assert _fits(r"store +away since .*does not answer", well(attic, "status"))
         assert [item["what"] for item in data(attic, "attention")] == ["store"]
-        while narval(attic, "memory").exit_code == 0:
-            pass  # what is to be added has not come yet
+        while narval(attic, "memory").exit_code == 0:  # what is to be added has not come yet
+            assert adding.poll() is None, ended(adding)
         assert _fits("not recorded since .*narval status", told(attic, "memory"))
         assert adding.poll() is None
         postgres.start()
