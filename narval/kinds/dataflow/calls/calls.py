@@ -126,7 +126,7 @@ class FlowCalls:
 
     def __init__(self, of: CallsOfAgent) -> None:
         self._agent, self._id, self._targets = of.agent, of.id, of.targets
-        self._post, self._calls = of.post, of.calls
+        self._calls = of.calls
         self._pages: PageCache | None = None
         self._results, self._claims = StoredResults(of.agent.store, of.calls), Claims()
         self._sessions: set[str] | None = None
@@ -156,7 +156,7 @@ class FlowCalls:
         value: dict[str, Any] = {}
         functions = self._targets.functions_for(run)
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
-        side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step, judge=judge)
+        side = HomeSide(self._agent, self._targets.home, run.eid, asked.step, judge=judge)
         work = partial(self._work, definition, inputs, functions, side, session, asked, limits, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))

@@ -33,7 +33,7 @@ from narval.kinds.dataflow.calls.results import (
     forget_session,
     session_in,
 )
-from narval.kinds.dataflow.calls.sending import outside
+from narval.kinds.dataflow.calls.sending import InTurn, outside
 from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import Web
@@ -206,9 +206,9 @@ class HomeResults(LocalResults):
         await self._know(scope)
         return await super().of(scope, keys)
 
-    async def write(self, change: ResultChange) -> None:
+    async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
         """Keep a change; the home records what outlives the program."""
-        await super().write(change)
+        await super().write(change, also)
         if not self._keeps:
             return
         rows = [[*row[:3], row.data.decode()] for row in change.rows if session_in(row.scope) is None]

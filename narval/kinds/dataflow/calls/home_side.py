@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from narval.agent.agent import AgentState
-from narval.agent.loop import Request
 from narval.agent.turn import Turn
-from narval.calls.book import Post
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Origin, parse, text_within
 from narval.core.errors import ActionError, PatternError
 from narval.core.patterns.pattern import condition
-from narval.kinds.dataflow.calls.sending import FlowMessage, Sender
+from narval.kinds.dataflow.calls.sending import FlowMessage, InTurn, Sender
 
 
 class HomeSide:
@@ -29,14 +25,13 @@ class HomeSide:
     def __init__(
         self,
         agent: AgentState,
-        post: Post,
         home: Path | None,
         run: int,
         step: str,
         *,
         judge: Callable[[Iterable[int]], None] | None = None,
     ) -> None:
-        self._agent, self._post, self._home, self._judge = agent, post, home, judge
+        self._agent, self._home, self._judge = agent, home, judge
         self._origin = Origin(run, step)
         self.labels: set[str] = set()
         """The labels of what the session has got from memory or from outside."""
@@ -65,12 +60,9 @@ class HomeSide:
         elements = [memory.element(eid) for eid in eids]
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]
 
-    async def _to_memory(self, message: FlowMessage) -> None:
-        """Add the document of a value to memory, where waiting runs see it."""
-        xml = canonical(message.document)
-        added: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._post(Request(partial(_add, xml, self._origin, frozenset(self.labels)), partial(_settle, added)))
-        await added
+    async def _to_memory(self, message: FlowMessage) -> InTurn:
+        """The addition of a value's document to memory, where waiting runs see it."""
+        return partial(_add, canonical(message.document), self._origin, frozenset(self.labels))
 
     # --- mail -----------------------------------------------------------------------------------------
 
@@ -121,11 +113,3 @@ def _readable(message: FlowMessage) -> str:
 def _add(xml: bytes, origin: Origin, labels: Iterable[str], turn: Turn) -> None:
     with turn.transaction.coming_with(turn.agent.memory.labels.number(labels)):
         turn.add(xml, origin)
-
-
-def _settle(answer: asyncio.Future[Any], _: Any, error: BaseException | None) -> None:
-    if not answer.done():
-        if error is None:
-            answer.set_result(None)
-        else:
-            answer.set_exception(error)

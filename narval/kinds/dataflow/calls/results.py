@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
+from narval.kinds.dataflow.calls.sending import InTurn
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.state import UnreadNumbers
 from narval.store.batch import Batch, ResultRow
 from narval.store.store import ALL, AgentStore
 
 if TYPE_CHECKING:  # not needed by a dataflow in the foreground
+    from narval.agent.turn import Turn
     from narval.calls.book import AgentCalls
 
 MOST_KEPT = 64 << 20
@@ -71,8 +73,8 @@ class Results(Protocol):
     async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of these keys."""
 
-    async def write(self, change: ResultChange) -> None:
-        """Record a change; return once it is recorded."""
+    async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
+        """Record a change, in the turn that does `also`; return once it is recorded."""
 
 
 class StoredResults:
@@ -89,9 +91,15 @@ class StoredResults:
         """The results of a scope that have one of these keys."""
         return await asyncio.to_thread(self._store.results_of, scope, keys)
 
-    async def write(self, change: ResultChange) -> None:
+    async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
         """Record a change in a turn of the agent."""
-        await self._calls.keep(lambda turn: change.put(turn.transaction.batch))
+
+        def keep(turn: Turn) -> None:
+            change.put(turn.transaction.batch)
+            if also is not None:
+                also(turn)
+
+        await self._calls.keep(keep)
 
 
 class SeenItem(NamedTuple):
@@ -244,8 +252,10 @@ class SessionResults:
         also = {key + UNREAD: msgspec.json.encode(unread)} if unread else {}
         await self._write({key: b"[%b]" % b",".join(answers), **also})
 
-    async def _write(self, work: Mapping[str, bytes], change: ResultChange | None = None) -> None:
-        """Record pieces of work, and a change besides."""
+    async def _write(
+        self, work: Mapping[str, bytes], change: ResultChange | None = None, in_turn: InTurn | None = None
+    ) -> None:
+        """Record pieces of work, and a change besides, in the turn that does what is to be done there."""
         also, now = change or ResultChange(), time()
         self._pending |= work
         rows = [ResultRow(DONE + self.session, key, now, data) for key, data in work.items()]
@@ -253,7 +263,7 @@ class SessionResults:
             self._recorded = frozenset(self._labels)
             data = msgspec.json.encode(sorted(self._recorded))
             rows.append(ResultRow(DONE + self.session, LABELS, now, data))
-        await self._results.write(ResultChange(rows + also.rows, also.dropped))
+        await self._results.write(ResultChange(rows + also.rows, also.dropped), in_turn)
         self._keys |= work.keys()
         for key in work:
             self._pending.pop(key, None)
@@ -308,15 +318,17 @@ class SessionResults:
                 return row.key
         return None
 
-    async def tell(self, key: str, message: str, before: str | None) -> None:
-        """Record that a message is told, or that the session takes over one told `before`."""
+    async def tell(self, key: str, message: str, before: str | None, in_turn: InTurn | None = None) -> None:
+        """Record that a message is told, by that turn or before it, or that the session takes over one told
+        `before`.
+        """
         if not self._told:
-            await self.record(key)
+            await self._write({key: b"[]"}, in_turn=in_turn)
             return
         data = msgspec.json.encode((self._told, message))
         dropped = [(self._told, before)] if before is not None else []
         row = ResultRow(TELLING + self.session, key, time(), data)
-        await self._write({key: b"[]"}, ResultChange([row], dropped))
+        await self._write({key: b"[]"}, ResultChange([row], dropped), in_turn)
 
     # --- its end --------------------------------------------------------------------------------------
 
@@ -376,8 +388,8 @@ class LocalResults:
         rows = self.scopes.get(scope, {})
         return [rows[key] for key in keys if key in rows]
 
-    async def write(self, change: ResultChange) -> None:
-        """Keep a change."""
+    async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
+        """Keep a change; there is no turn."""
         for row in change.rows:
             self.scopes.setdefault(row.scope, {})[row.key] = row
         for scope, key in change.dropped:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.web import Web
+
+if TYPE_CHECKING:  # not needed by a dataflow in the foreground
+    from narval.agent.turn import Turn
 
 
 class FlowMessage(NamedTuple):
@@ -22,17 +25,20 @@ class FlowMessage(NamedTuple):
     key: str
 
 
-Sender = Callable[[FlowMessage], Awaitable[None]]
-"""Sends a message. Raises ActionError."""
+InTurn = Callable[["Turn"], object]
+"""An act in the turn that records a message as sent. It may be done twice, and must not fail."""
+
+Sender = Callable[[FlowMessage], Awaitable[InTurn | None]]
+"""Sends a message, or gives what sends it in the turn that records it. Raises ActionError."""
 
 
 _CLOSED = ((), ("agents",), ("data",), ("etc",), ("modules",), ("recipes",))
 """The parts of a home in which no value is written, as files there decide what runs."""
 
 
-def to_file(code: UserCode, folder: Path, message: FlowMessage) -> Awaitable[None]:
+async def to_file(code: UserCode, folder: Path, message: FlowMessage) -> None:
     """Append the text of a value to a file below a folder, as a line."""
-    return code.in_thread(partial(_append, folder, message))
+    await code.in_thread(partial(_append, folder, message))
 
 
 def _append(folder: Path, message: FlowMessage) -> None:

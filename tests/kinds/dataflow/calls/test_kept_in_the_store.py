@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from narval.agent.replay import state_of
+from narval.core.elements.element import parse
 from narval.kinds.dataflow.operations import forget_remembered, remembered
 from tests.daemon.at_work import Scene, told
 
@@ -63,6 +64,33 @@ def test_T23_killed_at_any_commit_it_sends_once_and_remembers_with_its_end(
         # The one whose record was lost may come again; no other does.
         assert len(sent(scene)) - 3 <= (was_killed and not is_written), kill_at
     assert kill_at > 5
+
+
+TO_MEMORY = """PLAN Told { OUTPUT: TupleStream new; BODY {
+  makestream2("[{\\"id\\": \\"a\\"}, {\\"id\\": \\"b\\"}]" : new)
+  notify("element:home", new)
+} }"""
+
+
+def test_an_element_is_given_to_memory_once_wherever_it_was_killed(tmp_path: Path) -> None:
+    kill_at, was_killed = 0, True
+    while was_killed:
+        kill_at += 1
+        scene = Scene(tmp_path / f"{kill_at}")
+        scene.write("recipes/flats.plan", TO_MEMORY)
+
+        async def story(scene: Scene) -> list[str]:
+            daemon = await scene.open()
+            if not [run for run in daemon.agent.runs.values() if run.name == "flats.Told"]:
+                await daemon.host.submit(lambda turn: turn.start("flats.Told"))
+            await daemon.main_loop.until_idle()
+            memory = daemon.agent.memory
+            given = [memory.element(eid) for eid in memory.index.newest_named(("home",))]
+            return sorted(parse(one.xml).findtext("id") or "" for one in given if one is not None)
+
+        assert asyncio.run(told(story, scene, (kill_at, True))) == ["a", "b"], kill_at
+        was_killed = scene.kill_at is None
+    assert kill_at > 3
 
 
 AMOUNTS = """PLAN Amounts { OUTPUT: TupleStream paid; BODY {

@@ -24,7 +24,7 @@ from narval.kinds.dataflow.calls.results import (
     SessionResults,
     forget_session,
 )
-from narval.kinds.dataflow.calls.sending import FlowMessage
+from narval.kinds.dataflow.calls.sending import FlowMessage, InTurn
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
 from tests.kinds.dataflow.calls.driving import Taken, drive, session_of
@@ -94,7 +94,7 @@ def test_the_news_come_once_though_the_mail_server_was_down(tmp_path: Path) -> N
         mail = {"kind": "smtp", "host": "127.0.0.1", "port": str(server.port), "tls": "none"}
         settings = Settings(mail={**mail, "from": "home@example.org"})
         agent: Any = SimpleNamespace(home=CurrentSettings(settings))
-        side = HomeSide(agent, lambda _: None, tmp_path, 1, "news")
+        side = HomeSide(agent, tmp_path, 1, "news")
         given = options(store, side.senders["mailto"], THREE)
         given["inputs"]["to"] = "mailto:me@example.org"
         context = CallContext("call-1", 1, "news", tmp_path).context()
@@ -222,10 +222,10 @@ class Mortal(LocalResults):
         super().__init__()
         self.left, self._is_recorded = kill_at, is_recorded
 
-    async def write(self, change: ResultChange) -> None:
+    async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
         self.left -= 1
         if self.left or self._is_recorded:
-            await super().write(change)
+            await super().write(change, also)
         if not self.left:
             raise Killed
 

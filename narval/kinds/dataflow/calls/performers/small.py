@@ -115,6 +115,5 @@ class Notify:
         results = self._tools.results
         text = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
         before = await results.told_before(text)
-        if before is None:
-            await self._send(message)
-        await results.tell(message.key, text, before)
+        in_turn = await self._send(message) if before is None else None
+        await results.tell(message.key, text, before, in_turn)
