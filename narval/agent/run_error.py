@@ -8,6 +8,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
+from narval.core.engines.engine import with_failed_parts
 from narval.core.engines.story import part_word_of
 
 
@@ -38,6 +39,13 @@ def error_of(agent: AgentState, run: Run) -> RunError | None:
         step = _calling_step(agent, run, origin.run)
     part = f"{part_word_of(run.engine)} {step}".strip() if step else ""
     return RunError(element, kind, message, step, f" in {part}" if part else "")
+
+
+def remedy_of(agent: AgentState, eid: int, by: int) -> str:
+    """The remedy for an error that keeps a part of an active run `by` from going on; "" for none."""
+    run = agent.runs.active.get(by)
+    engine = with_failed_parts(run.engine) if run is not None and run.state is not None else None
+    return engine.failed_parts(run.state).get(eid, "") if run is not None and engine is not None else ""
 
 
 def _calling_step(agent: AgentState, run: Run, within: int) -> str:

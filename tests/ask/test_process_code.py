@@ -250,7 +250,7 @@ def test_section_18_parallel_nodes_lose_no_update_of_an_attribute(at: At, runs: 
     assert agent.environment(run)["sum"] == "3"
 
 
-def test_section_18_a_node_that_failed_is_run_again(at: At) -> None:
+def test_section_18_a_node_that_failed_is_told_until_it_is_run_again(at: At) -> None:
     agent, run = at(
         "<node name='a' type='picky' isStart='true'><arc to='b'/></node><node name='b' type='wait'/>",
         "@node_type('picky')\nclass Picky:\n    def execute(self, token):\n"
@@ -258,11 +258,24 @@ def test_section_18_a_node_that_failed_is_run_again(at: At) -> None:
         "        token.complete()\n",
     )
     assert problem(agent, run)[0] == "ZeroDivisionError"
+    agent.elapse(seconds=1)
+    [wrong] = agent.ask("attention")
+    how = f"`narval rerun {run} --token 1` runs its node again, `narval complete {run} --token 1`"
+    assert wrong["what"] == "incident"
+    assert wrong["text"].startswith("w.p at a: ZeroDivisionError: ")
+    assert f"{how} goes on without it" in wrong["text"]
+    assert how in agent.why(run)["waiting"][0]["text"]
+    [line] = [row["message"] for row in agent.ask("log") if row["level"] == "warning"]
+    assert line.startswith(f"node a in run {run} of w.p failed: ZeroDivisionError")
+    [row] = agent.ask("incidents")
+    assert (row["definition"], row["part"], row["state"]) == ("w.p", "a", "open")
     agent.environment(run, values={"by": 5})
     assert agent.rerun(run, node="a") == {"run": run, "token": 1, "state": "executing"}
     agent.until_idle()
     assert standing(agent, run) == [("a", "complete"), ("b", "active")]
     assert refused(TokenError, lambda: agent.rerun(run, node="b")) == "not-failed"
+    assert not agent.ask("attention")
+    assert not agent.ask("incidents")
 
 
 # --- simulation and hot files -----------------------------------------------------------------------------

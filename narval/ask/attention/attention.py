@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from narval.agent.agent import AgentState
 from narval.agent.pacing import slowed_text
 from narval.agent.run import Run
+from narval.agent.run_error import remedy_of
 from narval.agent.runs import cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, OpenIncidents
@@ -60,7 +61,8 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     tries = (await up_to_date(daemon, RunsToTryAgain)).waits
     overdue, waiting = _work(daemon)
-    wrong = [*_store(daemon), *_disk(daemon), *_loop(daemon), *_files(daemon, rows), *_incidents(rows)]
+    incidents = _incidents(daemon.agent, rows)
+    wrong = [*_store(daemon), *_disk(daemon), *_loop(daemon), *_files(daemon, rows), *incidents]
     calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
     return [
         *wrong,
@@ -229,24 +231,30 @@ def _chats(daemon: Daemon) -> Iterator[Form]:
             yield item("chat", "low", f"the chat {chat.name}: {box.warning}", {"page": "status"}, box.since)
 
 
-def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
+def _incidents(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     """The rows of incidents other than faults of files, the latest first."""
     found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
     found.sort(key=lambda pair: -next(reversed(pair[1].of)))
     for id, row in found[:SHOWN]:
-        yield item("incident", "high", _sentence(row), {"incident": id}, next(iter(row.of.values()))[0])
+        yield item(
+            "incident", "high", _sentence(agent, row), {"incident": id}, next(iter(row.of.values()))[0]
+        )
     if len(found) > SHOWN:
         more = counted(len(found) - SHOWN, "more sort")
         yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})
 
 
-def _sentence(row: IncidentRow) -> str:
+def _sentence(agent: AgentState, row: IncidentRow) -> str:
     """A sentence on a row of incidents."""
     newest, count = row.newest, len(row.of)
     if newest.what != RUN:
         times = f"{counted(count, 'error')} " if count > 1 else ""
         about = f"{newest.definition}: " if newest.definition else ""
-        return f"{times}{about}{newest.type}: {newest.message}"
+        said, last = f"{newest.type}: {newest.message}", agent.memory.element(max(row.of))
+        run = last.origin.run if last is not None and last.origin is not None else 0
+        if last is not None and (remedy := remedy_of(agent, last.eid, run)):
+            about, said = f"{newest.definition} at {newest.part}: ", f"{said}; {remedy}"
+        return f"{times}{about}{said}"
     runs = f"{counted(count, 'run')} of {newest.definition} failed" if count > 1 else _one(row)
     at = f" at {newest.part}" if newest.part else ""
     return f"{runs}{at}: {newest.type}: {newest.message}"

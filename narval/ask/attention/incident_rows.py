@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from narval.agent.agent import AgentState
+from narval.agent.run_error import remedy_of
 from narval.agent.transaction import ERRORS
 from narval.ask.turn_index import TurnIndex
 from narval.core.elements.element import Element
@@ -66,11 +67,20 @@ class IncidentRows:
         self.rows: dict[str, IncidentRow] = {}
         """The rows by identifier."""
         self._row_of: dict[int, str] = {}
+        self._of_parts: set[int] = set()
+        """The elements of parts that have failed in runs that go on."""
 
     @property
     def eids(self) -> Iterable[int]:
         """The elements that tell of the incidents."""
         return self._row_of
+
+    def drop_mended(self) -> None:
+        """Forget the elements of parts that no longer wait for a person."""
+        for eid in tuple(self._of_parts):
+            element = self._agent.memory.element(eid)
+            if element is None or not _remedy(self._agent, element):
+                self.drop(eid)
 
     def put(self, element: Element) -> None:
         """Add an element that tells of an incident; ignore any other."""
@@ -84,10 +94,13 @@ class IncidentRows:
             row.newest = found
         run = element.origin.run if element.origin is not None and found.what == RUN else 0
         row.of[element.eid], self._row_of[element.eid] = (element.added, run), found.id
+        if found.what == ERROR and _remedy(self._agent, element):
+            self._of_parts.add(element.eid)
 
     def drop(self, eid: int) -> None:
         """Forget an element."""
         id = self._row_of.pop(eid)
+        self._of_parts.discard(eid)
         del self.rows[id].of[eid]
         if not self.rows[id].of:
             del self.rows[id]
@@ -110,6 +123,8 @@ class OpenIncidents(TurnIndex):
 
     async def follow(self, changes: Changes) -> None:
         """Check the elements, if some came or went."""
+        if changes.runs or changes.lost:
+            self._incidents.drop_mended()
         if changes.elements:
             await self._follow_elements()
 
@@ -134,7 +149,8 @@ class OpenIncidents(TurnIndex):
 
 def incident(agent: AgentState, element: Element) -> Incident | None:
     """The incident that an element tells of. None for an error that a run itself handles, for the trouble of
-    a source, which passes, and for a `failure` that is not narval's own.
+    a source, which passes, and for a `failure` that is not narval's own. A run does not handle the error of a
+    part that waits for a person because of it.
 
     A run does not hold what a source gave. An error of a source that has a `key` is about one thing, such as
     a mail, and does not pass.
@@ -148,7 +164,8 @@ def incident(agent: AgentState, element: Element) -> Incident | None:
         return Incident(RUN, kind, name, step, cause, message)
     if run is not None:
         passes = origin is not None and origin.call and not element.attributes.get("key")
-        if passes or agent.memory.contexts.holds(run.eid, element.eid):
+        is_held = agent.memory.contexts.holds(run.eid, element.eid)
+        if (passes or is_held) and not _remedy(agent, element):
             return None
     elif origin is not None and origin.run:
         return None
@@ -157,3 +174,8 @@ def incident(agent: AgentState, element: Element) -> Incident | None:
     is_file = cause == "bad-file" and origin is None
     step = step or (origin.step if origin is not None and run is not None else "")
     return Incident(FILE if is_file else ERROR, "", about, step, cause, without_secrets(message))
+
+
+def _remedy(agent: AgentState, element: Element) -> str:
+    """The remedy for the error of a part that has failed in a run that goes on; "" for any other."""
+    return remedy_of(agent, element.eid, element.origin.run) if element.origin is not None else ""

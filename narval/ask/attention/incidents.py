@@ -1,8 +1,9 @@
-"""Operations on incidents: failed runs, errors outside runs, faults of files; alike ones in a row (M52, M53).
+"""Operations on incidents: failed runs and parts, errors outside runs, faults of files; alike ones in a row
+(M52, M53).
 
 An incident is open while the element that tells of it counts. The element stops counting when a retry of the
 run has ended, well or not (a failed one makes its own incident), when the incident is acknowledged, or when
-its file is good.
+its file is good. The error of a failed part stands no longer once that part goes on.
 """
 
 from __future__ import annotations
@@ -198,7 +199,8 @@ async def retry_incident(
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
     row = await _open_row(daemon, incident)
     if row.newest.what != RUN:
-        raise RequestError(f"the incident {incident} is no run that failed; only runs can be begun again")
+        why = f"the incident {incident} is no run that failed; only runs can be begun again"
+        raise RequestError(f"{why}; `{command(daemon, 'attention')}` says what to do about a part of one")
     again = {run.retry_of for run in daemon.agent.runs.active.values()}
     runs = [run for _, run in reversed(row.of.values()) if run not in again][:limit]
     return [await _retried(daemon, run, asker) for run in runs]

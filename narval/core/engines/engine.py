@@ -223,6 +223,14 @@ class HeedsPeople(Protocol):
 
 
 @runtime_checkable
+class HasFailedParts(Protocol):
+    """An engine whose runs go on although a part has failed, which then waits for a person."""
+
+    def failed_parts(self, state: Any, /) -> dict[int, str]:
+        """The error elements of the parts that have failed and wait, each with what to do about it."""
+
+
+@runtime_checkable
 class Conceals(Protocol):
     """An engine whose runs keep something from those who look at them while they are under way (P27)."""
 
@@ -259,6 +267,12 @@ def _retryable(engine: Engine) -> Retryable | None:
 def redefinable(engine: Engine) -> Redefinable | None:
     """The engine, if its runs may continue with another version; asked once."""
     return engine if isinstance(engine, Redefinable) else None
+
+
+@cache
+def with_failed_parts(engine: Engine) -> HasFailedParts | None:
+    """The engine, if its runs go on although a part has failed; asked once."""
+    return engine if isinstance(engine, HasFailedParts) else None
 
 
 @cache

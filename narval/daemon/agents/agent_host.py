@@ -15,7 +15,7 @@ from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Loop, Request, Settle
 from narval.agent.recovery import blank
 from narval.agent.run import Run
-from narval.agent.run_error import error_of
+from narval.agent.run_error import error_of, remedy_of
 from narval.agent.turn import Turn
 from narval.agent.view import HostApi, IsUpToDate
 from narval.calls.book import AgentCalls
@@ -25,7 +25,10 @@ from narval.calls.targets import CallTargets
 from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import GRANTING
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import SEND
+from narval.core.engines.story import part_word_of
 from narval.core.errors import NarvalError
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.agent_mail import AgentMail
@@ -315,15 +318,23 @@ class AgentHost:
             self._main_loop.numbers.ended[run.name, run.phase] += 1
             if run.phase == "failed":
                 self._main_loop.failed(self.agent, run)
-                self._log_failure(run)
+                _log_failure(self.agent, run, self._name_of_other)
             elif run.name == GRANTING:
                 self._main_loop.grant_answered(self, run)
             self.waiters.over(run.eid)
+        for added in turn.transaction.batch.elements:
+            if added.element.xml[:6] == b"<error":  # no call: it stands in the way of each new element
+                _log_failed_part(self.agent, added.element, self._name_of_other)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)
         if self.chats.is_followed:
             self.chats.hear(turn.transaction.batch)
         self.waiters.turned(turn.transaction.batch, turn.transaction.at)
+
+    @property
+    def _name_of_other(self) -> str:
+        """The name of an agent other than the home's own."""
+        return "" if self.agent.store.is_own else self.dispatcher.identity.name
 
     def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
         """Call `on_fault` when a turn breaks down; it returns True if only this activation is lost."""
@@ -341,13 +352,24 @@ class AgentHost:
         self.waiters.give_up(error)
         self.questions.close()
 
-    def _log_failure(self, run: Run) -> None:
-        error = error_of(self.agent, run)
-        where, kind, message = (error.where, error.kind, error.message) if error else ("", "failed", "")
-        name = "" if self.agent.store.is_own else self.dispatcher.identity.name
-        of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
-        said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
-        if run.caller is None:
-            log.warning("%s%s; `narval why %d%s` tells more", of, said, run.eid, option)
-        else:
-            log.info("%s%s", of, said)
+
+def _log_failed_part(agent: AgentState, error: Element, name: str) -> None:
+    """Log an error if it is that of a part of a run that goes on: no end of a run tells of it."""
+    of = error.origin
+    if of is not None and (remedy := remedy_of(agent, error.eid, of.run)):
+        run = agent.runs.active[of.run]
+        kind, message, _ = read_error(error)
+        where = f"{part_word_of(run.engine)} {of.step} in run {run.eid} of {run.name}"
+        said = f"{where} failed: {kind}: {message[:MOST_LOGGED]}"
+        log.warning("%s%s; %s", f"{name}: " if name else "", said, remedy)
+
+
+def _log_failure(agent: AgentState, run: Run, name: str) -> None:
+    error = error_of(agent, run)
+    where, kind, message = (error.where, error.kind, error.message) if error else ("", "failed", "")
+    of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
+    said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
+    if run.caller is None:
+        log.warning("%s%s; `narval why %d%s` tells more", of, said, run.eid, option)
+    else:
+        log.info("%s%s", of, said)

@@ -24,6 +24,7 @@ from narval.kinds.process.engine.changes import (
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.kinds.process.engine.explain import diagnose as diagnose
 from narval.kinds.process.engine.explain import explain as explain
+from narval.kinds.process.engine.explain import failed_parts as failed_parts
 from narval.kinds.process.engine.explain import part_word as part_word
 from narval.kinds.process.engine.explain import parts as parts
 from narval.kinds.process.engine.explain import render as render

@@ -91,7 +91,7 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
     if token.queued:
         return Wait(node.id, "call", f"other code of the process to be over (token {token.id})")
     if token.id in state.failed and token.guard:
-        text = f"token {token.id} to be run again, or completed: it failed (element {state.failed[token.id]})"
+        text = f"token {token.id} failed (element {state.failed[token.id]}); {_remedy(state, token.id)}"
         return Wait(node.id, "person", text)
     watch = watches.get(token.watch)
     if watch is not None:
@@ -99,6 +99,18 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
         return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
     again = " or its guard to be asked again: it gave no answer" if not token.guard else ""
     return Wait(node.id, "person", f"token {token.id} to be completed{again}")
+
+
+def failed_parts(state: ProcessState) -> dict[int, str]:
+    """The error elements of failed tokens, each with what to do about it."""
+    if state.status != "executing":
+        return {}
+    return {error: _remedy(state, token) for token, error in state.failed.items()}
+
+
+def _remedy(state: ProcessState, token: int) -> str:
+    again = f"`narval rerun {state.eid} --token {token}` runs its node again"
+    return f"{again}, `narval complete {state.eid} --token {token}` goes on without it"
 
 
 def _incomplete(definition: Process, place: str) -> str:
@@ -239,7 +251,7 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
         return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
     if token.completed is None and token.id in state.failed:
         text = f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
-        return f"{text}; it is to be run again, or completed"
+        return f"{text}; {_remedy(state, token.id)}"
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
         return f"token {token.id} is active: {what}"

@@ -39,9 +39,9 @@ INCIDENTS = (
 def errors(session: Session, every: bool) -> None:
     """List errors that no one has dealt with.
 
-    They are failed runs, errors outside runs, and files with faults. Alike ones are one row. They are listed
-    until they are retried well or acknowledged, or their file is good. Below them are sources that cannot
-    work now, and what will be tried again: these go away with their cause.
+    They are failed runs, failed nodes of processes, errors outside runs, and files with faults. Alike ones
+    are one row. They are listed until they are retried well or acknowledged, or their file is good. Below
+    them are sources that cannot work now, and what will be tried again: these go away with their cause.
     """
     rows = session.ask("incidents", every=every)
     now = [] if session.as_json else [row for row in session.ask("attention") if row["what"] == "source"]

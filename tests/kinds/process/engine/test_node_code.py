@@ -119,7 +119,7 @@ def test_section_18_the_token_stays_and_what_else_there_is_goes_on() -> None:
     said.answer(said.call_of("b"), value=DONE)
     assert list(state.standing) == ["a", "w"]
     waits = {wait.id: wait.text for wait in said.engines[run].waiting_for(said.definitions[run], state, {})}
-    assert waits["a"].startswith("token 1 to be run again, or completed: it failed")
+    assert waits["a"].startswith("token 1 failed")
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
