@@ -66,12 +66,16 @@ def import_engines(library: Library) -> None:
 
 
 def runnable(library: Library, name: str) -> Definition | None:
-    """The definition of that name that can be run; not an action of the same name."""
-    definitions = library.by_kind_and_name
+    """The definition of that name that can be run; not an action of the same name, nor the work that a
+    definition of that name asks people for.
+    """
+    definitions, asks = library.by_kind_and_name, None
     for kind, row in KINDS.items():
         if row.engine and (definition := definitions.get((kind, name))) is not None:
-            return definition
-    return None
+            if not row.asks:
+                return definition
+            asks = definition
+    return asks
 
 
 def definition_kind(kind: str) -> str:

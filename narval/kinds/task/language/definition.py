@@ -221,6 +221,8 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         """The reason why no instance can begin."""
         if self.is_global:
             return "global-event", f"an event is raised: narval task raise {self.full_name}"
+        if self.is_interactive:
+            return "by-people", f"people do it with an object: narval task put {self.full_name}"
         return None
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from narval.core.errors import RequestError, TaskRefusedError
+from narval.core.errors import RequestError, TaskRefusedError, TokenError
 from narval.surfaces.python.agent import Agent
 
 SHEET = b'<sheet number="1"/>'
@@ -223,6 +223,12 @@ def test_KA24_a_program_is_known_by_its_user_and_its_handle_and_there_is_no_pass
     refused("no-task", agent.task_state, f"{run}.{'0' * 32}")
     refused("no-task", agent.task_state, f"{run}.{begun(agent).partition('.')[2]}")
     assert agent.task_state(task)["state"] == "scanning"
+
+
+def test_a_type_that_people_do_is_not_started_but_put_an_object(agent: Agent) -> None:
+    with pytest.raises(TokenError, match=r"narval task put w\.sign") as error:
+        agent.start("w.sign")
+    assert error.value.kind == "by-people"
 
 
 def test_K21_what_has_no_queue_takes_no_object(agent: Agent) -> None:
