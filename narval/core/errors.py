@@ -64,7 +64,10 @@ class FaultWarning(UserWarning):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(faults))
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+        super().__init__(self.faults)  # what it is made of, so that a copy can be
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.faults))
 
 
 class DefinitionError(NarvalError):
