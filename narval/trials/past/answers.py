@@ -16,6 +16,9 @@ from narval.store.codec import read_entry
 from narval.trials.simulate.executor import RecordedCall
 from narval.trials.simulate.scenario import CannedAnswer
 
+NOT_MADE = frozenset({"rejected", "refused-by-rule", "not-granted"})
+"""The errors of calls that a person or a rule kept from being made: they say nothing of the outside."""
+
 _ARGUMENTS = 4_096
 """The most digests of arguments that are kept: the same mailbox or template is in many calls."""
 
@@ -98,6 +101,8 @@ class Answers:
         if key is None or event.get("abandoned"):
             return
         problem, after = event.get("problem"), max(0.0, event["at"] - at)
+        if problem is not None and problem["kind"] in NOT_MADE:
+            return
         if problem is not None:
             answer = PastAnswer(at, after, (), problem["kind"], problem["message"])
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -43,8 +43,8 @@ Stopped = Callable[[], bool]
 
 
 class Coming(NamedTuple):
-    """An element that came from outside; `outdates` are the elements that it replaced, `counts` says that
-    nothing has outdated it since.
+    """An element that came from outside, with its labels; `outdates` are the elements that it replaced,
+    `counts` says that nothing has outdated it since.
     """
 
     at: float
@@ -54,6 +54,7 @@ class Coming(NamedTuple):
     origin: Origin | None
     outdates: tuple[int, ...]
     counts: bool
+    labels: tuple[str, ...]
 
 
 class Reach(msgspec.Struct):
@@ -98,6 +99,8 @@ class Past:
         self.milestones: list[float] = []
         """The moments between which few things came."""
         self._runs: dict[int, tuple[str, float]] = {}
+        self._labels: dict[int, tuple[str, ...]] = {}
+        """The labels of elements and runs since that day."""
         self._declared = {
             known: kept.declared
             for kept in stores.declared()
@@ -129,6 +132,7 @@ class Past:
                     _outer(origin),
                     outdates,
                     counts=not kept.outdated,
+                    labels=self._labels.get(element.eid, ()),
                 )
 
     # --- reading --------------------------------------------------------------------------------------
@@ -148,11 +152,22 @@ class Past:
         self.reach.forgotten_since = max(0, numbers - there - self._elements_since)
         days = {kept.element.eid for kept in self.memory.elements}
         marks = {mark for mark in self._stores.marks() if mark.eid in days and self._was_made(mark)}
-        labels = sorted({(eid, label) for eid, label in self._stores.labels() if eid in days})
+        labels = self._read_labels(days)
         withdrawals = [row for row in self._stores.withdrawals() if row.eid in days and not row.doubtful]
         used: dict[str, Any] = {"withdrawals": withdrawals, "marks": sorted(marks), "labels": labels}
         self.memory = msgspec.structs.replace(self.memory, **used, next_eid=first)
         self.reach.read_to_the_end = not self._stopped()
+
+    def _read_labels(self, days: Container[int]) -> list[tuple[int, str]]:
+        """The labels of the elements of that day; those of later ones are kept."""
+        there, shared = set[tuple[int, str]](), dict[tuple[str, ...], tuple[str, ...]]()
+        for eid, label in self._stores.labels():
+            if eid in days:
+                there.add((eid, label))
+            elif label not in (labels := self._labels.get(eid, ())):
+                labels = (*labels, label)
+                self._labels[eid] = shared.setdefault(labels, labels)  # there are few sets
+        return sorted(there)
 
     def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Rows as they are read, until the end is requested."""

@@ -189,7 +189,8 @@ def _come(coming: Coming, numbers: dict[int, int], turn: Turn) -> None:
     there = tuple(eid for eid in olds if memory.element(eid) is not None and eid not in memory.outdated)
     if there:
         outdate(turn.transaction, there)
-    eid = turn.add(coming.xml, coming.origin)
+    with turn.transaction.coming_with(memory.labels.number(coming.labels)):
+        eid = turn.add(coming.xml, coming.origin)
     if not coming.counts:
         numbers[coming.eid] = eid
 

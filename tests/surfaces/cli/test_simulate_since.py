@@ -296,3 +296,35 @@ def test_an_end_in_between_tells_what_is_known_so_far(past: Path, monkeypatch: p
     told = json.loads(well(past, "simulate", "shop.sell", "--since", "1h", "--json"))
     assert (told["stopped"], told["counts"]["sent"]) == ("it was ended", 1)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+MARKET = """\
+from narval import Output, action
+
+@action(source=True, label="market", outputs=[Output("order", "order", list=True)])
+async def orders():
+    yield "<order id='4'/>"
+"""
+
+LISTEN = """\
+<recipe group="market" name="listen" start_step="listen" end_step="listen">
+  <step id="listen" type="action" target="market.orders"/>
+</recipe>
+"""
+
+
+def test_a_call_that_a_person_rejected_is_asked_for_again_as_its_element_has_its_labels(past: Path) -> None:
+    (past / "etc/trust.toml").write_text('[[rule]]\nfrom = "market"\nthen = "ask"\n')
+    (past / "modules/market.py").write_text(MARKET)
+    (past / "recipes/market.xml").write_text(LISTEN)
+    (past / "new.xml").rename(past / "recipes/new.xml")
+    well(past, "take", "recipes/trust.xml")
+    well(past, "start", "try.wonder")
+    well(past, "start", "market.listen")
+    well(past, "run", "--until-idle")
+    for item in json.loads(well(past, "work", "--json")):
+        well(past, "work", "answer", item["item"], "reject")
+    assert "rejected" in narval(past, "run", "--until-idle").output
+    report = since(past, "try.wonder", "--since", "1h")
+    assert "it would have sent 2 times, asked 1 time\n" in report
+    assert "  WHEN  ask    trust.ask\n" in report
