@@ -72,6 +72,24 @@ class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argu
             self.fail(f"expected the number of {self._of}, got {value!r:.80}; {listed}", param, ctx)
 
 
+class _Renamed(click.Option):
+    """An option with former names behind its present one; help shows the present one alone."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of the option in the help."""
+        names = self.opts
+        self.opts = names[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = names
+
+
+def reason_option(help: str, **settings: Any) -> Callable[..., Any]:
+    """The option --reason of a command whose operation asks why."""
+    return click.option("--reason", "--why", "why", cls=_Renamed, metavar="TEXT", help=help, **settings)
+
+
 Pairs = tuple[tuple[str, str], ...]
 """The values of a repeatable option of type `Pair`."""
 

@@ -10,7 +10,7 @@ import click
 from narval.ask.text import Row, clean, fault_line, moment
 from narval.core.errors import SettingsError
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import command, reason_option
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 
@@ -20,13 +20,13 @@ _TRUST = """\
 narval trust
 narval trust mail.send
 narval trust 12
-narval trust 12 --endorse --why 'I have read it, it is the invoice of the plumber'"""
+narval trust 12 --endorse --reason 'I have read it, it is the invoice of the plumber'"""
 
 
 @command("trust", example=_TRUST, alters=True)
 @click.argument("what", metavar="[EID|RUN|NAME]", default="", shell_complete=completion.trusted)
 @click.option("--endorse", is_flag=True, help="Put the same element without labels in its place.")
-@click.option("--why", metavar="TEXT", help="Why it needs no labels; kept with the new element.")
+@reason_option("Why it needs no labels; kept with the new element.")
 def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
     """Show the rules about what may go where.
 
@@ -39,7 +39,7 @@ def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
     without labels.
     """
     if endorse != (why is not None):
-        raise click.UsageError("expected --endorse and --why TEXT together")
+        raise click.UsageError("expected --endorse and --reason TEXT together")
     is_number = what.isdecimal() and what.isascii()
     if endorse:
         if not is_number:

@@ -8,18 +8,18 @@ import click
 
 from narval.ask.text import Row, clean, counted
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Number, asking, command
+from narval.surfaces.cli.command import Number, asking, command, reason_option
 from narval.surfaces.cli.session import Session
 
 _WITHDRAW = """\
 narval withdraw 12 --dry-run
-narval withdraw 12 --why 'the mail was forged'
-narval withdraw 12 --why 'the mail was forged' --cascade"""
+narval withdraw 12 --reason 'the mail was forged'
+narval withdraw 12 --reason 'the mail was forged' --cascade"""
 
 
 @command("withdraw", example=_WITHDRAW, alters=True)
 @click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
-@click.option("--why", metavar="TEXT", help="Why it should never have counted; kept with it.")
+@reason_option("Why it should never have counted; kept with it.")
 @click.option("--cascade", is_flag=True, help="Withdraw what was made from it alone, too.")
 @click.option("--dry-run", is_flag=True, help="Tell what would follow, and change nothing.")
 def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run: bool) -> None:
@@ -30,7 +30,7 @@ def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run
     now should be outdated instead (narval outdate).
     """
     if dry_run == (why is not None):
-        raise click.UsageError("expected one of --why TEXT and --dry-run")
+        raise click.UsageError("expected one of --reason TEXT and --dry-run")
     if dry_run:
         answer = session.ask("withdrawal", eid=eid, cascade=cascade)
     else:
@@ -105,21 +105,25 @@ def _calls(calls: list[Row]) -> Iterator[str]:
         yield clean(f"step {call['step']}, {call['target']}: {undone}{open_is}")
 
 
-_UNDO = "narval undo 12 --why 'the order was a mistake'"
+_NOTHING = "there is nothing to undo: no call of it did something outside, or has an action that undoes it"
+_UNDO = "narval undo 12 --reason 'the order was a mistake'"
 
 
 @asking("undo", "undo", example=_UNDO, alters=True)
 @click.argument("run", type=Number("a run"), shell_complete=completion.runs)
-@click.option("--why", required=True, metavar="TEXT", help="Why it is undone; kept with the run.")
+@reason_option("Why it is undone; kept with the run.", required=True)
 def undo(answer: Row) -> None:
     """Undo what a run has done.
 
     A run that is under way is cancelled. Then what undoes each of its calls is called, the last first, in a
     separate run. A run is undone once.
     """
-    click.echo("\n".join(_calls(answer["undo"])) or "there is nothing to undo")
+    calls = answer["undo"]
+    click.echo("\n".join(_calls(calls)) or _NOTHING)
     if answer["undoing"]:
-        click.echo(f"run {answer['undoing']} undoes it")
+        undone = sum(bool(call["undo"]) for call in calls)
+        what = "it" if undone == len(calls) else "what can be undone" if undone else "nothing, and records it"
+        click.echo(f"run {answer['undoing']} undoes {what}")
 
 
 def _element(row: Row) -> str:
@@ -128,9 +132,9 @@ def _element(row: Row) -> str:
     return clean(f"{row['eid']} {row['name'] or '(forgotten)'}{made}")
 
 
-@asking("confirm", "confirm", example="narval confirm 14 --why 'I have asked her'", alters=True)
+@asking("confirm", "confirm", example="narval confirm 14 --reason 'I have asked her'", alters=True)
 @click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
-@click.option("--why", default="", metavar="TEXT", help="Why it counts after all; kept with it.")
+@reason_option("Why it counts after all; kept with it.", default="")
 def confirm(answer: Row) -> None:
     """Confirm a doubtful element: it counts again.
 

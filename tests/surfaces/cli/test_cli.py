@@ -161,7 +161,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "trust": ["1"],
         "withdraw": ["1", "--dry-run"],
         "confirm": ["1"],
-        "undo": ["1", "--why", "x"],
+        "undo": ["1", "--reason", "x"],
         "start": ["a.b"],
         "tell": ["a.b"],
         "propose": ["note my bills"],

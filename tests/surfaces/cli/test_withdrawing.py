@@ -25,7 +25,7 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
         "  step judge did something outside, by w.judge",
         "  step listen did something outside, by w.nothing",
     ]
-    assert well(home, "withdraw", mail, "--why", "forged").startswith(
+    assert well(home, "withdraw", mail, "--reason", "forged").startswith(
         "1 element is withdrawn, 2 elements are doubtful; what 1 run did outside stays\n"
         f"withdrawn: {mail} mail\ndoubtful: "
     )
@@ -52,7 +52,7 @@ def test_F14_the_command_undoes_a_run(tmp_path: Path) -> None:
     home = scene.home.path
     well(home, "add", "-", given="<order n='7'/>")
     run = int(data(home, "start", "s.plain", "--wait")["eid"])
-    lines = well(home, "undo", run, "--why", "a mistake").splitlines()
+    lines = well(home, "undo", run, "--reason", "a mistake").splitlines()
     assert lines[:3] == [
         "step say, s.call_up: nothing undoes it",
         "step ship, s.ship: s.fetch undoes it",
@@ -60,11 +60,20 @@ def test_F14_the_command_undoes_a_run(tmp_path: Path) -> None:
     ]
     well(home, "run", "--until-idle")
     (undoing,) = data(home, "runs", "--kind", "plan-undo")
-    assert lines[3] == f"run {undoing['eid']} undoes it"
+    assert lines[3] == f"run {undoing['eid']} undoes what can be undone"
     assert undoing["phase"] == "done"
+
+
+def test_F14_a_run_that_nothing_undoes_says_so_to_the_end(home: Path) -> None:
+    well(home, "add", "-", given="<mail from='ada'/>")
+    run = int(data(home, "start", "w.triage", "--wait")["eid"])
+    *calls, last = well(home, "undo", run, "--reason", "a mistake").splitlines()
+    assert calls
+    assert all(line.endswith(": nothing undoes it") for line in calls)
+    assert last.endswith(" undoes nothing, and records it")
 
 
 def test_F14_to_withdraw_needs_a_reason(home: Path) -> None:
     mail = int(well(home, "add", "-", given="<mail/>"))
-    for options in ((), ("--why", "x", "--dry-run")):
+    for options in ((), ("--reason", "x", "--dry-run")):
         assert narval(home, "withdraw", mail, *options).exit_code == 2
