@@ -204,6 +204,11 @@ def test_a_wrong_value_is_reported_at_its_place(text: str, expected: str) -> Non
     ("text", "expected"),
     [
         ("name = ", "1:8: not TOML: Invalid value"),
+        (
+            "# x\nname = 'x'\n\nname = 'y'\n[a]",
+            "4:11: not TOML: name is given again; it is on line 2 already",
+        ),
+        ("[link]\nkey = [\n1]\nkey = 2", "4:8: not TOML: link.key is given again; it is on line 2 already"),
         ("name = 'x", "1:10: not TOML: "),
         ("a = 1\na = 2", "2:"),
         ("= 1", "1:1: not TOML: "),

@@ -78,6 +78,8 @@ class _PlaceReader:
         self._places: dict[Path, Place] = {(): Place(0, 0)}
         self._tables: dict[Path, int] = {}
         self._cursor = TokenCursor(scan(_TOKEN, text))
+        self.first: tuple[Path, int] | None = None
+        """The key that was given last though it had a value, and where it has the first one."""
 
     def read(self) -> dict[Path, Place]:
         """The places by path."""
@@ -119,6 +121,8 @@ class _PlaceReader:
 
     def _pair(self, table: Path) -> None:
         path, at = self._key(table)
+        if (first := self._places[path].key) != at:
+            self.first = path, first
         self._cursor.advance()
         self._places[path] = Place(at, self._cursor.next.at)
         self._value(path)
@@ -158,4 +162,18 @@ def _syntax_error(source: Source, message: str) -> DefinitionError:
     if place is None:
         return source.error(f"not TOML: {message}")
     at = source.place(len(source.text)) if place[1] is None else (int(place[1]), int(place[2]))
+    if message.startswith("Cannot overwrite a value"):
+        return source.error(f"not TOML: {_given_before(source, at)}", *at)
     return source.error(f"not TOML: {message[: place.start()]}", *at)
+
+
+def _given_before(source: Source, at: tuple[int, int]) -> str:
+    """The key that a text gives again before a place, and the line on which it is given first."""
+    line, column = at
+    lines = source.text.split("\n")
+    reader = _PlaceReader("\n".join((*lines[: line - 1], lines[line - 1][: column - 1])))
+    reader.read()
+    if reader.first is None:
+        return "a key is given again"
+    path, first = reader.first
+    return f"{'.'.join(map(str, path))} is given again; it is on line {source.place(first)[0]} already"
