@@ -58,7 +58,7 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
     first, last = _range(start, end, zone, now)
     entries, dates, full = await _set(agent, first, last)
     expected = list(islice(_expected(dates, agent.clockwork.zone, max(first, now), last), MOST + 1))
-    entries += [_late(late) for late in agent.clockwork.late if first <= late.at < last]
+    entries += [_late(late, zone.key) for late in agent.clockwork.late if first <= late.at < last]
     entries += [
         _entry(at, "date", occurrence.run, occurrence.part, text_of(occurrence.times), expected=True)
         for at, occurrence in expected[:MOST]
@@ -195,13 +195,13 @@ def _of(dates: _Dates, zone: str, first: float, last: float) -> Iterator[tuple[f
         at = schedule.next(at)
 
 
-def _late(late: Any) -> Form:
+def _late(late: Any, zone: str) -> Form:
     """A moment that came late, or was dropped because of that."""
     text = "it was dropped, and the next date is waited for" if late.dropped else "it came late"
     return {
         **_entry(late.at, "late", None, late.part, text, name=late.name),
         "run": late.run,
-        "came": json_forms.moment(late.came),
+        "came": json_forms.moment(late.came, zone),
         "why": late.why,
         "dropped": late.dropped,
     }

@@ -112,6 +112,7 @@ def test_M48_what_came_late_says_why_and_what_was_dropped_says_so(home: Path) ->
             ("2026-03-28T02:30", "late", night, "t", True),
             ("2026-03-28T07:00", "late", seven, "t", False),
         ]
+        assert {entry["came"][-6:] for day in answer["days"] for entry in day["entries"]} == {"+01:00"}
         (item,) = agent.ask("attention")
         assert (item["what"], item["link"]) == ("missed", {"page": "calendar"})
         assert item["text"].startswith("2 moments came late, 1 of which were dropped: no daemon was at work")
