@@ -36,7 +36,10 @@ InTurn = Callable[[Run, Call, Turn], None]
 """Answers a call within a turn, which records what it does; or has it answered later."""
 
 INTERRUPTED = Failure(
-    "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
+    "interrupted",
+    "the daemon stopped while the call was under way, and it is not to be repeated: look whether it was "
+    "done, then `narval errors retry` or `narval errors acknowledge`",
+    final=True,
 )
 
 NOTHING_UNDONE = frozenset[int]()

@@ -80,12 +80,13 @@ class AgentMail:
             return None
         if name in self._declared[1]:
             why = f"{self.identity.name} declares its {shown} itself, in data/memory.xml"
-        elif name in CONTROLS:
-            why = f"{self.identity.name} takes no {shown} from {envelope.sender}"
-        elif any(EVERYBODY in elements for elements in given) or self._goes_without_saying(envelope):
+        elif name not in CONTROLS and (
+            any(EVERYBODY in elements for elements in given) or self._goes_without_saying(envelope)
+        ):
             return None
         else:
-            why = f"{self.identity.name} takes no {shown} from {envelope.sender}"
+            refused = f"{self.identity.name} takes no {shown} from {envelope.sender}"
+            why = f"{refused}: no rule of its `receives` names it"
         return Refusal("not-granted", why)
 
     def _goes_without_saying(self, envelope: Envelope) -> bool:

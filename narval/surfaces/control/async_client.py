@@ -141,13 +141,14 @@ class AsyncClient:
                 else:
                     answer.set_result(items + result if items else result)
         except (OSError, EOFError, wire.WireError) as error:
-            self._hang_up(str(error) or "the daemon has hung up")
+            self._hang_up("" if isinstance(error, EOFError) else str(error))
 
     def _hang_up(self, why: str) -> None:
         if self._writer is not None:
             self._writer.transport.abort()
             self._writer = None
-        gone: NarvalError = DaemonGoneError(f"the daemon ended before it answered: {why}")
+        because = f": {why}" if why else ""
+        gone: NarvalError = DaemonGoneError(f"the daemon ended before it answered{because}")
         for answer, _ in self._waiting.values():
             if not answer.done():
                 answer.set_exception(gone)

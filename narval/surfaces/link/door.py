@@ -213,8 +213,9 @@ class RefusedTokens:
         now = time.monotonic()
         if now - self._logged >= DAY:
             log.warning(
-                "a wrong token came from %s; others of the next day are not told (%d until now)",
-                address or "somewhere", self._count,
+                "%s asked with the token of no link here, perhaps before its link was accepted "
+                "(narval links); others within a day are not logged (%d so far)",
+                address or "somebody", self._count,
             )  # fmt: skip
             self._logged = now
         if self._pausing < PAUSING:

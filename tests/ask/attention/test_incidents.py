@@ -254,7 +254,7 @@ def test_M52_errors_on_the_command_line(home: Path) -> None:
     assert "no answer from" in shown
     assert "acknowledged" not in well(home, "errors", "show", row["incident"])
     said = well(home, "errors", "acknowledge", row["incident"], "--reason", "off", "--as", "ann")
-    assert said.startswith("1 incident: element ")
+    assert said.startswith("1 incident is acknowledged; element ")
     assert well(home, "errors") == ""
     assert "ann" in well(home, "errors", "show", row["incident"])
     assert data(home, "errors", "--all")[0]["acknowledged"]["by"] == "ann"

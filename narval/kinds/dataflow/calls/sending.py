@@ -44,8 +44,11 @@ async def to_file(code: UserCode, folder: Path, message: FlowMessage) -> None:
 def _append(folder: Path, message: FlowMessage) -> None:
     name = unquote(message.dest.partition(":")[2].removeprefix("//"))
     path, home = (folder / name).resolve(), folder.resolve()
-    if not name or not path.is_relative_to(home) or path.relative_to(home).parts[:1] in _CLOSED:
-        raise ActionError(f"expected a file below {folder}, found {name!r:.80}", "bad-address", final=True)
+    is_below = bool(name) and path.is_relative_to(home)
+    if not is_below or path.relative_to(home).parts[:1] in _CLOSED:
+        closed = ", not in its " + ", ".join(part for (part,) in _CLOSED[1:]) if is_below else ""
+        expectation = f"a file below {folder}{closed}"
+        raise ActionError(f"expected {expectation}, found {name!r:.80}", "bad-address", final=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(message.text.replace("\n", " ") + "\n")

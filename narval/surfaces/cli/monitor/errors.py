@@ -100,7 +100,9 @@ def acknowledge(answer: Row) -> None:
 
     An element `acknowledged` records it, and who said so. A new incident like these opens the row again.
     """
-    click.echo(f"{counted(answer['count'], 'incident')}: element {answer['element']}")
+    count = answer["count"]
+    are = "is" if count == 1 else "are"
+    click.echo(f"{counted(count, 'incident')} {are} acknowledged; element {answer['element']} records it")
 
 
 @asking(

@@ -444,6 +444,7 @@ def test_P9_a_title_too_long_fails_the_item() -> None:
     office.add(f"<request>{'x' * 201}</request>")
     office.offers()
     assert office.error()["type"] == "bad-text"
+    assert "x…'" in office.error()["message"]
 
 
 # --- P42, P43, P82 ----------------------------------------------------------------------------------------

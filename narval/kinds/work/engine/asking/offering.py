@@ -52,7 +52,9 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
     title = texts.one_line(definition.title.filled(bindings, decision.view.zone))
     if not title or len(title) > texts.LONGEST_TITLE:
         expectation = f"a title of 1 to {texts.LONGEST_TITLE} characters"
-        raise NotSoError("bad-text", f"expected {expectation}, got {len(title):,}: {title!r:.80}")
+        raise NotSoError(
+            "bad-text", f"expected {expectation}, got {len(title):,}: {texts.cut_title(title)!r}"
+        )
     description = _filled(decision, definition.description, bindings).strip()
     caller = decision.state.caller
     if caller is not None and caller.held is not None and caller.held.question:
