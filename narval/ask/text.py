@@ -227,8 +227,8 @@ def reminder_line(row: Row) -> str:
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:
-    """`1 fault`, `3 faults`."""
-    return f"{count} {thing if count == 1 else things or thing + 's'}"
+    """`1 fault`, `3 faults`, `1,200 faults`."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
 class WayIn(NamedTuple):

@@ -89,7 +89,6 @@ it would have sent 2 times
   WHEN  send   shop.ask: <order id="1"/> (as then)
   WHEN  send   shop.ask: <order id="3"/> (unanswered)
 1 run would still wait:
-  1 run:
     comes waits for an element for each condition
       not met  order[@id != '2']
                element N (order · id 3) is nearest: expected one not used before, found used by try.wonder \

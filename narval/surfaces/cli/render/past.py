@@ -37,8 +37,10 @@ def told(form: Row) -> Iterator[str]:
     yield from (f"  {_deed(deed)}" for deed in form["deeds"])
     if form["under_way"]:
         yield waiting(form)
-        for runs, reasons in waits(form):
-            yield f"  {runs}:"
+        groups = list(waits(form))
+        for runs, reasons in groups:
+            if len(groups) > 1:
+                yield f"  {runs}:"
             yield from (f"    {line}" for line in reasons)
     yield others(form)
     yield from (f"  {line}" for line in differences(form))
@@ -72,7 +74,7 @@ def known(form: Row) -> Iterator[str]:
 
 def begun(form: Row) -> str:
     """The number of runs that would have begun, and how they would have ended."""
-    ended = ", ".join(f"{number} {phase}" for phase, number in sorted(form["ended"].items()))
+    ended = ", ".join(f"{number:,} {phase}" for phase, number in sorted(form["ended"].items()))
     return f"it would have begun {counted(form['begun'], 'time')}" + (f": {ended}" if ended else "")
 
 

@@ -17,7 +17,7 @@ COLUMNS = (
     Column("by", lambda row: row["by"]),
     Column("at", lambda row: moment(row["at"]), is_moment=True),
     Column("wish", lambda row: " ".join(row["wish"].split())[:60]),
-    Column("", lambda row: f"{row['unnamed']} not named" if row["unnamed"] else ""),
+    Column("acts not named", lambda row: row["unnamed"] or "", right=True),
 )
 
 _STATES = {
