@@ -162,18 +162,19 @@ def _syntax_error(source: Source, message: str) -> DefinitionError:
     if place is None:
         return source.error(f"not TOML: {message}")
     at = source.place(len(source.text)) if place[1] is None else (int(place[1]), int(place[2]))
-    if message.startswith("Cannot overwrite a value"):
-        return source.error(f"not TOML: {_given_before(source, at)}", *at)
-    return source.error(f"not TOML: {message[: place.start()]}", *at)
+    what = message[: place.start()]
+    if what == "Cannot overwrite a value":
+        what = _given_before(source, at) or what
+    return source.error(f"not TOML: {what}", *at)
 
 
 def _given_before(source: Source, at: tuple[int, int]) -> str:
-    """The key that a text gives again before a place, and the line on which it is given first."""
+    """The key that a text gives again before a place, and the line that has it first; "" for a table."""
     line, column = at
     lines = source.text.split("\n")
     reader = _PlaceReader("\n".join((*lines[: line - 1], lines[line - 1][: column - 1])))
     reader.read()
     if reader.first is None:
-        return "a key is given again"
+        return ""
     path, first = reader.first
     return f"{'.'.join(map(str, path))} is given again; it is on line {source.place(first)[0]} already"
