@@ -11,6 +11,7 @@ import pytest
 import narval
 from narval.ask.asker import Asker
 from narval.core.errors import RequestError, WorkRefusedError
+from narval.kinds.work.cli.tables import said
 from narval.system.clock import SimulatedClock
 
 PEOPLE = """
@@ -248,6 +249,12 @@ def test_P37_the_log_says_who_did_what_by_which_right(at_work: Home) -> None:
     at_work.does("cleo", "claim", item)
     at_work.does("dan", "answer", other)
     rows = at_work.does("cleo", "work_log", person="cleo")
+    sentences = [said(row) for row in at_work.does("cleo", "work_log", item)]
+    offered, until = "Approve a desk, to ann, ben, cleo; its deadline is 1970-01-17", "1970-01-13"
+    assert [sentence.split(" 13:46")[0] for sentence in sentences] == [
+        f"It is offered: {offered}",
+        f"cleo takes it, until {until}",
+    ]
     assert [(row["item"], row["did"], row["by"], row["role"], row["way"]) for row in rows] == [
         (item, "Claimed", "cleo", "approver", "terminal")
     ]

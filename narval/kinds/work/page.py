@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.core.errors import RequestError, WorkRefusedError
+from narval.kinds.work.cli.tables import said
 from narval.kinds.work.engine.asking.document import document_of
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
@@ -95,7 +96,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
         "typed": {name: typed.get(name, item["draft"].get(name)) for name in map(_name, item["fields"])},
         "problems": _problems(refused),
         "refused": str(refused) if refused is not None else "",
-        "log": log,
+        "log": [{**line, "said": said(line)} for line in log],
         "led": None if visit.live else await _led(visit, item),
         "inputs": INPUTS,
         "field_prefix": FIELD,

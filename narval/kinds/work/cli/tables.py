@@ -8,11 +8,6 @@ from typing import Any
 from narval.ask.text import Row, moment, shortened
 from narval.surfaces.cli.render.tables import Column, of, plain
 
-_NOT_LISTED = frozenset(
-    {"seq", "at", "item", "work", "did", "by", "actor", "way", "role", "for", "session", "shown", "directory"}
-)
-"""The keys that have a column of their own, and digests."""
-
 
 def _who(row: Row) -> str:
     claimed = row["claimed"]
@@ -35,9 +30,9 @@ LOG = (
     Column("at", lambda row: moment(row["at"]), is_moment=True),
     Column("item", of("item"), right=True),
     Column("by", lambda row: f"{row['by']} ({row['actor']})" if row.get("actor") else row["by"] or ""),
-    *plain("did", "way"),
+    *plain("way"),
     Column("right", lambda row: ", ".join(filter(None, (row.get("role"), _for(row))))),
-    Column("what", lambda row: shortened(_more(row), 200), most=200),
+    Column("what", lambda row: shortened(said(row), 200), most=200),
 )
 
 
@@ -45,11 +40,21 @@ def _for(row: Row) -> str:
     return f"for {row['for']}" if row.get("for") else ""
 
 
-def _more(row: Row) -> str:
-    return ", ".join(f"{name} {_plain(value)}" for name, value in row.items() if name not in _NOT_LISTED)
+def said(row: Row) -> str:
+    """An act in a sentence, with the fields of an answer."""
+    from narval.core.engines.story import filled  # here: `narval run` lists items, and needs no sentences
+    from narval.kinds.work.engine.explain import story
+
+    def valued(name: str, form: str) -> list[str]:
+        value = row.get(name)
+        return [moment(value) if form == "moment" else _plain(value)] if value else []
+
+    words = story[row["did"]].words if row["did"] in story else row["did"]
+    sentence = "".join(filled(words, valued))
+    return f"{sentence.removesuffix('.')} ({_plain(row['fields'])})." if row.get("fields") else sentence
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{name}={_plain(part)}" for name, part in value.items())
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
