@@ -18,6 +18,7 @@ from narval.files import grants
 from narval.files.making.new_home import create_home
 from narval.files.outside.services import LanguageModel, WebService
 from narval.surfaces.python.agent import Agent
+from tests.surfaces.cli.command_line import well
 
 MEMORY = """<memory>
   <identity address="me@example.org"/><outbox host="127.0.0.1" port="9" tls="none"/>
@@ -492,3 +493,11 @@ def test_all_of_a_new_home_begins_and_what_ships_is_not_read_for_that(
         rows = agent.ask("grants")["definitions"]
         assert {row["standing"] for row in rows} == {"ships", "inside"}
         assert any(need["outside"] for row in rows for need in row["needs"])
+
+
+def test_a_grant_is_dated_in_the_zone_of_the_home(home: Path) -> None:
+    written(home, {"etc/narval.toml": f'{ASKS}timezone = "Europe/Paris"\n'})
+    with narval.open(home) as agent:
+        agent.ask("grant", name="post.send")
+    shown = well(home, "grants", "post.send")
+    assert re.search(r"granted by .* at [-0-9]{10} [:0-9]{8} \(Europe/Paris\)\n", shown), shown

@@ -49,7 +49,9 @@ WORK = """<cookbook group="w">
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    for path, text in {"etc/people.toml": PEOPLE, "recipes/w.xml": WORK}.items():
+    settings = 'timezone = "UTC"\n'
+    texts = {"etc/narval.toml": settings, "etc/people.toml": PEOPLE, "recipes/w.xml": WORK}
+    for path, text in texts.items():
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -215,7 +217,7 @@ def test_P77_who_comes_too_late_is_told_who_cancelled_it_and_why(at_work: Home) 
     with pytest.raises(WorkRefusedError) as raised:
         at_work.does("dan", "answer", item)
     assert str(raised.value) == (
-        "it is withdrawn by cleo since 1970-01-12T13:46:40Z (bought already); nothing more can be done"
+        "it is withdrawn by cleo since 1970-01-12 13:46:40 (UTC) (bought already); nothing more can be done"
     )
 
 

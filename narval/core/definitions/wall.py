@@ -21,6 +21,11 @@ def in_utc(moment: float | None) -> str:
     return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def in_zone(moment: float, zone: str) -> str:
+    """A moment to the second, as 2026-01-31 19:30:00 (Europe/Paris)."""
+    return f"{datetime.fromtimestamp(moment, zone_named(zone)):%Y-%m-%d %H:%M:%S} ({zone})"
+
+
 def moment_of(reading: datetime, zone: tzinfo) -> float:
     """The moment of a reading of the wall. Raises OverflowError or ValueError for one past the calendar."""
     wall = reading.replace(tzinfo=zone, fold=0)

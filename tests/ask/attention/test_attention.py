@@ -131,7 +131,7 @@ def test_M13_nothing_needs_attention_is_said_in_words(home: Path) -> None:
     assert well(home, "status").startswith("Nothing needs attention.\n\nhome ")
     assert well(home, "attention") == "Nothing needs attention.\n"
     assert narval(home, "start", "s.fail", "--wait").exit_code == 1
-    assert well(home, "status").startswith("needs attention:\n  run ")
+    assert well(home, "status").startswith("needs attention (moments of UTC):\n  run ")
     assert data(home, "status")["attention"] == data(home, "attention")
 
 

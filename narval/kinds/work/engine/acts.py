@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from narval.core.definitions.people.directory import ALWAYS, GRANTING, ONCE
 from narval.core.definitions.suggestions import closest, nearest
-from narval.core.definitions.wall import in_utc
+from narval.core.definitions.wall import in_zone
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.work.engine import ending, votes
@@ -68,8 +68,9 @@ def _refused(decision: WorkDecision, kind: str) -> NotSoError:
         return NotSoError(kind, "several people answer this, so nobody has it alone; answer it")
     if claim is None or kind == "not-claimed":
         return NotSoError(kind, "nobody has this, and there is nothing to take back; answer it, or claim it")
-    until = f" until {in_utc(claim.until)}" if claim.until is not None else ""
-    message = f"claimed by {claim.by} since {in_utc(claim.since)}{until}; ask {claim.by} to release it"
+    zone = decision.view.zone
+    until = f" until {in_zone(claim.until, zone)}" if claim.until is not None else ""
+    message = f"claimed by {claim.by} since {in_zone(claim.since, zone)}{until}; ask {claim.by} to release it"
     return NotSoError("claimed", message)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from lxml import etree
 
 from narval.core.definitions.people.directory import Right
-from narval.core.definitions.wall import in_utc
+from narval.core.definitions.wall import in_utc, in_zone
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.core.engines.calls.outputs import judge
@@ -84,13 +84,13 @@ def withdraw(decision: WorkDecision, event: Cancelled) -> None:
     decision.over(())
 
 
-def over(state: WorkState) -> str:
-    """The end of an item, for a person who comes too late."""
+def over(state: WorkState, zone: str) -> str:
+    """The end of an item, for a person who comes too late; its moment is told in a zone."""
     ended = f"it is {state.status}"
     whom = f" by {state.ended_by}" if state.ended_by else ""
     answered = f": {state.outcome}" if state.outcome else ""
     why = f" ({state.ended_why})" if state.ended_why else ""
-    at = f" since {in_utc(state.ended)}" if state.ended is not None else ""
+    at = f" since {in_zone(state.ended, zone)}" if state.ended is not None else ""
     return f"{ended}{whom}{at}{answered}{why}; nothing more can be done"
 
 

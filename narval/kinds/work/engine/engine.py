@@ -67,7 +67,7 @@ def advance(decision: WorkDecision, event: Event) -> None:
             sending.settle(decision)
         deadlines.settle(decision)
     elif not was_over and state.notices:
-        sending.tell_end(decision, ending.over(state))
+        sending.tell_end(decision, ending.over(state, decision.view.zone))
 
 
 def fail(decision: WorkDecision, error: int) -> None:
@@ -96,7 +96,7 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
     elif event.name not in ACTS_ON_ITEMS:
         decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r:.80}")
     elif state.over:
-        decision.turn_away(event, Failure("over", ending.over(state)))
+        decision.turn_away(event, Failure("over", ending.over(state, decision.view.zone)))
     elif state.status == "ready":
         decision.refuse(event, "no-item", "it is not offered yet; ask again")
     else:

@@ -60,7 +60,9 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
             raise WorkRefusedError(problem.kind, problem.message, problem.detail)
         if run.active:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
-    raise WorkRefusedError("over", over(state_of(daemon.agent, run)))  # perhaps in the turn before
+    raise WorkRefusedError(
+        "over", over(state_of(daemon.agent, run), daemon.agent.clockwork.zone)
+    )  # perhaps in the turn before
 
 
 def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]:

@@ -115,7 +115,8 @@ def attention(items: Sequence[Row]) -> None:
     if not items:
         click.echo("Nothing needs attention.")
         return
-    click.echo("needs attention:")
+    moments = f" (moments of {zone()})" if any(item["since"] for item in items) else ""
+    click.echo(f"needs attention{moments}:")
     for item in items:
         since = f" (since {moment(item['since'])})" if item["since"] else ""
         click.echo(f"  {click.style(clean(item['text']), fg=_GRAVE[item['grave']] or None)}{since}")
