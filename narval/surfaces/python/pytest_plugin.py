@@ -167,9 +167,12 @@ class ScenarioItem(pytest.Item):
 
 
 def _failures(report: SimulationReport) -> Iterator[str]:
-    """The story of a scenario, then its result."""
-    from narval.surfaces.cli.render.simulation import StoryWriter, ending
+    """What was not as expected, as the summary has only the first line; then the story of a scenario, and its
+    result.
+    """
+    from narval.surfaces.cli.render.simulation import StoryWriter, difference, ending
 
+    yield from [difference(judged) for judged in report.judged if not judged.met][:1]
     story = [text for text, _ in StoryWriter(report.zone).write(report.lines)]
     if len(story) > LONGEST_STORY:
         yield f"… {len(story) - LONGEST_STORY} lines before"

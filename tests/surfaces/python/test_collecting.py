@@ -53,6 +53,7 @@ def test_one_that_fails_shows_its_story_and_what_was_expected(inner: pytest.Pyte
             '*arrives: <order id="1"/>',
             "*post: would call shop.post(bill *), made up <receipt *",
             "*NOT AS EXPECTED: scenarios/good.xml:1:*: expected element receipt 2 times, found 1",
+            "FAILED home/scenarios/good.xml::good - expected element rec*",
         ]
     )
     assert "Traceback" not in result.stdout.str()

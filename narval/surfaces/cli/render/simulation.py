@@ -230,8 +230,13 @@ def _expected(report: SimulationReport, judged: Judged) -> str:
     if judged.met:
         return f"  as expected{at}: {clean(expectation.text)}, {judged.count}"
     place = f"{report.scenario.path}:{expectation.line}:{expectation.column}"
-    text = f"expected {clean(expectation.text)} {_number(expectation)}, found {judged.count}"
-    return f"  NOT AS EXPECTED{at}: {place}: {text}"
+    return f"  NOT AS EXPECTED{at}: {place}: {difference(judged)}"
+
+
+def difference(judged: Judged) -> str:
+    """What was expected, and what was found instead."""
+    expectation = judged.expectation
+    return f"expected {clean(expectation.text)} {_number(expectation)}, found {judged.count}"
 
 
 def _number(expectation: Expectation) -> str:
