@@ -167,7 +167,7 @@ class ScenarioItem(pytest.Item):
 
 
 def _failures(report: SimulationReport) -> Iterator[str]:
-    """What was not as expected, as the summary has only the first line; then the story of a scenario, and its
+    """The first difference, as a summary has only the first line; then the story of a scenario, and its
     result.
     """
     from narval.surfaces.cli.render.simulation import StoryWriter, difference, ending

@@ -234,7 +234,7 @@ def _expected(report: SimulationReport, judged: Judged) -> str:
 
 
 def difference(judged: Judged) -> str:
-    """What was expected, and what was found instead."""
+    """The expectation, and the number found instead."""
     expectation = judged.expectation
     return f"expected {clean(expectation.text)} {_number(expectation)}, found {judged.count}"
 
