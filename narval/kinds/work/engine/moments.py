@@ -52,14 +52,12 @@ def escalation_at(decision: WorkDecision) -> float | None:
 
 def deadline_at(decision: WorkDecision) -> float | None:
     """The moment at which the item ends: its deadline, or soon after the start if that was missed; later
-    starts do not put it off again.
+    starts do not put it off again, unless they come after that moment.
     """
-    state, view = decision.state, decision.view
-    if state.put_off is not None:
-        return state.put_off
-    if state.deadline is None or state.deadline <= state.started or not view.was_missed(state.deadline):
-        return state.deadline
-    return max(state.deadline, view.up_since + GRACE)
+    ends_at, view = decision.state.ends_at, decision.view
+    if ends_at is None or ends_at <= decision.state.started or not view.was_missed(ends_at):
+        return ends_at
+    return view.up_since + GRACE
 
 
 def after(decision: WorkDecision, length: Appointment, since: float) -> float:

@@ -307,8 +307,10 @@ class Reference:
     def back_at_work(self, now: float) -> None:
         """Let all that was missed happen once, in the order of P76; a missed deadline comes later."""
         rules = self.rules
-        if self.put_off is None and rules.deadline is not None and self.began + rules.deadline < now:
-            self.put_off = now + 300
+        if rules.deadline is not None:
+            due = self.began + rules.deadline if self.put_off is None else self.put_off
+            if due < now:
+                self.put_off = now + 300
         for what in ("lease", "reminder", "escalation", "deadline"):
             while due := [at for at, _, sort in self.moments() if sort == what and at <= now]:
                 self._happens(what, due[0], now)

@@ -36,3 +36,16 @@ def test_P34_a_deadline_that_was_missed_is_put_off_once_and_told_so() -> None:
     office.up_since = office.now
     office.passes(100)
     assert (office.state(item), office.now) == ("expired", ends)
+
+
+def test_P34_a_moment_that_was_put_off_and_missed_too_is_put_off_anew() -> None:
+    office = Office(work(TWO + '<deadline after="1d"/>'))
+    item = office.offers()
+    for _ in range(2):
+        (wake,) = office.wakes
+        office.now += 2 * DAY
+        office.up_since = office.now
+        office.wakes_up(wake)
+        assert (office.state(item), office.states[item].ends_at) == ("offered", office.now + 300)
+    office.passes(300)
+    assert office.state(item) == "expired"
