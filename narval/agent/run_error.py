@@ -45,7 +45,9 @@ def remedy_of(agent: AgentState, eid: int, by: int) -> str:
     """The remedy for an error that keeps a part of an active run `by` from going on; "" for none."""
     run = agent.runs.active.get(by)
     engine = with_failed_parts(run.engine) if run is not None and run.state is not None else None
-    return engine.failed_parts(run.state).get(eid, "") if run is not None and engine is not None else ""
+    if run is None or engine is None:
+        return ""
+    return engine.failed_parts(run.state, agent.option).get(eid, "")
 
 
 def _calling_step(agent: AgentState, run: Run, within: int) -> str:

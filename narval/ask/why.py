@@ -31,7 +31,7 @@ from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, parse
 from narval.core.elements.outdated_element import OUTDATED, reason_in
 from narval.core.engines.commands import SEND, SIGNAL, Call
-from narval.core.engines.engine import Diagnoses, Wait
+from narval.core.engines.engine import Diagnoses, Wait, with_failed_parts
 from narval.core.errors import RequestError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
@@ -249,7 +249,9 @@ def explain(
         outcome = _outcome(agent, run, list(filter(None, reasons)))
         if outcome:
             answer["reason"] = outcome
-    answer["waiting"] = [_waiting(agent, now, run, wait) for wait in waits]
+    failing = with_failed_parts(engine)
+    remedies = failing.failed_parts(state, agent.option) if failing is not None and run.active else {}
+    answer["waiting"] = [_waiting(agent, now, run, wait, remedies.get(wait.error, "")) for wait in waits]
     return answer | json_forms.newer(agent, run)
 
 
@@ -314,7 +316,7 @@ def _error(agent: AgentState, run: Run, eid: int) -> str:
     return "; ".join([text, *(detail or "").splitlines()])
 
 
-def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, Any]:
+def _waiting(agent: AgentState, now: float, run: Run, wait: Wait, remedy: str) -> dict[str, Any]:
     until = moment(wait.until)
     line: dict[str, Any] = {
         "id": wait.id,
@@ -323,7 +325,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         "conditions": judged(agent, now, run, wait),
     }
     if wait.text:
-        line["text"] = wait.text
+        line["text"] = f"{wait.text}; {remedy}" if remedy else wait.text
     if wait.what in ("time", "again"):
         line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
         if wait.reckoned:

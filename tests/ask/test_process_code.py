@@ -278,6 +278,26 @@ def test_section_18_a_node_that_failed_is_told_until_it_is_run_again(at: At) -> 
     assert not agent.ask("incidents")
 
 
+def test_section_18_what_to_do_about_a_failed_node_names_the_agent(at: At) -> None:
+    own, _ = at(
+        "<node name='a' type='picky' isStart='true'/>",
+        "@node_type('picky')\nclass Picky:\n    def execute(self, token):\n        1 / 0\n",
+    )
+    own.ask("add_agent", name="ada")
+    with own.other("ada") as ada:
+        run = ada.start("w.p")
+        ada.elapse(seconds=1)
+        token = f"{run} --token 1 --agent ada"
+        how = f"`narval rerun {token}` runs its node again, `narval complete {token}` goes on without it"
+        [wrong] = ada.ask("attention")
+        assert wrong["text"].endswith(how)
+        for part in (None, "a"):
+            [wait] = ada.why(run, part)["waiting"]
+            assert wait["text"].endswith(how)
+        *_, line = (row["message"] for row in own.ask("log") if row["level"] == "warning")
+        assert line.endswith(how)
+
+
 # --- simulation and hot files -----------------------------------------------------------------------------
 
 

@@ -52,6 +52,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """The source from which the date was computed."""
     absent: tuple[bool, ...] = ()
     """True for each condition that nothing may fit; empty if there is none."""
+    error: int = 0
+    """The error element of a part that failed, and waits because of it; 0 for any other."""
 
 
 Lookup = Callable[[int], Element | None]
@@ -226,8 +228,11 @@ class HeedsPeople(Protocol):
 class HasFailedParts(Protocol):
     """An engine whose runs go on although a part has failed, which then waits for a person."""
 
-    def failed_parts(self, state: Any, /) -> dict[int, str]:
-        """The error elements of the parts that have failed and wait, each with what to do about it."""
+    def failed_parts(self, state: Any, option: str, /) -> dict[int, str]:
+        """The error elements of the parts that have failed and wait, each with what to do about it.
+
+        `option` is what commands need to name the agent; "" for the home's own.
+        """
 
 
 @runtime_checkable

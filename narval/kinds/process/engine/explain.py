@@ -91,26 +91,26 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
     if token.queued:
         return Wait(node.id, "call", f"other code of the process to be over (token {token.id})")
     if token.id in state.failed and token.guard:
-        text = f"token {token.id} failed (element {state.failed[token.id]}); {_remedy(state, token.id)}"
-        return Wait(node.id, "person", text)
+        error = state.failed[token.id]
+        return Wait(node.id, "person", f"token {token.id} failed (element {error})", error=error)
     watch = watches.get(token.watch)
     if watch is not None:
         text = f"an element for each condition (token {token.id})"
         return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
     again = " or its guard to be asked again: it gave no answer" if not token.guard else ""
-    return Wait(node.id, "person", f"token {token.id} to be completed{again}")
+    text, error = f"token {token.id} to be completed{again}", state.failed.get(token.id, 0)
+    return Wait(node.id, "person", text, error=error)
 
 
-def failed_parts(state: ProcessState) -> dict[int, str]:
-    """The error elements of failed tokens, each with what to do about it."""
+def failed_parts(state: ProcessState, option: str) -> dict[int, str]:
+    """The error elements of failed tokens, each with what to do about it, by commands with this option."""
     if state.status != "executing":
         return {}
-    return {error: _remedy(state, token) for token, error in state.failed.items()}
+    return {error: _remedy(f"{state.eid} --token {token}{option}") for token, error in state.failed.items()}
 
 
-def _remedy(state: ProcessState, token: int) -> str:
-    again = f"`narval rerun {state.eid} --token {token}` runs its node again"
-    return f"{again}, `narval complete {state.eid} --token {token}` goes on without it"
+def _remedy(token: str) -> str:
+    return f"`narval rerun {token}` runs its node again, `narval complete {token}` goes on without it"
 
 
 def _incomplete(definition: Process, place: str) -> str:
@@ -250,8 +250,7 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
     if token.guard == "DelayUntil" and token.completed is None:
         return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
     if token.completed is None and token.id in state.failed:
-        text = f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
-        return f"{text}; {_remedy(state, token.id)}"
+        return f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
         return f"token {token.id} is active: {what}"
