@@ -60,7 +60,8 @@ Tell = Callable[[Callable[[LinkListener], None]], None]
 
 LOST = Failure(
     "interrupted",
-    "the worker or the scheduler of the cluster that had the call was lost, and it is not to be repeated",
+    "the worker or the scheduler of the cluster that had the call was lost, and it is not to be repeated: "
+    "look whether it was done, then `narval errors retry` or `narval errors acknowledge`",
     final=True,
 )
 
