@@ -40,7 +40,8 @@ class WorkerBudget:
     """The workers that may live at once, `most` of them: all pools of a home share it, so that the number of
     programs does not grow with the places to which calls are confined.
 
-    Each pool in which calls wait gets an equal share first, for which idle workers of others end.
+    Each pool in which calls wait gets one worker first, then an equal share, for which idle workers of others
+    end.
     """
 
     def __init__(self, most: int) -> None:
@@ -72,6 +73,12 @@ class WorkerBudget:
         """Give waiting calls to idle workers, and start others while there may be more."""
         waiting = [pool for pool in self._pools if pool.queued]
         share = max(1, self.most // max(1, len(waiting)))
+        for pool in waiting:
+            if not pool.size and pool.lacks_workers and self._has_room():
+                pool.start_worker()
+        for pool in waiting:
+            if pool.size <= share:  # else its own idle workers would end for others of the same kind
+                pool.give_to_idle()
         for pool in waiting:
             while pool.size < share and pool.lacks_workers and self._has_room():
                 pool.start_worker()

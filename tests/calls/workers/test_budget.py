@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -26,13 +26,14 @@ from narval.system.landlock import Confinement
 class FakeChild:
     """A worker without a program: it is ready, and answers, when it is told to."""
 
-    pid = 0
+    pid = started = 0
     is_stale = is_ready = False
     record: CallRecord | None = None
 
     def __init__(self, living: list[FakeChild], loop: Any, workers: Workers, *program: Any) -> None:
         self.workers, self._living = workers, living
         living.append(self)
+        FakeChild.started += 1
 
     def take(self, record: CallRecord | None) -> None:
         self.record = record
@@ -67,9 +68,9 @@ class Scene:
         self.executor.start(record)
         return record
 
-    def get_on(self) -> None:
+    def get_on(self, but: Iterable[FakeChild] = ()) -> None:
         for child in tuple(self.living):
-            if child in self.living:
+            if child in self.living and child not in but:
                 child.get_on()
 
 
@@ -85,6 +86,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
 
     monkeypatch.setattr(executors, "confined_to", confined_to)
     monkeypatch.setattr(pool, "Child", partial(FakeChild, living))
+    monkeypatch.setattr(FakeChild, "started", 0)
     monkeypatch.setattr(ReaperClient, "guard", lambda *_: None)
 
     def play(workers: int, story: Callable[[Scene], None]) -> None:
@@ -154,3 +156,70 @@ def test_one_agent_gets_not_all_workers_though_its_calls_reach_several_places(pl
             scene.get_on()
 
     play(2, story)
+
+
+def test_a_place_uses_its_worker_again_while_long_calls_to_another_have_all_others(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        long = begin_long(scene, 3)
+        for number in range(20):
+            scene.call(f"plain.{number}")
+        while len(scene.answered) < 20:
+            scene.get_on(but=long)
+        assert FakeChild.started == 4
+
+    play(4, story)
+
+
+def test_two_places_share_what_long_calls_to_another_leave_without_ending_workers(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        long = begin_long(scene, 2)
+        for number in range(20):
+            scene.call(f"plain.{number}")
+            scene.call(f"other.{number}", "other")
+        for _ in range(21):
+            scene.get_on(but=long)
+        assert FakeChild.started == 4
+        assert sorted(scene.answered) == sorted(
+            f"{place}.{number}" for place in ("plain", "other") for number in range(20)
+        )
+
+    play(4, story)
+
+
+def test_one_worker_that_is_left_goes_to_a_place_that_has_none(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        long = begin_long(scene, 3)
+        for number in range(20):
+            scene.call(f"plain.{number}")
+        scene.get_on(but=long)
+        scene.call("other", "other")
+        while "other" not in scene.answered:
+            scene.get_on(but=long)
+        assert len(scene.answered) < 4
+
+    play(4, story)
+
+
+def test_an_idle_worker_is_used_though_calls_of_an_agent_that_may_have_no_more_wait(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        scene.executor.share(lambda: True)
+        long = begin_long(scene, 1, "ada")
+        for number in range(3):
+            scene.call(f"ada.{number}", agent="ada")
+        for number in range(3):
+            scene.call(f"bob.{number}", agent="bob")
+            for _ in range(2):
+                scene.get_on(but=long)
+        assert scene.answered == ["bob.0", "bob.1", "bob.2"]
+        assert FakeChild.started == 2
+
+    play(2, story)
+
+
+def begin_long(scene: Scene, calls: int, agent: str = "narval") -> list[FakeChild]:
+    """Begin long calls to a host; their workers."""
+    for number in range(calls):
+        scene.call(f"long.{number}", "host", agent)
+    scene.get_on()
+    assert len(scene.living) == calls
+    return [*scene.living]
