@@ -148,7 +148,8 @@ def action(function: Callable[..., Any] | None = None, /, **words: Any) -> Any:
     "shop.cancel": it gets the inputs and outputs of the call.
     """
     for name in ("inputs", "outputs", "where"):
-        if words.get(name) is not None and not isinstance(words[name], str):
+        is_absent = name not in words or (name == "where" and words[name] is None)
+        if not is_absent and not isinstance(words[name], str):
             words[name] = tuple(words[name])
     declaration = ActionDeclaration(**words)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import PurePath
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,13 @@ def test_a_decorator_leaves_the_function_as_it_is() -> None:
     assert action(send) is send
     assert action(name="x")(send) is send
     assert send() == 7
+
+
+@pytest.mark.parametrize("word", ["inputs", "outputs"])
+def test_a_decorator_that_is_given_none_for_a_list_is_at_fault_itself(word: str) -> None:
+    none: dict[str, Any] = {word: None}
+    with pytest.raises(TypeError, match="'NoneType' object is not iterable"):
+        action(**none)
 
 
 def test_N30_both_forms_give_the_same_prototypes() -> None:
