@@ -15,7 +15,7 @@ from narval.agent.replay import definition_before, former_version, migration_in
 from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.engines.events import Reusable
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, UnreadableError
 from narval.store import codec
 from narval.store.batch import JournalRow
 
@@ -144,7 +144,8 @@ class RunSnapshot(NamedTuple):
 
 def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
     """The latest kept state of a run at or before line `after`; for a run whose first entries are no longer
-    kept, that of its snapshot. Raises RequestError if nothing is kept, and UnreadableError.
+    kept, that of its snapshot. A snapshot that cannot be read is left out if there are all entries. Raises
+    RequestError if nothing is kept, and UnreadableError.
     """
     oldest = next(agent.store.journal(run.eid, most=1), None)
     if oldest is None:
@@ -154,8 +155,12 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
     saved = agent.store.snapshot(run.eid) if not is_whole or after > first else None
     if saved is not None and (not is_whole or saved.seq <= after):
         definition = definition_before(agent, run, agent.store.journal(run.eid, saved.seq))
-        state = codec.decode_snapshot(saved.data, run.engine.state_type, _elements(agent)).state
-        return RunSnapshot(definition, state, first if is_whole else saved.seq, is_whole, saved.seq)
+        try:
+            state = codec.decode_snapshot(saved.data, run.engine.state_type, _elements(agent)).state
+            return RunSnapshot(definition, state, first if is_whole else saved.seq, is_whole, saved.seq)
+        except UnreadableError:
+            if not is_whole:  # else its entries tell it all
+                raise
     if not is_whole:
         raise _out_of(run, "nothing to go by", whole=False)
     definition = definition_before(agent, run, agent.store.journal(run.eid))

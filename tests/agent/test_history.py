@@ -136,3 +136,13 @@ def test_where_the_beginning_is_no_longer_kept_it_is_shown_from_the_snapshot_on(
     assert (at_snapshot.state.status, at_snapshot.finish) == ("running", None)
     with pytest.raises(RequestError, match=f"has lines {saved} to .*; what was before is not kept any more"):
         agent.run(run, saved - 1)
+
+
+def test_a_snapshot_that_cannot_be_read_is_left_out_if_all_entries_are_kept(agent: Agent) -> None:
+    run = story(agent)
+    last = agent.history(run)[-1]["seq"]
+    whole = agent.run(run, last)
+    batch = Batch(1)
+    batch.snapshots.append(SnapshotRow(run, last - 1, b"damaged"))
+    agent.daemon.store.commit(batch)
+    assert agent.run(run, last) == whole
