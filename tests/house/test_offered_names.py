@@ -14,6 +14,7 @@ import pytest
 import narval
 from narval import api
 from tests.house.code import nodes
+from tests.house.pages.python_names import signature_of
 from tests.places import ROOT
 
 OFFERING = {narval: ROOT / "narval" / "__init__.py", api: ROOT / "narval" / "api.py"}
@@ -34,6 +35,11 @@ def test_type_checkers_see_the_names_that_there_are(package: ModuleType) -> None
 @pytest.mark.parametrize("name", dir(api))
 def test_a_name_for_modules_is_explained(name: str) -> None:
     assert inspect.getdoc(getattr(api, name))
+
+
+def test_a_page_tells_a_function_by_its_own_signature_unless_that_has_no_words() -> None:
+    assert signature_of(narval.service) == "(table: str, name: str) -> Service"
+    assert "**" not in signature_of(narval.action)
 
 
 def test_the_names_cost_nothing_until_they_are_asked_for() -> None:

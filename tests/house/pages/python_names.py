@@ -95,7 +95,9 @@ def signature_of(value: Any) -> str:
         return ""
     if isinstance(value, type) and issubclass(value, BaseException) and "__init__" not in vars(value):
         return ""
-    signature = inspect.signature((get_overloads(value) or [value])[-1])
+    signature = inspect.signature(value)
+    if any(given.kind is given.VAR_KEYWORD for given in signature.parameters.values()):
+        signature = inspect.signature([value, *get_overloads(value)][-1])  # which has words for them
     written = [parameter(given) for name, given in signature.parameters.items() if name not in INNER]
     kinds = [given.kind for name, given in signature.parameters.items() if name not in INNER]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
