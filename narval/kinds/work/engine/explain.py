@@ -37,7 +37,7 @@ def render(definition: WorkDefinition, state: WorkState, context: Iterable[int])
         "reminded": state.reminded or None,
         "level": state.level or None,
         "overdue": "yes" if is_overdue(state) and not state.over else None,
-        "deadline": in_utc(state.deadline),
+        "deadline": in_utc(state.ends_at),
         "priority": f"{state.priority:g}" if state.priority else None,
     }
     for name, value in row.items():
@@ -163,7 +163,7 @@ def _reason(definition: WorkDefinition, state: WorkState) -> str | None:
         case "refused":
             return f"nobody is left who could answer; it was refused by {', '.join(state.refused)}"
         case "expired":
-            return f"nobody answered before {in_utc(state.deadline)}"
+            return f"nobody answered before {in_utc(state.ends_at)}"
         case "withdrawn":
             whom = f" by {state.ended_by}" if state.ended_by else ""
             return f"it was withdrawn{whom}{f': {state.ended_why}' if state.ended_why else ''}"

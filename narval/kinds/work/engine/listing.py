@@ -176,4 +176,4 @@ def _keys(definition: WorkDefinition, state: WorkState) -> Iterator[Key]:
 
 def _order(eid: int, state: WorkState) -> Order:
     """The sort key: overdue first, then by priority, by deadline, oldest first."""
-    return not is_overdue(state), -state.priority, state.deadline if state.deadline is not None else inf, eid
+    return not is_overdue(state), -state.priority, state.ends_at if state.ends_at is not None else inf, eid

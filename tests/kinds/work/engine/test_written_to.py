@@ -111,3 +111,15 @@ def test_C10_an_act_by_chat_is_recorded_with_the_message_and_refused_where_chat_
     office.act(item, "ann", "answer", outcome="yes", way="chat")
     answered = office.told("ItemAnswered")
     assert (answered.by, answered.way, answered.session) == ("ann", "chat", "7")
+
+
+def test_P34_a_message_says_when_an_item_ends_whose_missed_deadline_was_put_off() -> None:
+    office = WritingOffice(work(f'{BY_CHAT}<deadline after="1d"/>'))
+    item = office.offers()
+    (wake,) = office.wakes
+    office.now += 2 * DAY
+    office.up_since = office.now
+    office.wakes_up(wake)
+    office.act(item, "ben", "claim", way="chat")
+    ends = {call.payload["deadline"] for call in office.wishes(Call) if call.kind == NOTICE}
+    assert ends == {office.now + 300}

@@ -127,7 +127,7 @@ def _call(decision: WorkDecision, call: str, text: str = "") -> None:
     payload: dict[str, Plain] = {"why": notice.why, "shown": state.shown, "title": state.title}
     payload |= {"until": notice.until, "text": text}
     if notice.way == CHAT:
-        payload["deadline"] = state.deadline
+        payload["deadline"] = state.ends_at
     decision.ask(
         commands.Call(
             call, NOTICE, notice.way, notice.to, timeout=TIMEOUT, attempt=notice.tries, payload=payload
