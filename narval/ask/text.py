@@ -118,16 +118,20 @@ def spoken(words: object) -> str:
     return MOMENT.sub(lambda match: moment(match[0]), clean(words))
 
 
-def text_of(said: Iterable[str | Row]) -> str:
-    """A sentence as text: elements with their names and numbers, moments as operations write them."""
-    return "".join(map(_text_of, said))
+def text_of(said: Iterable[str | Row], when: Callable[[str], str]) -> str:
+    """A sentence as text: elements with their names and numbers, its moments as `when` writes them, and those
+    in texts that it quotes as they are.
+    """
+    return "".join(_text_of(piece, when) for piece in said)
 
 
-def _text_of(piece: str | Row) -> str:
+def _text_of(piece: str | Row, when: Callable[[str], str]) -> str:
     if isinstance(piece, str):
         return piece
+    if "moment" in piece:
+        return when(piece["moment"])
     if "element" not in piece:
-        return str(piece.get("moment") or piece["title"])
+        return str(piece["title"])
     name, _, about = piece["title"].partition(" · ")
     return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
 

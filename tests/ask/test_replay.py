@@ -80,6 +80,21 @@ def test_M34_replay_gives_what_each_entry_changed_and_so_each_moment(agent: Any)
     assert told["first"] == agent.history(run)[0]["seq"]
 
 
+def test_M34_moments_in_words_are_in_the_zone_of_the_home_and_those_of_a_title_stay(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "etc/narval.toml").write_text('timezone = "Pacific/Kiritimati"\n')  # 14 hours ahead of UTC
+    title = "Was it at 2026-02-01T08:00:00+00:00"
+    (home / "recipes/w.xml").write_text(
+        f'<work group="w" name="ask"><title>{title}</title><deadline after="1h"/></work>'
+    )
+    with narval.open(home, clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        item = agent.start("w.ask")
+        agent.until_idle()
+        what = " ".join(entry["what"] for entry in agent.ask("replay", run=item)["entries"])
+    assert f"It is offered: {title}" in what
+    assert "; its deadline is 2026-03-01 22:00:00." in what
+
+
 def test_M34_a_page_begins_where_the_one_before_it_ended(agent: Any) -> None:
     run = failed(agent)
     whole = agent.ask("replay", run=run)["entries"]

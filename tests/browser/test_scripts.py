@@ -317,11 +317,16 @@ def entry(seq: int, what: str, parts: list[list[str]], **more: Any) -> dict[str,
     } | more
 
 
-MOMENT = "2026-01-01T09:30:00.000+01:00"
+QUOTED = "2026-01-01T09:30:00.000+01:00"
 BEGUN, DONE, FAILED = ["running", "active", ""], ["done", "done", "1"], ["failed", "failed", ""]
 ENTRIES = [
     entry(10, "began", [["a", *BEGUN]]),
-    entry(12, f"a came at {MOMENT}.", [["a", *DONE], ["b", *BEGUN]], arcs=[["1", "taken", ""]]),
+    entry(
+        12,
+        f"a came at 2026-01-01 09:30:00: {QUOTED}, see-x2",
+        [["a", *DONE], ["b", *BEGUN]],
+        arcs=[["1", "taken", ""]],
+    ),
     entry(15, "b failed", [["b", *FAILED]], mark="error"),
 ]
 BASE = {"parts": [["a", "todo", "idle", ""], ["b", "todo", "idle", ""]], "arcs": [["1", "plain", ""]]}
@@ -367,7 +372,7 @@ class TestReplay:
     def test_M34_an_address_with_a_moment_opens_there_and_holds_the_present_back(self, stage: Stage) -> None:
         once(stage, "/live", event("parts", [["p2", "running", "active", ""]]) + event("over"))
         page = with_replay(stage, "12", 'data-live="/live"')
-        page.locator(".told", has_text="12 · a came at 2026-01-01 09:30:00.").wait_for()
+        page.locator(".told", has_text=f"12 · a came at 2026-01-01 09:30:00: {QUOTED}, see-x2").wait_for()
         page.locator("body[data-stream=over]").wait_for()
         page.get_by_role("button", name="Now").click()
         page.locator("#p2.s-active").wait_for()

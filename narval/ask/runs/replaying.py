@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import zip_longest
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from narval.agent.history import replayed_entries, snapshot_before
 from narval.ask.lookup import find_run
 from narval.ask.registry import operation
 from narval.ask.runs.drawing import LONGEST, arc_ids, graph_of
 from narval.ask.runs.history import concealed, lines_of
-from narval.ask.runs.story import Sentence, Teller, in_words
+from narval.ask.runs.story import Teller, in_words
+from narval.ask.text import moment_there
 from narval.core.engines.graph import GraphEdge, GraphNode, clipped
 from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
@@ -29,8 +32,9 @@ Parts = tuple[GraphNode | GraphEdge, ...]
 @operation("read")
 async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
     """The entries of a run's journal after line `after`, at most `limit` and 1,000. Each has its last line,
-    its moment, what happened in the words of `story`, a mark for errors and signals, and the parts and arcs
-    that changed, in their new state; if the run migrated, also its new `version`.
+    its moment, what happened in the words of `story` with moments in the zone of the home, a mark for errors
+    and signals, and the parts and arcs that changed, in their new state; if the run migrated, also its new
+    `version`.
 
     `parts` and `arcs` have all of them before the first entry given. The run can be shown from line `first`
     on, which is its beginning if it is `whole`; `more` says that entries follow, `fault` why no more can be
@@ -42,6 +46,11 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     answer: Row = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
     entries, time_slice = list[Row](), TimeSlice()
     base: Parts = ()
+    zone = ZoneInfo(daemon.agents.own.agent.clockwork.zone)
+
+    def when(moment: str) -> str:
+        return moment_there(datetime.fromisoformat(moment).astimezone(zone).isoformat())
+
     try:
         begun = snapshot_before(daemon.agent, found, after)
         answer |= {"first": begun.first, "whole": begun.whole}
@@ -65,7 +74,8 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
                 await time_slice.yield_if_due()
                 then = graph_of(found.engine, definition, state).parts
             event, *facts = concealed(found, lines_of(entry.row))
-            row = _summary(event, facts, teller.hear(entry.row, event, facts)) | _differences(before, then)
+            what = in_words(teller.hear(entry.row, event, facts), when)
+            row = _summary(event, facts, what) | _differences(before, then)
             version = {} if entry.definition is None else {"version": entry.definition.digest}
             entries.append(row | version)
         if not is_told:
@@ -94,10 +104,10 @@ def _stands(node: GraphNode) -> list[str]:
     return [node.id, node.status, node.tone, clipped(node.badge, LONGEST)]
 
 
-def _summary(event: Row, facts: list[Row], said: list[Sentence]) -> Row:
+def _summary(event: Row, facts: list[Row], what: str) -> Row:
     """An entry in words, with its last line, its moment and its mark."""
     mark = "signal" if event["what"] in ("Signalled", "Cancelled") else ""
     if event.get("problem") or any(line["what"] == "Finish" and line["phase"] == "failed" for line in facts):
         mark = "error"
-    what = in_words(said) or "A call begins."  # nothing else is told by none
+    what = what or "A call begins."  # no other entry has no sentence
     return {"seq": event["seq"] + len(facts), "at": event["at"], "what": what, "mark": mark}

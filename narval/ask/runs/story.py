@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
@@ -225,11 +225,11 @@ class Teller:
         return [*said, "."]
 
 
-def in_words(sentences: list[Sentence]) -> str:
-    """The sentences on an entry as one text, with the parts that they are about."""
+def in_words(sentences: list[Sentence], when: Callable[[str], str]) -> str:
+    """The sentences on an entry as one text, with the parts that they are about, moments as by `when`."""
     parts = [""] + [sentence.part for sentence in sentences]
     texts = (
-        text_of([f"{one.part}: "] * (one.part not in ("", before)) + one.said)
+        text_of([f"{one.part}: "] * (one.part not in ("", before)) + one.said, when)
         for one, before in zip(sentences, parts, strict=False)
     )
     return " ".join(texts)

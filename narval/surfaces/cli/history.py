@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, moment_exactly, spoken, text_of
+from narval.ask.text import Row, clean, moment, moment_exactly, text_of
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render import answers
@@ -157,4 +157,4 @@ def _lines(groups: list[Row], last_part: str) -> Iterator[str]:
 
 def sentence(said: list[Any]) -> str:
     """A sentence on one line: elements with their names and numbers, moments in the form for people."""
-    return spoken(text_of(said))
+    return clean(text_of(said, moment))

@@ -25,6 +25,7 @@ from narval.ask.text import (
     xml_text,
 )
 from narval.core.definitions.reading.durations import duration
+from narval.surfaces.cli.history import sentence
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, RUNS, Column, elements, fields, table
 
@@ -322,6 +323,18 @@ def test_N44_why_names_the_element_that_is_to_go() -> None:
 )
 def test_each_kind_of_wait_is_a_sentence(what: dict[str, Any], said: str) -> None:
     assert any(said in line for line in why(waiting=[what])[1:])
+
+
+def test_moments_of_a_sentence_are_those_of_the_home_and_those_in_texts_that_it_quotes_stay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = "2026-03-01T07:00:00.000+00:00"
+    assert (
+        sentence([f"refused: {at}\n, until ", {"moment": at}, "."]) == f"refused: {at} , until {moment(at)}."
+    )
+    entry = {"seq": 3, "at": at, "what": f"refused: {at}", "parts": []}
+    answers.replay({"whole": True, "entries": [entry], "fault": None, "more": False})
+    assert capsys.readouterr().out.endswith(f"  refused: {at}\n")
 
 
 def test_N29_why_of_a_call_that_waits_to_be_tried_again_says_when_and_what_went_wrong() -> None:

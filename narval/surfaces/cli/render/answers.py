@@ -145,7 +145,7 @@ def replay(answer: Row) -> None:
         click.echo(f"its beginning is not kept any more; it is shown from line {answer['first']} on")
     for entry in answer["entries"]:
         stands = ", ".join(f"{clean(part[0])} {part[1]} {clean(part[3])}".rstrip() for part in entry["parts"])
-        text = f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {spoken(entry['what'])}"
+        text = f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {clean(entry['what'])}"
         click.echo(text + (f"  → {stands}" if stands else ""))
     if answer["fault"]:
         click.echo(answer["fault"], err=True)

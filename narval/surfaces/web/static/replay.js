@@ -114,8 +114,7 @@ const begin = () => {
 
   const tell = () => {
     const entry = film.entries[at];
-    const what = entry?.what.replace(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\S*\d/g, "$1 $2");
-    const text = entry ? `${entry.seq} · ${what}` : "before the first entry";
+    const text = entry ? `${entry.seq} · ${entry.what}` : "before the first entry";
     told.textContent = text;
     slider.setAttribute("aria-valuetext", text);
   };
