@@ -63,7 +63,7 @@ $(VENV)/.docs: $(STAMP)
 	@touch $@
 
 docs: $(VENV)/.docs  ## the site of the pages in docs/, in build/site; a link that leads nowhere fails
-	@$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --fresh-env docs build/site
+	@$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --fresh-env docs build/site || { rm -f build/site/searchindex.js; exit 1; }
 	@echo "build/site/index.html"
 
 pages: $(STAMP)  ## write the pages that are made from the code anew

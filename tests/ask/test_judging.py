@@ -24,6 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> HomeAsRead:
     place = tmp_path_factory.mktemp("home")
     for folder in ("etc", "data", "recipes"):
         (place / folder).mkdir()
+    (place / "linked").symlink_to("/srv")
     (place / "etc/narval.toml").write_text('[services]\nbank = { url = "https://bank.example/api" }\n')
     (place / "data/memory.xml").write_text(
         '<memory><identity address="me@here.example"/><outbox path="out" kind="maildir"/></memory>'
@@ -110,6 +111,11 @@ def test_a_change_of_a_file_keeps_what_others_name_of_it(tmp_path: Path) -> None
     [
         ('<text path="/srv/notes">a</text>', "expected a path inside the home, got '/srv/notes'"),
         ('<text path="~/notes">a</text>', "expected a path inside the home, got '~/notes'"),
+        (
+            '<text path="~nosuch/notes">a</text>',
+            "got '~nosuch/notes': there is no such user",
+        ),
+        ('<text path="linked/notes">a</text>', "expected a path inside the home, got 'linked/notes'"),
         ('<text path="data/../../notes">a</text>', "expected a path inside the home"),
         ('<text path="/srv/a/notes" folder="/srv/b">a</text>', "expected a path inside the folder /srv/b"),
         ('<text path="/srv/notes" folder="/srv">a</text>', ""),

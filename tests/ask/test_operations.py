@@ -281,6 +281,8 @@ def test_definitions_and_actions_are_listed_with_their_place(agent: Agent) -> No
         "t.wait",
     ]
     assert all(is_a_moment(row["loaded"]) for row in rows if row["loaded"])
+    with pytest.raises(RequestError, match=r"did you mean 'basic\.nothing'"):
+        agent.ask("actions", name="w.nothing", shipped=True)
     (nothing,) = [action for action in agent.ask("actions") if action["name"] == "w.nothing"]
     assert (nothing["description"], nothing["runs"], nothing["line"] > 0) == ("Does nothing.", "inline", True)
 

@@ -37,9 +37,9 @@ MADE = ROOT / "build" / "site"
 
 
 def is_of_now(site: Path) -> bool:
-    """True if no page has changed since a site was built."""
-    last = site / "searchindex.js"
-    return last.exists() and all(path.stat().st_mtime < last.stat().st_mtime for path in DOCS.rglob("*"))
+    """True if no page has changed, come or gone since a site was built without a fault."""
+    last, sources = site / "searchindex.js", (DOCS, *DOCS.rglob("*"))
+    return last.exists() and all(path.stat().st_mtime < last.stat().st_mtime for path in sources)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narval.files.proposals.altering import finish_altering
-from narval.files.proposals.folder import FORMER, TEXTS, Proposal
+from narval.files.proposals.folder import FORMER, TEXTS, Proposal, former_of
 
 FORMER_TEXTS = {"a.xml": "<a/>", "b.xml": "<b/>"}
 
@@ -53,7 +53,7 @@ def test_a_program_that_is_killed_while_texts_are_replaced_leaves_those_of_befor
 def test_a_program_that_is_killed_while_a_proposal_is_replaced_leaves_the_one_before(
     proposal: Proposal,
 ) -> None:
-    folder, former = proposal.folder, proposal.folder.with_name(".bills")
+    folder, former = proposal.folder, former_of(proposal.folder)
     half_made = folder.with_name(".bills.x7y8z9ab")
     half_made.mkdir()
     folder.rename(former)
@@ -62,3 +62,14 @@ def test_a_program_that_is_killed_while_a_proposal_is_replaced_leaves_the_one_be
     former.mkdir()  # killed after the second move, while the one before is deleted
     finish_altering(proposal.home)
     assert [path.name for path in folder.parent.iterdir()] == ["bills"]
+
+
+def test_what_others_keep_beside_proposals_is_left_alone(proposal: Proposal) -> None:
+    beside = proposal.folder.parent
+    for name in (".git", ".stfolder", ".bills", ".Trash-1000", ".drafty-1a2b3c4d"):
+        (beside / name).mkdir()
+    (beside / ".gitignore").write_text("*\n")
+    (beside / ".bills.x7y8z9ab").symlink_to(proposal.home)
+    before = sorted(beside.iterdir())
+    finish_altering(proposal.home)
+    assert sorted(beside.iterdir()) == before

@@ -171,9 +171,14 @@ def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
 
 def _slowed(agent: AgentState) -> Iterator[Form]:
     """The definitions that are slowed down because they start themselves without end."""
-    slowed = {job.name: (id, job) for id, job in agent.clockwork.starts.items() if job.slowed}
+    clockwork = agent.clockwork
+    slowed = {
+        job.name: (id, job)
+        for id, job in clockwork.starts.items()
+        if job.slowed and id not in clockwork.held  # what one that is held lacks is told elsewhere
+    }
     for id, job in islice(slowed.values(), SHOWN):
-        at = json_forms.moment(agent.clockwork.timers.due((0, id)))
+        at = json_forms.moment(clockwork.timers.due((0, id)))
         yield item("slowed", "high", f"{slowed_text(job)}; the next begins at {at}", {"page": "definitions"})
     if len(slowed) > SHOWN:
         more = counted(len(slowed) - SHOWN, "more definition")

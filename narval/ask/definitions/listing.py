@@ -93,7 +93,7 @@ async def actions(daemon: Daemon, name: str = "", *, shipped: bool = False) -> l
         ships = await asyncio.to_thread(_shipped, texts)
         rows = _named(name, ships)
     if not rows:
-        names = {row["name"] for row in (*_loaded_actions(daemon), *ships)}
+        names = {row["name"] for row in (*(() if shipped else _loaded_actions(daemon)), *ships)}
         listed = closest(name, names) or "; `narval actions --shipped` lists those that ship"
         raise RequestError(f"there is no action {name!r:.80}{listed}")
     memory = daemon.agent.memory

@@ -51,8 +51,12 @@ class OutOfReach:
         path, folder = attributes.get("path", ""), attributes.get("folder", "")
         if path is None or folder is None:
             return  # known when it is called
-        place, root = (self._home / Path(text).expanduser() for text in (path, folder))
-        if not Path(os.path.normpath(place)).is_relative_to(os.path.normpath(root)):
+        try:
+            place, root = (os.path.realpath(self._home / Path(text).expanduser()) for text in (path, folder))
+        except RuntimeError:
+            yield f"expected a path, got {(path or folder)!r:.80}: there is no such user here"
+            return
+        if not Path(place).is_relative_to(root):
             within = f"the folder {folder}" if folder else "the home"
             more = f'name the folder: <{literal.name} folder="…">'
             yield f"expected a path inside {within}, got {path!r:.80}; to reach further, {more}"

@@ -41,6 +41,7 @@ from narval.files.proposals.folder import (
     check_name,
     check_wish,
     digest_of_texts,
+    former_of,
     proposal_named,
     proposals_of,
     put_folder,
@@ -279,7 +280,7 @@ def _write(home: Path, name: str, by: str, texts: dict[str, str], wish: str, abo
                 write_whole(made / TEXTS / file, text.encode("utf-8", "replace"))
             write_whole(made / WISH, wish.encode("utf-8", "replace"))
             write_whole(made / ABOUT, text_of_form(about))
-            put_folder(made, folder / name, folder / f".{name}")
+            put_folder(made, folder / name, former_of(folder / name))
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise

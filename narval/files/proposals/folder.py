@@ -177,13 +177,25 @@ def put_folder(made: Path, path: Path, former: Path) -> None:
     shutil.rmtree(former, ignore_errors=True)
 
 
+def former_of(folder: Path) -> Path:
+    """The place to which a proposal moves while another takes its own."""
+    return folder.with_name(f".{folder.name}.former")
+
+
+_LEFT = re.compile(rf"\.({NAME.pattern})\.(former|[a-z0-9_]{{8}})")
+"""The names of folders that a killed program leaves: a former proposal, and one half made or half deleted."""
+
+
 def restore_folders(home: Path) -> None:
-    """Restore the proposal that a program moved to `.NAME` to put another in its place, when it was killed in
-    between; what else begins with a dot was left by a killed program and goes. Raises OSError.
+    """Restore a proposal that a killed program had moved to put another in its place, and delete what it left
+    half made or half deleted. Any other folder or file is somebody else's. Raises OSError.
     """
     for path in (home / PROPOSALS).glob(".*"):
-        place = path.with_name(path.name[1:])
-        if NAME.fullmatch(place.name) and not place.exists():
+        left = _LEFT.fullmatch(path.name)
+        if left is None or path.is_symlink() or not path.is_dir():
+            continue
+        place = path.with_name(left[1])
+        if path == former_of(place) and not place.exists():
             path.rename(place)
         else:
             shutil.rmtree(path, ignore_errors=True)

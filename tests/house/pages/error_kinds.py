@@ -161,5 +161,5 @@ def written(node: ast.expr, constants: Mapping[str, str]) -> str:
 
 def shortened(text: str) -> str:
     """The beginning of a text."""
-    text = " ".join(text.split()).replace("<", "\\<").replace("*", "\\*")
+    text = re.sub("…{2,}", "…", " ".join(text.split())).replace("<", "\\<").replace("*", "\\*")
     return text if len(text) <= LONGEST else text[: text.rindex(" ", 0, LONGEST)] + " …"
