@@ -257,6 +257,9 @@ def test_P37_the_log_says_who_did_what_by_which_right(at_work: Home) -> None:
         f"It is offered: {offered}",
         f"cleo takes it, until {until}",
     ]
+    attempt = {"did": "TurnedAway", "by": "ben", "act": "claim", "why": "cleo has it"}
+    assert said(attempt) == "An attempt of ben to claim was in vain: cleo has it."
+    assert said({"did": "TurnedAway", "by": None}) == "An attempt was in vain.", "one that is only counted"
     assert [(row["item"], row["did"], row["by"], row["role"], row["way"]) for row in rows] == [
         (item, "Claimed", "cleo", "approver", "terminal")
     ]

@@ -198,6 +198,6 @@ story: Story = {
     "NoticeGivenUp": Fact("A notice[ to {to}] did not go out[: {why}]."),
     "Notified": Fact("{to} was written to[, by {way}][: {why}]."),
     "TokenSpent": Fact("[{by} used the link of a notice.]"),
-    "TurnedAway": Fact("{by} tried in vain to {act}[: {why}]."),
+    "TurnedAway": Fact("An attempt[ of {by}][ to {act}] was in vain[: {why}]."),
 }
 """The changes of interest to people, in sentences."""
