@@ -6,7 +6,7 @@ It is the unit of consistency: one memory, one writer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
@@ -179,14 +179,18 @@ class AgentState:
         there = f"{used:,} of {most:,} {_LIMITED[what]} are there, and {more:,} more would be too many"
         return f"{there}; have some forgotten or ended, or set {what} higher in {self._where()}"
 
+    @cached_property
+    def _name(self) -> str:
+        """Its name in the store, which asks its database for it: a turn may need it a thousand times."""
+        return self.store.identity().name
+
     def _where(self) -> str:
-        store = self.store
-        return "etc/narval.toml, [agent]" if store.is_own else f"agents/{store.identity().name}/agent.toml"
+        return "etc/narval.toml, [agent]" if self.store.is_own else f"agents/{self._name}/agent.toml"
 
     @property
     def option(self) -> str:
         """The option of commands that names this agent; "" for the home's own."""
-        return "" if self.store.is_own else f" --agent {self.store.identity().name}"
+        return "" if self.store.is_own else f" --agent {self._name}"
 
     def end_run(self, run: Run) -> None:
         """Drop everything that a run which has ended waits for."""

@@ -272,11 +272,11 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
         log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)
 
 
-def keeps_from_beginning(agent: AgentState, job: StartRun, more: int = 0) -> str:
-    """The reason why a run cannot begin yet, beside `more` others: the agent has as many as it may, or its
-    needs are not granted; "" if it can.
+def keeps_from_beginning(agent: AgentState, job: StartRun) -> str:
+    """The reason why a run cannot begin yet: the agent has as many as it may, or its needs are not granted;
+    "" if it can.
     """
-    if over := agent.excess_of_runs(1 + more):
+    if over := agent.excess_of_runs():
         return f"{OVER_LIMIT}: {over}"
     definition = runnable(agent.library, job.name)
     return (cannot_start(agent, definition) or ("", ""))[1] if definition and is_withheld(definition) else ""
@@ -288,7 +288,9 @@ def start_what_may(transaction: Transaction) -> None:
     """
     agent, begun = transaction.agent, 0
     for identifier, job in list(agent.clockwork.held.items()):
-        if not keeps_from_beginning(agent, job, begun):
+        if agent.excess_of_runs(1 + begun):
+            return
+        if not keeps_from_beginning(agent, job):
             agent.clockwork.release(transaction.at, identifier)
             begun += 1
 

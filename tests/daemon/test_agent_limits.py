@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from narval.agent import effects
+from narval.agent.agent import AgentState
+from narval.agent.jobs import StartRun
+from narval.agent.transaction import Transaction
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
+from narval.files.agents.settings import AgentSettings
 from narval.files.check import check_home
+from narval.store.memory import VolatileStore
 from narval.surfaces.cli.render.answers import why
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened
@@ -245,6 +251,31 @@ async def test_G16_a_run_that_begins_again_waits_until_there_is_room(scene: Scen
     await daemon.main_loop.until_idle()
     assert await begun() > 1
     await scene.end()
+
+
+def test_G16_runs_that_wait_for_room_are_not_looked_at_while_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(effects, "keeps_from_beginning", lambda agent, job, *_: asked.append(job.name) or "")
+    agent = AgentState()
+    agent.use_settings(AgentSettings(runs=2))
+    for number in range(5):
+        agent.clockwork.plan(None, str(number), StartRun(f"w.{number}"))
+    effects.start_what_may(Transaction(agent))
+    assert asked == ["w.0", "w.1"]
+
+
+def test_G16_the_name_of_an_agent_is_read_once_for_what_is_told_of_its_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = AgentState(store=VolatileStore().of(2))
+    agent.use_settings(AgentSettings(runs=0))
+    identities = [agent.store.identity()._replace(name="ada")]
+    monkeypatch.setattr(agent.store, "identity", identities.pop)
+    for _ in range(2):
+        assert effects.keeps_from_beginning(agent, StartRun("w.again")).endswith("agents/ada/agent.toml")
+    assert agent.option == " --agent ada"
 
 
 def declared(count: int) -> str:
