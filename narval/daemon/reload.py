@@ -228,7 +228,7 @@ class FilesInForce:
                 reading.result()
                 return
             self._left.add(reading)
-            reading.add_done_callback(self._left.discard)
+            reading.add_done_callback(self._leave)
         except (OSError, NarvalError) as error:
             raise RequestError(f"it is written, and does not count yet: {error}") from error
         except asyncio.CancelledError:
@@ -236,7 +236,14 @@ class FilesInForce:
             raise
         finally:
             hanging.cancel()
-        raise RequestError(f"it is written, and does not count yet: {self._reading.faults[0]}")
+        why = next(iter(self._reading.faults), "the files are still being read")
+        raise RequestError(f"it is written, and does not count yet: {why}")
+
+    def _leave(self, reading: asyncio.Task[bool]) -> None:
+        """Log why a reading that nobody waited for has failed, if it has."""
+        self._left.discard(reading)
+        if not reading.cancelled() and (error := reading.exception()) is not None:
+            log.error("what was read does not count: %s", error)
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()

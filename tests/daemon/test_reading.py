@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from narval.ask.daemon.status import status
-from narval.core.errors import RefusedRowsError, RequestError
+from narval.core.errors import NarvalError, RefusedRowsError, RequestError
 from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
 from narval.daemon.dropped.drop_folder import Claim
+from narval.daemon.reload import ReadingBeside
 from narval.files import check, loaded, memory_file, people_file, schema_trial, settings, settle
 from narval.files.agents import collections
 from narval.files.agents import settings as agent_settings
@@ -193,6 +194,27 @@ async def test_who_alters_a_file_is_told_that_reading_does_not_end_and_it_counts
     assert not await daemon.files.reload(), "the first reading took it over"
     assert daemon.agent.library.get("recipe", "w.r") is not None
     await scene.end()
+
+
+@in_a_loop
+async def test_who_alters_a_file_is_told_so_though_reading_ends_as_it_was_said_to_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await Scene(tmp_path).open()
+    may_end, logged = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def ends_badly(reading: ReadingBeside, *_: object) -> None:
+        reading.hangs.set()
+        await may_end.wait()
+        raise NarvalError("there is no room")
+
+    monkeypatch.setattr(ReadingBeside, "read", ends_badly)
+    monkeypatch.setattr(reload.log, "error", lambda words, *about: logged.set_result(words % about))
+    with pytest.raises(RequestError, match="does not count yet: the files are still being read"):
+        await daemon.files.take_over()
+    may_end.set()
+    assert await asyncio.wait_for(logged, 20.0) == "what was read does not count: there is no room"
+    await daemon.close()
 
 
 # --- modules that end the program -------------------------------------------------------------------------
