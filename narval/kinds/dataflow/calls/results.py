@@ -242,7 +242,10 @@ class SessionResults:
 
     async def unread(self, key: str) -> list[UnreadNumbers]:
         """The texts that a finished piece of work took for numbers, and that are none."""
-        rows = await self._results.of(DONE + self.session, [key + UNREAD])
+        key += UNREAD
+        if key in self._pending:
+            return msgspec.json.decode(self._pending[key], type=list[UnreadNumbers])
+        rows = await self._results.of(DONE + self.session, [key])
         return msgspec.json.decode(rows[0].data, type=list[UnreadNumbers]) if rows else []
 
     async def record(
@@ -337,10 +340,9 @@ class SessionResults:
         void frames saw. What earlier sessions told before they failed is dropped.
         """
         gone = frozenset(void)
-        rows = [
-            row_of(name, sight.item) for (name, _), sight in self._sights.items() if sight.frame not in gone
-        ]
-        names = {name for (name, _), sight in self._sights.items() if sight.frame not in gone}
+        sights = [(name, sight) for (name, _), sight in self._sights.items() if sight.frame not in gone]
+        rows = [row_of(name, sight.item) for name, sight in sights]
+        names = {name for name, _ in sights}
         rows += [ResultRow(LABELS_OF + name, label, 0.0, b"") for name in names for label in self._labels]
         told = [(self._told, row.key) for row in await self._results.all(self._told)] if self._told else []
         has_results = self._is_resumed or bool(self._keys)

@@ -27,6 +27,7 @@ from narval.kinds.dataflow.calls.results import (
 from narval.kinds.dataflow.calls.sending import FlowMessage, InTurn
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
+from narval.kinds.dataflow.engine.state import UnreadNumbers
 from tests.kinds.dataflow.calls.driving import Taken, drive, session_of
 from tests.modules.test_mail_sending import SmtpServer
 
@@ -259,6 +260,26 @@ def test_T23_killed_at_any_write_it_goes_on_and_tells_all_once(tmp_path: Path, i
         may_repeat = was_killed and not is_recorded and bool(told_before)
         assert counted.total() - 3 <= may_repeat, (kill_at, post.taken)
     assert kill_at > 5
+
+
+def test_what_work_could_not_read_is_there_with_its_answers_while_both_are_being_recorded() -> None:
+    asyncio.run(_unread_is_there())
+
+
+async def _unread_is_there() -> None:
+    class Slow(LocalResults):
+        async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
+            await may_write.wait()
+            await super().write(change, also)
+
+    may_write, numbers = asyncio.Event(), [UnreadNumbers("read", 3, "price", 1, ("dear",))]
+    results = SessionResults(Slow(), "s")
+    recording = asyncio.create_task(results.record("k", (), numbers))
+    await asyncio.sleep(0)
+    assert (await results.done(["k"]), await results.unread("k")) == ({"k": []}, numbers)
+    may_write.set()
+    await recording
+    assert (await results.done(["k"]), await results.unread("k")) == ({"k": []}, numbers)
 
 
 def test_results_that_are_had_again_have_their_labels() -> None:
