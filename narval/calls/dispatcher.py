@@ -84,8 +84,8 @@ class Dispatcher:
         self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._post = False, post
-        self._is_made_again = False
-        """True while a call is performed that may have begun before the last stop."""
+        self._made_again: set[str] = set()
+        """The calls to make that may have begun before the last stop."""
         self._preparer, self._in_turn = preparer, in_turn
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {}
         """The ways to make calls, by their kind; each is determined with the first call."""
@@ -191,9 +191,9 @@ class Dispatcher:
         else:
             is_lost = call.begun and call.on_restart == "error" and call.kind != SEND
             is_lost = is_lost and not self.targets.outlives(run, call)
-            self._is_made_again = not is_lost and self._may_have_begun(run, call)
+            if not is_lost and self._may_have_begun(run, call):
+                self._made_again.add(call.call)
             back = refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)
-            self._is_made_again = False
             if back is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -299,7 +299,8 @@ class Dispatcher:
             sends_by_chat=self._sends_by_chat,
             trace=None if self._agent.samples is None else self._trace(run, call, target),
         )
-        if self._is_made_again:
+        if call.call in self._made_again:
+            self._made_again.discard(call.call)
             self._post(Delivery(run.eid, CallStarting(0, 0.0, call.call)))
         behind = self._undone(run, target) if run.kind in UNDOING else NOTHING_UNDONE
         at_once = call.on_restart != "error" and not call.undoable and not self.calls.book.is_closing

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from narval.agent.loop import Delivery
+from narval.ask.asker import Asker
+from narval.ask.operations import invoke
 from narval.ask.runs import history
 from narval.calls.record import CallRecord
 from narval.core.engines.events import Cancelled
@@ -55,6 +57,16 @@ def _recipe(name: str, more: str = "") -> str:
     )
 
 
+ANN = Asker("ann")
+WORK = '<work group="w" name="allow"><title>?</title><outcome name="approve"/><outcome name="no"/></work>'
+PEOPLE = """
+[people.ann]
+login = "ann"
+
+[[approval]]
+action = "w.busy"
+work = "w.allow"
+"""
 RECIPES = "".join(_recipe(name, 'on-restart="error"') + _recipe(name) for name in [*PLACES, "busy"])
 
 
@@ -169,6 +181,29 @@ def test_N35_a_call_that_is_refused_after_a_kill_is_not_said_to_have_begun_again
         again = daemon.agent.runs[run.eid]
         await daemon.host.ended(again, 20.0)
         assert (again.status, begun(daemon, run.eid)) == (("done", 1) if granted else ("failed", 0))
+        await scene.end()
+
+    told(scene, story)
+
+
+def test_N35_a_call_that_a_new_rule_asks_about_after_a_kill_is_said_to_have_begun_again(scene: Scene) -> None:
+    async def story(scene: Scene) -> None:
+        daemon = await scene.open()
+        run = await daemon.host.submit(lambda turn: turn.start("w.busy-again"))
+        await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
+        scene.kill(daemon)
+        await scene.end()
+        scene.write("go", "")
+        scene.write("recipes/ask.xml", WORK)
+        scene.write("etc/people.toml", PEOPLE)
+        daemon = await scene.open()
+        await daemon.main_loop.until_idle()
+        assert begun(daemon, run.eid) == 0
+        (item,) = await invoke(daemon, ANN, "worklist", {})
+        await invoke(daemon, ANN, "answer", {"item": item["item"], "outcome": "approve"})
+        again = daemon.agent.runs[run.eid]
+        await daemon.host.ended(again, 20.0)
+        assert (again.status, begun(daemon, run.eid)) == ("done", 1)
         await scene.end()
 
     told(scene, story)
