@@ -35,7 +35,7 @@ def test_K49_a_button_moves_the_task_and_what_may_not_follow_is_told(pages: Page
     item = rows[0]["item"]
     pages.shows(f"/work/{item}", "It is in new.", 'value="checking"')
     assert pages.does(f"/work/{item}/move", state="checking") == f"/work/{item}"
-    text = pages.shows(f"/work/{item}", "ann has it", "TaskMoved")
+    text = pages.shows(f"/work/{item}", "ann has it", "ann moves the task to checking.")
     assert "Move it to" not in text
     again = pages.post(f"/work/{item}/move", state="new")
     assert again.status_code == 409

@@ -63,7 +63,9 @@ async def task_init(
     def work(turn: Turn) -> Run:
         raise_if_over_limit(turn, (), runs=1)
         origin = asker.origin()
-        begun = turn.start(definition.full_name, kind=KIND, environment=environment, origin=origin)
+        begun = turn.start(
+            definition.full_name, kind=KIND, run_kind=KIND, environment=environment, origin=origin
+        )
         assert begun is not None, definition.full_name
         return begun
 
