@@ -61,15 +61,18 @@ def renew_links(target: Any, mark: str) -> None:
     with the same numbers. `mark` is the connection's placeholder for a parameter.
     """
 
-    def execute(statement: str, *values: Any) -> Any:
-        return target.execute(statement.replace("?", mark), values)
-
     for (agent,) in target.execute(_PEERS).fetchall():
-        sent = execute(_SENT, agent, agent).fetchall()
+        sent = target.execute(_SENT.replace("?", mark), (agent, agent)).fetchall()
         later = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # the other side orders them by it
-        execute(_RESULT, agent, RESTORED, later, time.time(), encode_numbers(dict(sent)))
-        execute(_NO_FACT, agent, INCARNATION)
-        execute(_FACT, agent, INCARNATION, later)
+        row = agent, RESTORED, later, time.time(), encode_numbers(dict(sent))
+        target.execute(_RESULT.replace("?", mark), row)
+        set_fact(target, mark, agent, INCARNATION, later)
+
+
+def set_fact(target: Any, mark: str, agent: int, key: str, value: str) -> None:
+    """Set a small fact of an agent in a restored store."""
+    target.execute(_NO_FACT.replace("?", mark), (agent, key))
+    target.execute(_FACT.replace("?", mark), (agent, key, value))
 
 
 def answered(store: AgentStore) -> frozenset[str]:

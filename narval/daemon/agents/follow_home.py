@@ -90,9 +90,9 @@ class PeerRows:
         """Record which peers the file names, for the other homes of a store; those it names no more."""
         if self._store.leases is None:
             return []
-        meta, names = self._agents.own.agent.store.meta, " ".join(sorted(peers))
-        before = meta.get(NAMED, "")
-        left = sorted({*before.split(), *meta.get(LEFT, "").split()} - {*peers})
+        facts, names = self._agents.own.agent.facts, " ".join(sorted(peers))
+        before = facts.get(NAMED, "")
+        left = sorted({*before.split(), *facts.get(LEFT, "").split()} - {*peers})
         if before != names:
             await self._record((NAMED, names), (LEFT, " ".join(left)))
         return left

@@ -19,7 +19,7 @@ from narval.core.errors import RequestError, StoreError
 from narval.store.backups.backup import Copied, agent_named
 from narval.store.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
 from narval.store.batch import HOME_AGENT, SUSPENDED, AgentRow
-from narval.store.links import renew_links
+from narval.store.links import renew_links, set_fact
 from narval.store.look import Look, look
 from narval.store.open import open_store
 from narval.store.postgresql.drivers import driver_of
@@ -186,16 +186,10 @@ def _renew(target: Any, mark: str) -> None:
     renew_links(target, mark)
     now = time.time_ns() // 1000
     agents = [agent for (agent,) in target.execute("SELECT agent FROM agents").fetchall()]
-    numbers = dict.fromkeys(agents, now)
-    for agent, last in target.execute(f"SELECT agent, value FROM meta WHERE {_IS_SEQUENCE}").fetchall():  # noqa: S608
-        numbers[agent] = max(now, number({SEQUENCE: last}, SEQUENCE, 0))
-    target.execute(f"DELETE FROM meta WHERE {_IS_SEQUENCE}")  # noqa: S608
+    used = dict(target.execute(f"SELECT agent, value FROM meta WHERE \"key\" = '{SEQUENCE}'").fetchall())  # noqa: S608
     for agent in agents:
-        target.execute(_FACT.replace("?", mark), (agent, SEQUENCE, str(numbers[agent])))
-
-
-_FACT = "INSERT INTO meta VALUES (?, ?, ?)"
-_IS_SEQUENCE = f"\"key\" = '{SEQUENCE}'"
+        last = number({SEQUENCE: used.get(agent, "0")}, SEQUENCE, 0)
+        set_fact(target, mark, agent, SEQUENCE, str(max(now, last)))
 
 
 def _set_aside(store: Path) -> Path:
