@@ -47,7 +47,7 @@ def remedy_of(agent: AgentState, eid: int, by: int) -> str:
     engine = with_failed_parts(run.engine) if run is not None and run.state is not None else None
     if run is None or engine is None:
         return ""
-    return engine.failed_parts(run.state, agent.option).get(eid, "")
+    return engine.remedy(run.state, eid, agent.option)
 
 
 def _calling_step(agent: AgentState, run: Run, within: int) -> str:

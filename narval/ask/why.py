@@ -249,9 +249,9 @@ def explain(
         outcome = _outcome(agent, run, list(filter(None, reasons)))
         if outcome:
             answer["reason"] = outcome
-    failing = with_failed_parts(engine)
-    remedies = failing.failed_parts(state, agent.option) if failing is not None and run.active else {}
-    answer["waiting"] = [_waiting(agent, now, run, wait, remedies.get(wait.error, "")) for wait in waits]
+    failing = with_failed_parts(engine) if run.active else None
+    remedies = (failing.remedy(state, wait.error, agent.option) if failing else "" for wait in waits)
+    answer["waiting"] = [_waiting(agent, now, run, *both) for both in zip(waits, remedies, strict=True)]
     return answer | json_forms.newer(agent, run)
 
 

@@ -228,8 +228,8 @@ class HeedsPeople(Protocol):
 class HasFailedParts(Protocol):
     """An engine whose runs go on although a part has failed, which then waits for a person."""
 
-    def failed_parts(self, state: Any, option: str, /) -> dict[int, str]:
-        """The error elements of the parts that have failed and wait, each with what to do about it.
+    def remedy(self, state: Any, error: int, option: str, /) -> str:
+        """The remedy for a part that has failed and waits, by its error element; "" if there is none.
 
         `option` is what commands need to name the agent; "" for the home's own.
         """

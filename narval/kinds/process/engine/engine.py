@@ -24,9 +24,9 @@ from narval.kinds.process.engine.changes import (
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.kinds.process.engine.explain import diagnose as diagnose
 from narval.kinds.process.engine.explain import explain as explain
-from narval.kinds.process.engine.explain import failed_parts as failed_parts
 from narval.kinds.process.engine.explain import part_word as part_word
 from narval.kinds.process.engine.explain import parts as parts
+from narval.kinds.process.engine.explain import remedy as remedy
 from narval.kinds.process.engine.explain import render as render
 from narval.kinds.process.engine.explain import story as story
 from narval.kinds.process.engine.explain import waiting_for as waiting_for

@@ -102,15 +102,13 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
     return Wait(node.id, "person", text, error=error)
 
 
-def failed_parts(state: ProcessState, option: str) -> dict[int, str]:
-    """The error elements of failed tokens, each with what to do about it, by commands with this option."""
-    if state.status != "executing":
-        return {}
-    return {error: _remedy(f"{state.eid} --token {token}{option}") for token, error in state.failed.items()}
-
-
-def _remedy(token: str) -> str:
-    return f"`narval rerun {token}` runs its node again, `narval complete {token}` goes on without it"
+def remedy(state: ProcessState, error: int, option: str) -> str:
+    """The remedy for a failed token, by its error element, as commands with an option; "" if none waits."""
+    for token, eid in state.failed.items() if state.status == "executing" else ():
+        if eid == error:
+            which = f"{state.eid} --token {token}{option}"
+            return f"`narval rerun {which}` runs its node again, `narval complete {which}` goes on without it"
+    return ""
 
 
 def _incomplete(definition: Process, place: str) -> str:
