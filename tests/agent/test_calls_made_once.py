@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from narval.agent.loop import Delivery
+from narval.agent.run import Run
 from narval.ask.asker import Asker
 from narval.ask.operations import invoke
 from narval.ask.runs import history
@@ -164,17 +165,23 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
     told(scene, story)
 
 
+async def killed_while_busy(scene: Scene) -> Run:
+    """A run whose call, which may be made again, was under way as the daemon was killed."""
+    daemon = await scene.open()
+    run: Run = await daemon.host.submit(lambda turn: turn.start("w.busy-again"))
+    await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
+    scene.kill(daemon)
+    await scene.end()
+    scene.write("go", "")
+    return run
+
+
 @pytest.mark.parametrize("granted", [True, False])
 def test_N35_a_call_that_is_refused_after_a_kill_is_not_said_to_have_begun_again(
     scene: Scene, granted: bool
 ) -> None:
     async def story(scene: Scene) -> None:
-        daemon = await scene.open()
-        run = await daemon.host.submit(lambda turn: turn.start("w.busy-again"))
-        await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
-        scene.kill(daemon)
-        await scene.end()
-        scene.write("go", "")
+        run = await killed_while_busy(scene)
         if not granted:
             scene.write("etc/narval.toml", 'grants = "ask"\n')
         daemon = await scene.open()
@@ -188,12 +195,7 @@ def test_N35_a_call_that_is_refused_after_a_kill_is_not_said_to_have_begun_again
 
 def test_N35_a_call_that_a_new_rule_asks_about_after_a_kill_is_said_to_have_begun_again(scene: Scene) -> None:
     async def story(scene: Scene) -> None:
-        daemon = await scene.open()
-        run = await daemon.host.submit(lambda turn: turn.start("w.busy-again"))
-        await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
-        scene.kill(daemon)
-        await scene.end()
-        scene.write("go", "")
+        run = await killed_while_busy(scene)
         scene.write("recipes/ask.xml", WORK)
         scene.write("etc/people.toml", PEOPLE)
         daemon = await scene.open()

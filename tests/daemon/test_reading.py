@@ -47,6 +47,15 @@ def recipe(name: str, target: str = "basic.nothing") -> str:
     return RECIPE.format(name=name, target=target)
 
 
+def import_that_waits(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Write a module whose import waits for what this gives, which is soon told to be long."""
+    monkeypatch.setattr(reload, "LONG", 0.05)
+    scene.write("modules/m.py", "import threading\n\nthreading.waits.wait()\n")
+    may_end = threading.Event()
+    monkeypatch.setattr(threading, "waits", may_end, raising=False)
+    return may_end
+
+
 @in_a_loop
 async def test_N31_a_plan_with_a_fault_of_syntax_keeps_no_other_file_from_being_read(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
@@ -158,11 +167,9 @@ async def test_reading_that_fails_as_a_whole_is_told_until_it_is_well_again(
 async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_does_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "LONG", 0.05)
     scene = Scene(tmp_path)
     daemon = await scene.open()
-    scene.write("modules/m.py", "import threading\n\nthreading.waits.wait()\n")
-    monkeypatch.setattr(threading, "waits", threading.Event(), raising=False)
+    may_end = import_that_waits(scene, monkeypatch)
     reading = asyncio.create_task(daemon.files.reload())
     while not daemon.files.faults:
         await asyncio.sleep(0.01)
@@ -171,7 +178,7 @@ async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_do
     assert "no file is read again before that ends" in fault.message
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "narval-files")
     assert thread.daemon
-    threading.waits.set()  # type: ignore[attr-defined]
+    may_end.set()
     assert await reading
     assert faults_of(daemon) == {}
     await scene.end()
@@ -181,16 +188,14 @@ async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_do
 async def test_who_alters_a_file_is_told_that_reading_does_not_end_and_it_counts_once_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "LONG", 0.05)
     scene = Scene(tmp_path)
     daemon = await scene.open()
-    scene.write("modules/m.py", "import threading\n\nthreading.waits.wait()\n")
+    may_end = import_that_waits(scene, monkeypatch)
     scene.write("recipes/w.xml", recipe("r"))
-    monkeypatch.setattr(threading, "waits", threading.Event(), raising=False)
     for _ in range(2):  # the second finds that it hangs
         with pytest.raises(RequestError, match=r"it is written, and .* yet: modules/m.py.* has been"):
             await daemon.files.take_over()
-    threading.waits.set()  # type: ignore[attr-defined]
+    may_end.set()
     assert not await daemon.files.reload(), "the first reading took it over"
     assert daemon.agent.library.get("recipe", "w.r") is not None
     await scene.end()
