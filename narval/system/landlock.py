@@ -13,6 +13,8 @@ from functools import cache
 
 import msgspec
 
+from narval.system import seccomp
+
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION = 1
 _PATH, _PORT = 1, 2
@@ -51,6 +53,15 @@ def confinement() -> str:
     """The means of confinement here, for people: `Landlock (version 7)`, or `an audit hook`."""
     version = abi()
     return f"Landlock (version {version})" if version else AUDIT_HOOK
+
+
+def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
+    """Confine the calling thread, and all that it starts, permanently by the system; without hosts it can
+    open no sockets. Raises OSError.
+    """
+    restrict(limits)
+    if seccomp.can_filter():
+        seccomp.refuse_sockets(but_internet=has_hosts)
 
 
 def restrict(limits: Confinement) -> None:

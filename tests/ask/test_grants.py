@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -12,12 +13,15 @@ from msgspec.structs import replace
 import narval
 from narval import Needs
 from narval.ask.operations import invoke
-from narval.calls.confining import services_for
+from narval.calls.confining import LOADERS, confined_to, services_for
+from narval.calls.context import CallContext
 from narval.core.errors import NarvalError, RequestError
 from narval.files import grants
 from narval.files.making.new_home import create_home
 from narval.files.outside.services import LanguageModel, WebService
+from narval.kinds.process.calls.tasks import script_target
 from narval.surfaces.python.agent import Agent
+from narval.system.scripts.interpreters import monty_program
 from tests.surfaces.cli.command_line import well
 
 MEMORY = """<memory>
@@ -65,6 +69,29 @@ def test_a_recipe_that_reaches_nothing_outside_starts_at_once(home: Path) -> Non
         assert runs(agent, "post.note") == ["done"]
         assert (home / "today.txt").read_text() == "hello"
         assert standing(agent, "post.note")["standing"] == "inside"
+
+
+SCRIPTS = """<process-definition name="order">
+  <node name="a" type="script" isStart="true"><custom>
+    <execute>token.process.env.setAttribute("js", "1")</execute></custom><arc to="b"/></node>
+  <node name="b" type="script"><custom>
+    <execute type="python">token.process.environment.set("python", "2")</execute></custom></node>
+</process-definition>"""
+
+
+def test_scripts_reach_nothing_outside_so_they_need_no_grant(home: Path) -> None:
+    written(home, {"recipes/shop.xml": SCRIPTS})
+    with narval.open(home) as agent:
+        row = standing(agent, "shop.order")
+        assert (row["standing"], row["needs"]) == ("inside", [])
+        run = agent.start("shop.order")
+        agent.until_idle()
+        assert agent.environment(run) == {"js": "1", "python": "2"}
+    place = confined_to(CallContext("1", run, "a", home=home, target=script_target()))
+    limits = place.limits
+    assert (limits.writes, limits.ports, place.hosts, place.environment) == (("/dev/null",), (), (), ())
+    assert {*limits.executes} <= {monty_program(), os.path.realpath(monty_program()), *LOADERS}
+    assert str(home) not in " ".join(limits.reads)
 
 
 def test_a_recipe_that_sends_starts_nothing_until_it_is_granted(home: Path) -> None:

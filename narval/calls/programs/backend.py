@@ -25,7 +25,6 @@ from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
 from narval.calls.programs.spawn import NOT_EXECUTABLE, CannotStartError, limited
 from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
-from narval.calls.workers.confined import confine_thread
 from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure
@@ -34,7 +33,7 @@ from narval.files.home import Home
 from narval.store.batch import AgentRow
 from narval.system import cgroup
 from narval.system.cgroup import NoGroupError
-from narval.system.landlock import abi
+from narval.system.landlock import abi, confine_thread
 from narval.system.pipes import Descriptors, Readers
 
 _EXPIRED = Outcome(value={"timeout": 1})

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from narval.core.trust.covering import is_covered
-from narval.system import landlock, seccomp
-from narval.system.landlock import Confinement
+from narval.system.landlock import Confinement, confine_thread
 
 Found = TypeVar("Found")
 
@@ -44,15 +43,6 @@ def confine(confined: Confined) -> None:
     sys.addaudithook(guard.hear)
     socket.getaddrinfo = guard.noting(socket.getaddrinfo, lambda rows: (str(row[4][0]) for row in rows))
     socket.gethostbyname = guard.noting(socket.gethostbyname, lambda address: (address,))
-
-
-def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
-    """Confine the calling thread, and all that it starts, permanently by the system; without hosts it can
-    open no sockets. Raises OSError.
-    """
-    landlock.restrict(limits)
-    if seccomp.can_filter():
-        seccomp.refuse_sockets(but_internet=has_hosts)
 
 
 _READS = frozenset({"os.listdir", "os.scandir", "os.chdir"})

@@ -9,7 +9,10 @@ checked against types before it is used.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import sysconfig
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -35,6 +38,13 @@ LANGUAGES: Mapping[str, str] = {
     "js": "js", "javascript": "js", "ecmascript": "js", "": "js", "py": "python", "python": "python",
 }  # fmt: skip
 """The values of `executeType`, in any case, and their languages; without one, a script is in js."""
+
+
+@cache
+def monty_program() -> str:
+    """The file of the program that interprets Python: beside this Python, else in the PATH; "" for none."""
+    beside = (sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"))
+    return shutil.which("monty", path=os.pathsep.join((*beside, os.environ.get("PATH", "")))) or ""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -217,7 +227,7 @@ def _python(script: Script, write: Callable[[str], None]) -> Ran:
         "max_turn_duration_secs": script.time,
         "max_memory": script.memory,
     }
-    with monty.Monty() as pool, pool.checkout(limits=limits) as session:
+    with monty.Monty(binary_path=monty_program() or None) as pool, pool.checkout(limits=limits) as session:
         try:
             session.feed_run(_prelude("prelude.monty"), inputs={"given": _given(script)})
             value = session.feed_run(script.text, print_callback=lines.add)

@@ -1,7 +1,10 @@
-"""The program that answers one question to a script, and ends: `python -m narval.system.scripts.one_shot`.
+"""The program that answers one question to a script, and ends.
 
-The question comes on standard input, the answer goes to standard output; the script's prints go to standard
-error. The caller kills the program when it takes too long.
+    python -m narval.system.scripts.one_shot LIMITS
+
+It may reach the places of LIMITS alone, where the system can confine it. The question comes on standard
+input, the answer goes to standard output; the script's prints go to standard error. The caller kills the
+program when it takes too long.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from functools import partial
 import msgspec
 
 from narval.core.errors import ActionError
+from narval.system.landlock import Confinement, abi, confine_thread
 from narval.system.memory_limit import bound_memory
 from narval.system.scripts.interpreters import MEMORY, Script, run
 
@@ -29,6 +33,8 @@ class ScriptAnswer(msgspec.Struct, frozen=True):
 
 def main() -> None:
     """Read, run, write."""
+    if abi():
+        confine_thread(msgspec.json.decode(sys.argv[1], type=Confinement), has_hosts=False)
     script = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Script)
     bound_memory(MEMORY + ROOM)
     try:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import quickjs  # type: ignore[import-untyped]
 
+import narval
 from narval.core.errors import ActionError
-from narval.system.scripts.interpreters import MOST_EFFECTS, Script, run
+from narval.system.landlock import Confinement, abi
+from narval.system.scripts import one_shot
+from narval.system.scripts.interpreters import MOST_EFFECTS, Script, monty_program, run
+from narval.system.scripts.one_shot import ScriptAnswer
+
+ROOT = Path(narval.__file__).parent.parent
 
 PROCESS = {"run": 9, "name": "shop.order", "state": "executing", "environment": {"customer": "Pat"}}
 START = {
@@ -233,17 +244,120 @@ def test_what_is_hostile_is_refused(text: str, wanted: str) -> None:
     assert wanted in refusal(text)
 
 
-@pytest.mark.parametrize("name", ["std", "os", "require", "process", "scriptArgs", "fetch", "WebAssembly"])
-def test_js_reaches_nothing_outside(name: str) -> None:
-    assert done(f"typeof {name}")[2] == "undefined"
+LANGUAGE = """
+    AggregateError Array ArrayBuffer AsyncDisposableStack Atomics BigInt BigInt64Array BigUint64Array Boolean
+    DOMException DataView Date DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array
+    Float64Array Function Infinity Int16Array Int32Array Int8Array InternalError Iterator JSON Map Math NaN
+    Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set SharedArrayBuffer String
+    SuppressedError Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array
+    Uint8ClampedArray WeakMap WeakRef WeakSet atob btoa decodeURI decodeURIComponent encodeURI
+    encodeURIComponent escape eval globalThis isFinite isNaN parseFloat parseInt performance queueMicrotask
+    undefined unescape
+"""
+OURS = "System console engine java print println token __narval"
+
+
+def test_js_has_the_objects_of_the_language_and_ours_and_no_others() -> None:
+    """Nothing of `std` and `os`, no `require`, `fetch` or `WebAssembly`, whatever the next version brings."""
+    names = done("Object.getOwnPropertyNames(globalThis).join(' ')")[2].split()
+    assert set(names) <= {*LANGUAGE.split(), *OURS.split()}
+
+
+@pytest.mark.parametrize(
+    "module", ["std", "os", "qjs:std", "/etc/passwd", "./x.js", "file:///x.js", "libc.so"]
+)
+def test_js_imports_nothing(module: str) -> None:
+    context = quickjs.Context()
+    context.eval(f"var came; import('{module}').then(m => came = m, e => came = String(e))")
+    while context.execute_pending_job():
+        pass
+    assert "could not load module" in context.eval("came")
+    assert refusal(f"import * as m from '{module}'").startswith("script-failed")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["open('/etc/passwd')", "import os\nos.system('ls')", "().__class__.__bases__", "__import__('os')"],
+    [
+        "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5000)",
+        "new Function('return this.std.open')()",
+        "(0, eval)('os.exec')",
+        "engine.complete.constructor('return std')().open",
+        "token.constructor.constructor('return process')().exit()",
+        "__narval.result.constructor('return require')()('fs')",
+        "Object.defineProperty(globalThis, '__narval', {value: {result: () => '{}'}})",
+    ],
 )
-def test_python_reaches_nothing_outside(text: str) -> None:
+def test_js_finds_no_way_out(text: str) -> None:
+    assert refusal(text).startswith("script-failed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open('/etc/passwd')",
+        "open('/etc/passwd', 'w')",
+        "print('x', file=open('data/x', 'w'))",
+        "import os\nos.system('ls')",
+        "import os\nos.listdir('/')",
+        "import os\nos.environ['HOME']",
+        "import os\nos.getenv('HOME')",
+        "import os.path\nos.path.exists('/etc/passwd')",
+        "import pathlib\npathlib.Path('/etc/passwd').read_text()",
+        "import pathlib\npathlib.Path('data/x').write_text('x')",
+        "import pathlib\nlist(pathlib.Path('/').iterdir())",
+        "import sys\nsys.modules",
+        "import sys\nsys._getframe()",
+        "import asyncio\nasyncio.create_subprocess_shell('ls')",
+        *(
+            f"import {name}"
+            for name in (
+                "builtins", "ctypes", "gc", "http", "importlib", "inspect", "io", "narval", "pickle",
+                "pydantic_monty", "shutil", "signal", "socket", "subprocess", "threading", "urllib",
+            )
+        ),
+        "__import__('os')",
+        "__builtins__",
+        "globals()",
+        "compile('1', 'x', 'eval')",
+        "eval('open(\"/etc/passwd\")')",
+        "exec('import subprocess')",
+        "input()",
+        "breakpoint()",
+        "().__class__.__bases__[0].__subclasses__()",
+        "getattr((), '__class__')",
+        "'{0.__class__}'.format(())",
+        "token.set.__globals__",
+        "token.set.__func__.__code__",
+        "(lambda: 0).__globals__",
+        "type(token).__mro__",
+        "(x for x in [1]).gi_frame",
+        "try:\n  1 / 0\nexcept Exception as error:\n  error.__traceback__.tb_frame",
+    ],
+)  # fmt: skip
+def test_python_finds_no_way_out(text: str) -> None:
     assert refusal(text, "python").startswith("script-failed")
+
+
+def test_a_question_to_a_script_is_answered_within_limits_of_the_system() -> None:
+    """It cannot even start the interpreter of Python where this is not among the places given to it."""
+    if not abi():
+        pytest.skip("this kernel has no Landlock")
+    reads = ("/usr", "/lib", "/lib64", "/proc/self", sys.prefix, sys.base_prefix, str(ROOT))
+    beside = (
+        str(Path(monty_program()).resolve()),
+        "/lib64/ld-linux-x86-64.so.2",
+        "/lib/ld-linux-aarch64.so.1",
+    )
+    assert asked(Confinement(reads=reads, executes=beside)) == ScriptAnswer(value=True)
+    assert asked(Confinement(reads=reads)) is None
+
+
+def asked(limits: Confinement) -> ScriptAnswer | None:
+    """The answer to a question in Python, None if none was given."""
+    line = [sys.executable, "-m", one_shot.__name__, msgspec.json.encode(limits).decode()]
+    question = msgspec.msgpack.encode(Script("next", "token.id == 5", "python", TOKEN, {"5": TOKEN}))
+    ran = subprocess.run(line, input=question, capture_output=True, cwd=ROOT, check=False)
+    return msgspec.msgpack.decode(ran.stdout, type=ScriptAnswer) if ran.returncode == 0 else None
 
 
 def test_effects_are_as_many_as_there_may_be() -> None:

@@ -25,12 +25,14 @@ import msgspec
 import narval
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.calls.confining import confined_to
+from narval.calls.context import CallContext
 from narval.calls.conversion import failure
 from narval.calls.of_kinds import FunctionOf
 from narval.core.engines.engine import tokens_of
 from narval.core.engines.events import Plain
 from narval.core.errors import ActionError
-from narval.kinds.process.calls.tasks import SCRIPT, nearest, script_of
+from narval.kinds.process.calls.tasks import SCRIPT, nearest, script_of, script_target
 from narval.kinds.process.calls.token import Arrival, Delay, Nearest, ProcessEvent, Token
 from narval.kinds.process.calls.transient import Transients
 from narval.kinds.process.language.code import Code
@@ -213,7 +215,8 @@ def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
     """The boolean that the `allowBacktrack` of a script gives; it runs in a separate program."""
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
-    line = [sys.executable, "-m", "narval.system.scripts.one_shot"]
+    limits = confined_to(CallContext("", run.eid, script.node, target=script_target())).limits
+    line = [sys.executable, "-m", "narval.system.scripts.one_shot", msgspec.json.encode(limits).decode()]
     data = msgspec.msgpack.encode(script)
     try:
         done = subprocess.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from narval.agent.run import Run
 from narval.calls.context import Target
 from narval.calls.of_kinds import CallsOfAgent, Prepare
 from narval.calls.targets import CallTargets, PreparedCall, place_of_stub
+from narval.core.definitions.action.needs import Needs
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import tokens_of
 from narval.core.errors import ActionError
@@ -25,6 +26,7 @@ from narval.kinds.process.engine.tokens import traversal
 from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.engine.tokens.token_view import brief_view
 from narval.kinds.process.language.code import Code
+from narval.system.scripts.interpreters import monty_program
 
 SCRIPT = "script"
 """The type of nodes whose code is in their definition."""
@@ -102,9 +104,16 @@ def _script_call(run: Run, call: Call, timeout: float | None) -> PreparedCall:
     hook = str(payload.get("hook"))
     time = SCRIPT_TIME if timeout is None else min(SCRIPT_TIME, timeout)
     script = {**script_of(run, hook, payload["token"]), "time": time}
-    target = Target(action=f"the script of node {call.step}", where="script", runner=execution.__name__)
+    target = structs.replace(script_target(), action=f"the script of node {call.step}")
     latest = SCRIPT_LATEST if timeout is None else min(SCRIPT_LATEST, timeout + 2.0)
     return PreparedCall(target, {"hook": hook, "script": script}, latest)
+
+
+@cache
+def script_target() -> Target:
+    """The meaning of every script: in a worker that reaches nothing but the interpreters."""
+    needs = Needs(programs=(monty_program(),))
+    return Target(where="script", runner=execution.__name__, needs=needs, limits=True)
 
 
 def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from narval.core.definitions.library import OwnNeed, RunDefinition
+from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.reading.script_text import ScriptText
 from narval.core.definitions.remote_calls import RemoteCall, called
 from narval.core.definitions.requirements import TransitionCondition
@@ -253,13 +253,6 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
         if self.start_nodes:
             return None
         return "no-start-node", f'process {self.full_name} cannot be started: no node has isStart="true"'
-
-    @property
-    def own_needs(self) -> Iterator[OwnNeed]:
-        """The needs of its nodes' scripts, which may need anything."""
-        for script in self.scripts():
-            if script.text:
-                yield OwnNeed("anything", "", f"script {script.name!r}", script.line)
 
     def scripts(self) -> Iterator[ScriptText]:
         """The scripts of its own nodes (`HasScripts`)."""
