@@ -73,11 +73,11 @@ def test_a_program_that_does_not_end_when_its_input_does_is_killed_and_its_pipes
     itself = psutil.Process()
 
     async def use() -> None:
-        before = itself.num_fds()
+        before, others = itself.num_fds(), set(itself.children())
         words = ("sh", "-c", "sleep 30 & exec sleep 600")  # what it has started keeps its output open
         server = Connect("test", words, "", {}, "", "")
         async with transports.program_streams(server, transports.StreamEnd(), None):
-            (program,) = itself.children()[-1:]
+            (program,) = set(itself.children()) - others  # the newest is not the last: numbers begin anew
         async with asyncio.timeout(20):
             with suppress(psutil.NoSuchProcess):
                 while program.status() != psutil.STATUS_ZOMBIE:
