@@ -273,6 +273,33 @@ class TestPages:
 
         played(dialogue)
 
+    def test_M4_a_daemon_that_goes_while_a_page_is_made_is_told_and_the_page_does_not_say_back(self) -> None:
+        async def dialogue(pages: Pages, page: PlayedPage) -> None:
+            browser = await pages.open(page)
+            browser.take()
+            page.takes = 2.0
+            pages.daemon.changes(57)
+            await asyncio.sleep(1)
+            pages.daemon.fails(DaemonGoneError("gone"))
+            await asyncio.sleep(60)
+            assert [name for name, _ in browser.take()] == ["gone"]
+
+        played(dialogue)
+
+    def test_M4_a_page_that_was_never_made_is_told_at_once_and_sent_everything_on_return(self) -> None:
+        async def dialogue(pages: Pages, page: PlayedPage) -> None:
+            page.takes = 2.0
+            browser = await pages.open(page)
+            pages.daemon.fails(DaemonGoneError("gone"))
+            await asyncio.sleep(5)
+            assert [name for name, _ in browser.take()] == ["gone"]
+            pages.daemon.fails(None)
+            await asyncio.sleep(5)
+            back = {"live_state": "waiting", "live_form": "token-of-s1"}
+            assert browser.take() == [("back", None), ("regions", back)]
+
+        played(dialogue)
+
     @pytest.mark.parametrize(
         ("error", "sentence"),
         [

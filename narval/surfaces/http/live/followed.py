@@ -129,6 +129,8 @@ class FollowedPage:
             log.exception("a page that is followed broke")
             self.trouble("This page broke down as it was made anew; the log of narval web says where.")
             return
+        if not self._turn():  # the daemon has gone since; what was made of it does not end the trouble
+            return
         before, self._follows = self._picture, page.follows
         self._again_in = page.again
         self._changes_by_itself |= page.again is not None
@@ -137,10 +139,7 @@ class FollowedPage:
         if events:
             self._changed_at = turn
         self.trouble(None)
-        if before is not None:
-            self._offer(*events)
-        for stream in self.streams:
-            stream.look()
+        self._offer(*events)
         if page.over:
             self._is_over = True
             for stream in self.streams:

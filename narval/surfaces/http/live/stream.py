@@ -28,17 +28,14 @@ class PageStream:
         self._news.set()
 
     def offer(self, messages: Sequence[StreamEvent]) -> None:
-        """Queue messages in order; if there are too many, everything replaces them."""
-        if self._has_ended or self._wants_all:
+        """Queue messages in order; everything replaces them if there are too many or it was not sent yet."""
+        if self._has_ended:
             return
-        self._queue.extend(messages)
+        if not self._wants_all:
+            self._queue.extend(messages)
         if len(self._queue) > QUEUE:
             self._queue.clear()
             self._wants_all = True
-        self._news.set()
-
-    def look(self) -> None:
-        """Check again if there is something to send, as everything may be known by now."""
         self._news.set()
 
     def end(self, last: StreamEvent | None = None, *, at_once: bool = False) -> None:
