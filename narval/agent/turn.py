@@ -155,7 +155,12 @@ class Turn:
                 return True
             event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
             try:
-                decided, wished = self.view.advance(run, event)
+                decision = self.view.decision(run, event)
+                run.engine.advance(decision, event)
+                self.view.leave()
+                decided, wished = decision.changes, decision.commands
+                if wished and self.agent.lookup.made_once:
+                    wished = [*map(self.agent.lookup.as_recorded, wished)]
             except StoreError:
                 raise
             except ActionError as error:  # what was asked within the decision did not answer
@@ -239,8 +244,11 @@ class Turn:
         """Fail a run where it stands; the others continue."""
         event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)
-        decided, wished = self.view.fail(run, event, eid)
-        self._record(run, event, decided, [*map(CancelCall, run.calls), *wished])
+        decision = self.view.decision(run, event)
+        self.view.leave()
+        if not run.state.over:
+            run.engine.fail(decision, eid)
+        self._record(run, event, decision.changes, [*map(CancelCall, run.calls), *decision.commands])
 
     def _add_error(self, run: Run, kind: str, message: str) -> int:
         error = make_error(kind, message, plan=run.eid, recipe=run.name)

@@ -95,7 +95,7 @@ class LiveMemory:
 
 
 class TurnView(LiveMemory):
-    """The engines' `View` within a turn; `advance` has an engine decide.
+    """The engines' `View` within a turn, of one run after another.
 
     `apply` applies a command of a run, `label` gives a run labels, `note_sources` gives the parts of a new
     element the labels of their sources.
@@ -114,28 +114,15 @@ class TurnView(LiveMemory):
         self._agent, self._host_api = agent, host_api
         self._run: Run | None = None
         self._at = 0.0
-        self._definition = agent.lookup.definition
-        self.definition = partial(self._definition, self._run)
-        """The definition of a kind and name, in the version that counts for the run that asks."""
 
-    def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
-        """Changes and commands that follow from an event. Raises what the engine raises."""
-        self._run, self._at, self.definition = run, event.at, partial(self._definition, run)
-        decision = run.engine.decision_type(run.definition, run.state, event, self)
-        run.engine.advance(decision, event)
+    def decision(self, run: Run, event: Event) -> Any:
+        """The decision of the engine of a run on an event, which sees by this view; until `leave`."""
+        self._run, self._at = run, event.at
+        return run.engine.decision_type(run.definition, run.state, event, self)
+
+    def leave(self) -> None:
+        """Be of no run."""
         self._run = None
-        lookup, wished = self._agent.lookup, decision.commands
-        if wished and lookup.made_once:
-            wished = [*map(lookup.as_recorded, wished)]
-        return decision.changes, wished
-
-    def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
-        """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
-        self._run, self.definition = None, partial(self._definition, None)
-        decision = run.engine.decision_type(run.definition, run.state, event, self)
-        if not run.state.over:
-            run.engine.fail(decision, error)
-        return decision.changes, decision.commands
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard, with the labels of its variables' elements and of what fits. One fitting
@@ -181,6 +168,10 @@ class TurnView(LiveMemory):
                     yield from past(agent, agent.runs[eid])[0]
             top = agent.runs.get(record.family)
             record = agent.runs.get(past(agent, top)[1]) if top is not None else None
+
+    def definition(self, kind: str, name: str) -> Any:
+        """The definition of a kind and name, in the version that counts for the run that asks."""
+        return self._agent.lookup.definition(self._run, kind, name)
 
     def name_of(self, run: int) -> str | None:
         """The definition that a run follows."""

@@ -129,14 +129,15 @@ async def a_limit_is_met(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
 
 
 async def an_engine_raises(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
-    advance = TurnView.advance
+    decision, poisoned = TurnView.decision, set[int]()
 
-    def advanced(view: TurnView, run: Run, event: Any) -> Any:
-        if run.name == "w.poisoned":
+    def decided(view: TurnView, run: Run, event: Any) -> Any:
+        if run.name == "w.poisoned" and run.eid not in poisoned:
+            poisoned.add(run.eid)
             raise ValueError("poisoned")
-        return advance(view, run, event)
+        return decision(view, run, event)
 
-    patch.setattr(TurnView, "advance", advanced)
+    patch.setattr(TurnView, "decision", decided)
     await ask(daemon, POISONED, "start", name="w.poisoned")
 
 

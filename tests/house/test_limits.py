@@ -50,6 +50,7 @@ CLASSES_ALLOWED: dict[str, str] = {
     "Memory": "what elements, marks, contexts and doubts come to is asked and changed in one place",
     "ServerLeases": "all that a daemon asks of the table of leases, and knows of it, is one thing",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
+    "Turn": "a run is told an event, and what follows is decided, recorded or taken back in one place",
     "Simulation": "a scenario is played by one object, from its first moment to its report",
 }
 """Classes with more lines, and why."""
