@@ -94,6 +94,7 @@ class CallBook:
         """Begin calls of an agent again."""
         if (calls := self._agents.get(agent)) is not None:
             calls.slots.release()
+            calls.begin_waiting()
 
     def is_quiet(self, agent: int) -> bool:
         """True if no call of an agent runs, may begin by itself, or has an outcome that is not recorded.
@@ -216,13 +217,14 @@ class AgentCalls(CallListener):
         self.book, self.number = book, number
         self.records: dict[str, CallRecord] = {}
         """Each call by its external id; for one that is made again, the latest."""
-        self.slots = Slots(book.executor.start)
+        self.slots = Slots()
         self.ending: asyncio.Future[None] | None = None
         """Set if all are given up, and done when they have ended; else None."""
         self._activation: Activation | None = None
         self._activate: Callable[[], None] = _ignore
         """Called when there is something to report and the agent is not at work."""
-        self.behind = Behind(self.records, self._begin_behind)
+        self.behind = Behind(self.records)
+        self._is_beginning = False
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
         """The work that a turn is to do for calls that wait until it is recorded."""
 
@@ -294,7 +296,7 @@ class AgentCalls(CallListener):
         record = CallRecord(
             call, self if listener is None else listener, self._over, asked=asked, finish=finish, since=since
         )
-        begin: Callable[[], None] = partial(self.slots.start, record)
+        begin: Callable[[], None] = partial(self._begin, record)
         if self.book.is_closing:
             begin = record.leave
         elif self.behind.is_under_way(behind):
@@ -312,6 +314,27 @@ class AgentCalls(CallListener):
             record.leave()
             self._forget(record)
             raise
+
+    def _begin(self, record: CallRecord) -> None:
+        """Begin a call, now or when there is a slot for it."""
+        if self.slots.take(record):
+            self.book.executor.start(record)
+
+    def begin_waiting(self) -> None:
+        """Begin calls that wait for a slot while there are some; one that ends at once frees its own."""
+        if self._is_beginning or self.book.is_closing:
+            return  # an outer frame does that, or they are left to recovery
+        self._is_beginning = True
+        try:
+            while (record := self.slots.next()) is not None:
+                self._go(partial(self.book.executor.start, record), record)
+        finally:
+            self._is_beginning = False
+
+    def limit(self, most: int | None) -> None:
+        """Let at most `most` calls have a slot from now on; None: any number."""
+        self.slots.limit(most)
+        self.begin_waiting()
 
     async def part(self, of: CallContext, work: Callable[[], Result], timeout: float | None = None) -> Result:
         """Do a part of a coroutine's call in a thread; its result is for the call alone, and not recorded.
@@ -360,7 +383,6 @@ class AgentCalls(CallListener):
 
     def leave_what_waits(self) -> None:
         """Leave sources and calls that still wait for room to recovery; stop those that run."""
-        self.slots.close()
         for record in tuple(self.records.values()):
             if record.is_over or isinstance(record.listener, PartListener):
                 continue
@@ -376,18 +398,19 @@ class AgentCalls(CallListener):
 
     def _over(self, record: CallRecord) -> None:
         self.slots.free(record)
+        self.begin_waiting()
         if record.outlives:
             record.when_ended_late(self._ended_late)
             if record.call.timeout is not None:
                 record.after(record.call.timeout, self._wait_no_more)
-        self.behind.over(record)
+        self._begin_each(self.behind.over(record))
         if record.asked is None:  # nothing of it is recorded
             self._forget(record)
         self.book.over(record)
 
     def _ended_late(self, record: CallRecord) -> None:
         """Begin what waited for the code of a call that ran on after its answer and has now ended."""
-        self.behind.over(record)
+        self._begin_each(self.behind.over(record))
         self._drop_if_empty()
 
     def _wait_no_more(self, record: CallRecord) -> None:
@@ -404,13 +427,17 @@ class AgentCalls(CallListener):
                 "goes on without waiting for it, and what that code still does is not undone",
             )
 
-        if self.behind.wait_no_more(record) and self._activation is not None:
+        freed = self.behind.wait_no_more(record)
+        self._begin_each(freed)
+        if freed and self._activation is not None:
             self._activation.post(Request(tell, _ignore))
         self._drop_if_empty()
 
-    def _begin_behind(self, record: CallRecord) -> None:
-        """Begin a call that waited for others to end."""
-        self._go(record.leave if self.book.is_closing else partial(self.slots.start, record), record)
+    def _begin_each(self, records: list[CallRecord]) -> None:
+        """Begin calls that waited for others to end."""
+        for record in records:
+            if not record.is_over:
+                self._go(record.leave if self.book.is_closing else partial(self._begin, record), record)
 
     # --- what is told of calls of the journal ---------------------------------------------------------
 

@@ -66,16 +66,13 @@ class FamilyQueue:
 class Slots:
     """The slots of one agent: its calls beyond that number wait (G14).
 
-    `begin` is called with each call that gets one. Sources, which run on by themselves, and inline calls take
-    none.
+    Sources, which run on by themselves, and inline calls take none.
     """
 
-    def __init__(self, begin: Callable[[CallRecord], None]) -> None:
-        self._begin = begin
+    def __init__(self) -> None:
         self._most: int | None = None
         self._taken: set[CallRecord] = set()
         self._waiting = FamilyQueue()
-        self._is_handing_out = False
         self._is_held = False
 
     @property
@@ -91,25 +88,32 @@ class Slots:
     def limit(self, most: int | None) -> None:
         """Let at most `most` calls have a slot from now on; None: any number."""
         self._most = most
-        self._hand_out()
 
     def hold(self) -> None:
-        """Begin no call that takes a slot until `release`."""
+        """Let no call have a slot until `release`."""
         self._is_held = True
 
     def release(self) -> None:
-        """Begin calls again, those that wait first."""
+        """Let calls have slots again."""
         self._is_held = False
-        self._hand_out()
 
-    def start(self, record: CallRecord) -> None:
-        """Begin a call, now or when there is a slot for it."""
+    def take(self, record: CallRecord) -> bool:
+        """Take a slot for a call; False if it waits for one."""
         if record.call.target.where in _WITHOUT_SLOT:
-            self._begin(record)
-        elif self._has_room():
-            self._take(record)
-        else:
-            self._waiting.add(record)
+            return True
+        if self._has_room():
+            self._taken.add(record)
+            return True
+        self._waiting.add(record)
+        return False
+
+    def next(self) -> CallRecord | None:
+        """Give the waiting call whose turn it is a slot, and return it; None if none waits, or has room."""
+        if not self._waiting or not self._has_room():
+            return None
+        record = self._waiting.next()
+        self._taken.add(record)
+        return record
 
     def awaited_by(self, record: CallRecord) -> bool:
         """True while a call waits for a slot that other calls of its agent have."""
@@ -127,31 +131,11 @@ class Slots:
         """Free the slot of a call that has ended, or stop its waiting."""
         if record in self._taken:
             self._taken.discard(record)
-            self._hand_out()
         elif record in self._waiting:
             self._waiting.remove(record)
 
-    def close(self) -> None:
-        """Begin no call that waits."""
-        self._is_handing_out = True
-
     def _has_room(self) -> bool:
         return not self._is_held and (self._most is None or len(self._taken) < self._most)
-
-    def _take(self, record: CallRecord) -> None:
-        self._taken.add(record)
-        self._begin(record)
-
-    def _hand_out(self) -> None:
-        """Begin waiting calls while there are slots; a call that ends at once frees its own."""
-        if self._is_handing_out:
-            return  # an outer frame does that
-        self._is_handing_out = True
-        try:
-            while self._waiting and self._has_room():
-                self._take(self._waiting.next())
-        finally:
-            self._is_handing_out = False
 
 
 class Behind:
@@ -159,11 +143,11 @@ class Behind:
     do.
 
     Code that cannot be stopped is waited for too, until `wait_no_more` is called. `records` are all calls of
-    the agent. `begin` is called with each call whose wait has ended.
+    the agent.
     """
 
-    def __init__(self, records: Mapping[str, CallRecord], begin: Callable[[CallRecord], None]) -> None:
-        self._records, self._begin = records, begin
+    def __init__(self, records: Mapping[str, CallRecord]) -> None:
+        self._records = records
         self._waiting: dict[CallRecord, Container[int]] = {}
         self._outliving: set[CallRecord] = set()
         """The calls that have ended, but whose code could not be stopped and runs on."""
@@ -192,29 +176,25 @@ class Behind:
         """Make a call wait until no call of these runs is under way."""
         self._waiting[record] = runs
 
-    def over(self, record: CallRecord) -> None:
-        """Record the end of a call, and begin what waited for it, unless its code runs on."""
+    def over(self, record: CallRecord) -> list[CallRecord]:
+        """Record the end of a call; return the calls that need no longer wait, unless its code runs on."""
         self._waiting.pop(record, None)
         if record.outlives:
             self._outliving.add(record)
         else:
             self._outliving.discard(record)
-        if self._waiting:
-            self._go_on()
+        return self._freed() if self._waiting else []
 
-    def wait_no_more(self, record: CallRecord) -> bool:
-        """Stop waiting for the code of a call that runs on; True if another call begins because of that."""
+    def wait_no_more(self, record: CallRecord) -> list[CallRecord]:
+        """Stop waiting for the code of a call that runs on; return the calls that need no longer wait."""
         self._outliving.discard(record)
-        return self._go_on()
+        return self._freed()
 
-    def _go_on(self) -> bool:
-        """Begin the calls that need no longer wait; True if there are any."""
-        before = len(self._waiting)
-        for waiting, runs in tuple(self._waiting.items()):
-            if waiting in self._waiting and not self.is_under_way(runs):
-                del self._waiting[waiting]
-                self._begin(waiting)
-        return len(self._waiting) < before
+    def _freed(self) -> list[CallRecord]:
+        freed = [waiting for waiting, runs in self._waiting.items() if not self.is_under_way(runs)]
+        for record in freed:
+            del self._waiting[record]
+        return freed
 
 
 class FairQueue:

@@ -23,7 +23,7 @@ def test_parts_take_turns_for_threads_with_all_calls_and_give_what_they_like(
     make_calls: Callable[..., Any],
 ) -> None:
     calls = make_calls(threads=2)
-    calls.book.of(number_of("shop")).slots.limit(1)
+    calls.book.of(number_of("shop")).limit(1)
     lock, now, most = threading.Lock(), [0], [0]
 
     def work() -> tuple[str, int]:

@@ -28,7 +28,7 @@ def test_G14_an_agent_has_so_many_calls_under_way_and_its_others_wait(
     make_calls: Callable[..., Any], where: str
 ) -> None:
     calls, gate = make_calls(threads=8), threading.Event()
-    calls.book.of(number_of("shop")).slots.limit(2)
+    calls.book.of(number_of("shop")).limit(2)
 
     def wait() -> None:
         gate.wait()
@@ -47,7 +47,7 @@ def test_G14_an_agent_has_so_many_calls_under_way_and_its_others_wait(
     calls.outcome(calls.start(others[0]))
     calls.abandon(contexts[2].id)
     assert calls.outcome(flood[2]).abandoned
-    calls.book.of(number_of("shop")).slots.limit(3)
+    calls.book.of(number_of("shop")).limit(3)
     assert begun(calls, contexts[3:]) == [True]
     gate.set()
     for future in flood:
@@ -59,7 +59,7 @@ def test_G14_calls_that_wait_begin_when_others_are_over_and_those_over_at_once_a
     make_calls: Callable[..., Any], tmp_path: Any
 ) -> None:
     calls, gate = make_calls(threads=8), threading.Event()
-    calls.book.of(number_of("shop")).slots.limit(1)
+    calls.book.of(number_of("shop")).limit(1)
 
     def wait() -> None:
         gate.wait()
@@ -112,7 +112,7 @@ def test_G14_what_waits_for_a_place_is_left_to_recovery_when_the_daemon_closes(
     make_calls: Callable[..., Any],
 ) -> None:
     calls, gate = make_calls(threads=4), threading.Event()
-    calls.book.of(number_of("shop")).slots.limit(1)
+    calls.book.of(number_of("shop")).limit(1)
 
     def wait() -> None:
         gate.wait()

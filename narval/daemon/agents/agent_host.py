@@ -242,7 +242,7 @@ class AgentHost:
         """Use other settings from now on; zone and `forget_after` only from the next activation on."""
         self.settings = settings
         self.agent.use_settings(settings)
-        self.dispatcher.calls.slots.limit(settings.calls)
+        self.dispatcher.calls.limit(settings.calls)
         self.mail.use_settings(settings)
 
     @property
