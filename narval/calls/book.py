@@ -133,7 +133,7 @@ class CallBook:
         self._open -= 1
         self.answered[record.call.target.where] += 1
         self._has_ended.set()
-        self.executor.changed(record.call.id)  # told even if its agent is not at work
+        self.executor.changed()  # told even if its agent is not at work
 
     # --- all of them ----------------------------------------------------------------------------------
 

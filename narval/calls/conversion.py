@@ -68,10 +68,10 @@ def answer_at_once(call: CallContext) -> Outcome:
     Nothing can interrupt such an action, so its time limit is not enforced. Nothing can give it up, count it
     or find it under way, for by then it has ended. So it has no backend.
     """
-    return copy_context().run(answer_within, call)
+    return copy_context().run(_answer_within, call)
 
 
-def answer_within(call: CallContext) -> Outcome:
+def _answer_within(call: CallContext) -> Outcome:
     """Call the function of a call's target, in the present context of variables."""
     call.enter()
     return answer(call)

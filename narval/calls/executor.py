@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING
 
 from narval.calls.backend import Backend
 from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
-from narval.calls.conversion import answer_at_once, answer_within
+from narval.calls.conversion import answer_at_once
 from narval.calls.coroutines import Coroutines
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
-from narval.calls.record import ABANDONED, CallRecord, Outcome
+from narval.calls.record import ABANDONED, CallRecord
 from narval.calls.threads import Threads
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import Workers
@@ -40,6 +39,9 @@ class Executor:
     keeps no output. `zone` is the time zone that actions are told; `mentions` decides which files stay.
     """
 
+    answers_inline_calls = True
+    """False if even an inline call comes to `start`: it may be answered by something else."""
+
     def __init__(
         self,
         limits: CallLimits | None = None,
@@ -57,7 +59,7 @@ class Executor:
         """None, like the cluster, until a call needs it."""
         self._threads, self._coroutines = Threads(loop, limits.threads), Coroutines(loop, limits.patience)
         self.troubles = self._coroutines.troubles
-        self.changed: Callable[[str], None] = _ignore
+        self.changed: Callable[[], None] = _ignore
         self.clock, self._mentions = RunClock(clock or SystemClock(), zone), mentions
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._is_shared: Callable[[], bool] = lambda: False
@@ -73,8 +75,8 @@ class Executor:
             "program": self.programs,
         }
 
-    def notify(self, changed: Callable[[str], None]) -> None:
-        """Call `changed` with the id of each call that from now on waits for the world, or has ended.
+    def notify(self, changed: Callable[[], None]) -> None:
+        """Call `changed` whenever a call waits for the world from now on, or has ended.
 
         A source waits when it says that it has caught up; a call waits when it sleeps on a simulated clock.
         """
@@ -93,13 +95,6 @@ class Executor:
         call.attach(listener, sleeper, self.programs.commands)
         self.allow(call)
         self._of(record).start(record)
-
-    def at_once(self, call: CallContext) -> Outcome | None:
-        """Answer an inline call that need not be announced (hot path, counted by test_work_counted).
-
-        None if it is not answered at once: then `start` decides.
-        """
-        return copy_context().run(answer_within, call)
 
     def abandon(self, record: CallRecord) -> None:
         """End a call if possible, and answer that it was abandoned."""
@@ -221,7 +216,7 @@ class Executor:
         until = self.clock.now() + seconds
         limit = math.inf if call.timeout is None else record.since + call.timeout
         woken = sleeps.begin(call.id, min(until, limit))
-        self.changed(call.id)
+        self.changed()
         try:
             await woken
         finally:
@@ -232,7 +227,7 @@ class Executor:
 
     def _report(self, call: CallContext) -> None:
         if call.has_caught_up:
-            self.changed(call.id)
+            self.changed()
 
 
 def _retire_idle(confined: dict[Confined, Workers]) -> None:
@@ -248,5 +243,5 @@ def _answer_inline(record: CallRecord) -> None:
     record.answer(answer_at_once(record.call))
 
 
-def _ignore(call: str) -> None:
+def _ignore() -> None:
     """Do nothing: `notify` has not been called."""

@@ -384,7 +384,7 @@ def _main_loop(
     committer = Committer(store, syncs=settings.durability == "power")
     for close in (committer.close, bell.close):
         closing.callback(close)
-    calls.executor.notify(lambda call: bell.ring())
+    calls.executor.notify(bell.ring)
     stop = Stop(calls, settings.stop_grace, bell.ring)
     stop.give_up_by(committer.give_up)
     return MainLoop(Rounds(clock, committer, stop, bell), calls, stop, bell)

@@ -56,15 +56,18 @@ class Calls:
 
     def __init__(self, limits: CallLimits) -> None:
         self.runner = asyncio.Runner()
-        self.caught_up: list[str] = []
+        self.changes = 0
         self.produced: list[list[bytes]] = []
         self.book = self.runner.run(self._make(limits))
         self._numbers = itertools.count(1)
 
     async def _make(self, limits: CallLimits) -> CallBook:
         executor = Executor(limits)
-        executor.notify(self.caught_up.append)
+        executor.notify(self._changed)
         return CallBook(executor)
+
+    def _changed(self) -> None:
+        self.changes += 1
 
     def context(
         self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any

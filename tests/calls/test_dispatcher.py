@@ -12,6 +12,7 @@ import pytest
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery
+from narval.calls import dispatcher
 from narval.calls.executor import Executor
 from narval.core.engines.events import Cancelled
 from narval.daemon.daemon import Daemon
@@ -219,15 +220,16 @@ def test_a_call_of_what_is_not_there_any_more_comes_back_as_a_problem(tmp_path: 
     told(scene_in(tmp_path), story)
 
 
-@pytest.mark.parametrize("how", ["start", "at_once"])
+@pytest.mark.parametrize("is_at_once", [True, False])
 def test_a_call_that_cannot_be_made_costs_its_step_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_once: bool
 ) -> None:
-    def refuse(executor: Executor, *arguments: Any) -> None:
+    def refuse(*arguments: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(Executor, "at_once", lambda executor, *arguments: None)
-    monkeypatch.setattr(Executor, how, refuse)
+    monkeypatch.setattr(Executor, "answers_inline_calls", is_at_once)
+    monkeypatch.setattr(Executor, "start", refuse)
+    monkeypatch.setattr(dispatcher, "answer_at_once", refuse)
 
     async def story(scene: Scene) -> None:
         daemon = await scene.open()

@@ -104,6 +104,8 @@ class SimulatedExecutor(Executor):
     before.
     """
 
+    answers_inline_calls = False
+
     def __init__(
         self,
         limits: CallLimits,
@@ -160,9 +162,6 @@ class SimulatedExecutor(Executor):
     def _of(self, record: CallRecord) -> Backend:
         """The usual backend; in place of the cluster a worker, which gives the same answer."""
         return self.workers if record.call.target.where == "cluster" else super()._of(record)
-
-    def at_once(self, context: CallContext) -> None:
-        """Answer no call at once: each comes back to `start`."""
 
     def abandon(self, record: CallRecord) -> None:
         """Give a call up."""
