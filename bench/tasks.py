@@ -20,7 +20,6 @@ from bench.moments import store
 from bench.steps import MODULE, recipe
 from narval.agent.turn import Turn
 from narval.core.engines.events import PersonsAct, Signalled
-from narval.people.acting import deliver_act
 
 EVENTS, WAITING, MANY, FEW, TAKEN, AT_ONCE = 3_000, 100_000, 100_000, 10, 10, 1_000
 TASKS = """
@@ -62,7 +61,7 @@ class Desk:
     def _say(self, said: list[Said], turn: Turn) -> None:
         act = PersonsAct("program")
         for name, arguments in said:
-            list(deliver_act(turn, self.server, Signalled(0, 0.0, "", name, (), arguments, act=act)))
+            turn.signal(self.server, Signalled(0, 0.0, "", name, (), arguments, act=act))
 
     def take(self) -> None:
         """Take the next object, and commit it."""

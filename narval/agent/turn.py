@@ -25,7 +25,7 @@ from narval.agent.view import HostApi, TurnView
 from narval.agent.within_grant import given_within
 from narval.core.elements.element import Origin
 from narval.core.elements.error_element import make_error
-from narval.core.engines.commands import Call, CancelCall, Command, Finish
+from narval.core.engines.commands import Answer, Call, CancelCall, Command, Finish
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import (
     CallApproved,
@@ -36,6 +36,7 @@ from narval.core.engines.events import (
     Matched,
     Produced,
     Returned,
+    Signalled,
     TimerFired,
 )
 from narval.core.errors import ActionError, StoreError, UnreadableError
@@ -180,6 +181,13 @@ class Turn:
             telling.blame(run_eid, event)
             raise
         return True
+
+    def signal(self, run_eid: int, event: Signalled) -> list[Answer]:
+        """Tell a run a signal, under the next id; return its answer, unless that comes in a later turn."""
+        signal, before = str(self.agent.numbers.last + 1), len(self.transaction.outer)
+        self.tell(run_eid, replace(event, signal=signal))
+        commands = [command for _, command in self.transaction.outer[before:]]
+        return [one for one in commands if isinstance(one, Answer) and one.signal == signal]
 
     def fire(self, run_eid: int, wake: str, due: float) -> None:
         """Tell a run that its timer, due at `due`, fired, if it still waits for it."""

@@ -16,7 +16,6 @@ from narval.core.engines.commands import Answer
 from narval.core.engines.events import OutputElement, Plain, Signalled
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-from narval.people.acting import deliver_act
 
 OWN = frozenset({"name", "run", "eid"})
 """The attributes that the element of every signal has."""
@@ -38,16 +37,15 @@ async def signal(
         raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
     attributes = attributes_of(arguments or {})
     outputs = tuple(map(OutputElement, await elements_in(elements)))
-    answers: list[Answer] = []
     event = Signalled(0, 0.0, "", name, outputs, attributes, **asker.recorded)
 
-    def work(turn: Turn) -> None:
+    def work(turn: Turn) -> list[Answer]:
         raise_if_over_limit(turn, [element.xml for element in outputs])
         with asker.giving(turn):
             turn.transaction.label(found.eid, turn.transaction.comes_with)
-            answers.extend(deliver_act(turn, found.eid, event))
+            return turn.signal(found.eid, event)
 
-    await daemon.host.submit(work)
+    answers: list[Answer] = await daemon.host.submit(work)
     if not answers:
         raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
     problem, value = answers[0].problem, answers[0].value

@@ -24,7 +24,6 @@ from narval.kinds.work.engine.eligibility import task_ways
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.people.acting import deliver_act
 from narval.system.logins import login
 
 WORK_FOLDER, DONE, REFUSED_ANSWERS = "work", "done", "../refused"
@@ -133,7 +132,7 @@ def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: Fi
         arguments = {"outcome": answer.outcome, "fields": {**answer.fields}, "shown": answer.shown}
     way, what = PersonsAct(FILE, path), "move" if answer.state else "answer"
     act = Signalled(0, 0.0, "", what, arguments=arguments, by=person.name, actor=owner, act=way)
-    answers = list(deliver_act(turn, run.eid, act))
+    answers = turn.signal(run.eid, act)
     if not answers:
         return f"over: it is {state.status} already"
     problem = answers[0].problem

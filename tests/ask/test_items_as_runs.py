@@ -12,7 +12,6 @@ from msgspec.structs import replace
 import narval
 from narval.core.engines.events import PersonsAct, Signalled
 from narval.core.errors import RequestError
-from narval.people.acting import deliver_act
 from tests.ask.work_home import PURCHASE, home_with
 from tests.surfaces.cli.command_line import data
 
@@ -40,9 +39,7 @@ def acts(agent: Any, item: int, person: str, name: str, **given: Any) -> Any:
     """A person acts on an item, as the operations on work have it; the answer."""
     act = PersonsAct("terminal", "7")
     told = Signalled(0, 0.0, "", name, arguments=given, by=person, act=act)
-    (answer,) = agent.runner.run(
-        agent.daemon.host.submit(lambda turn: list(deliver_act(turn, item, replace(told))))
-    )
+    (answer,) = agent.runner.run(agent.daemon.host.submit(lambda turn: turn.signal(item, replace(told))))
     agent.until_idle()
     return answer
 

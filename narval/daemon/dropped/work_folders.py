@@ -23,7 +23,7 @@ from narval.daemon.dropped.collector import Collector
 from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
 from narval.files.found_files import names_in
 from narval.people import files
-from narval.people.acting import text_shown
+from narval.people.item_text import text_shown
 from narval.store.rows import number
 from narval.system.clock import Clock
 

@@ -28,7 +28,6 @@ from narval.kinds.process.engine.tokens import traversal
 from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.engine.tokens.traversal import Direction, Order
 from narval.kinds.process.language.attribute_types import kept
-from narval.people.acting import deliver_act
 
 _REFUSALS: dict[str, type[TokenError]] = {
     "token-complete": TokenCompleteError,
@@ -213,9 +212,8 @@ async def _ask_run(
         msgspec.msgpack.encode(arguments)  # as the journal will encode them
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
-    answers: list[Answer] = []
     event = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
-    await daemon.host.submit(lambda turn: answers.extend(deliver_act(turn, eid, event)))
+    answers: list[Answer] = await daemon.host.submit(lambda turn: turn.signal(eid, event))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)

@@ -25,10 +25,10 @@ from narval.core.definitions.wall import zone_named
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
-from narval.people.acting import text_shown
 from narval.people.chat.messages import ASKED, ENDED, Reply
 from narval.people.chat.outbox import ChatOutbox
 from narval.people.chat.quiet import waits_until
+from narval.people.item_text import text_shown
 from narval.people.mail.answers import ACTS
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
-from narval.people.acting import text_shown
+from narval.people.item_text import text_shown
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of

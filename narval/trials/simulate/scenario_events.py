@@ -14,7 +14,6 @@ from narval.core.engines.registry import runnable, taking
 from narval.core.errors import RequestError, TokenError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Condition
-from narval.people.acting import deliver_act
 from narval.trials.simulate.scenario import (
     Scheduled,
     ScheduledElement,
@@ -84,7 +83,7 @@ def _signal(signal: ScheduledSignal, turn: Turn) -> None:
     if not runs:
         raise _nothing(f"a run of {signal.recipe} under way", signal.condition)
     for run in runs:
-        for answer in deliver_act(turn, run, event):
+        for answer in turn.signal(run, event):
             if answer.problem is not None:
                 raise _UnmetError(f"run {run} did not take it: {answer.problem.message}")
 
@@ -94,7 +93,7 @@ def _raise(raised: ScheduledRaise, turn: Turn) -> None:
     arguments: dict[str, Plain] = {"event": raised.event, "parameters": [*raised.parameters], "mode": "async"}
     by = raised.by or next((person.name for person in turn.agent.lookup.people.people), "")
     event = Signalled(0, 0.0, "", "raise", (), arguments, by, act=PersonsAct("scenario"))
-    answers = list(deliver_act(turn, server, event))
+    answers = turn.signal(server, event)
     if not answers:
         raise _UnmetError(f"expected the standing run of {raised.recipe}, which has events, found none")
     if (problem := answers[0].problem) is not None:

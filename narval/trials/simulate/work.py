@@ -18,7 +18,6 @@ from narval.core.engines.events import PersonsAct, Signalled
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.source.text import Source
 from narval.files.people_file import parse_people
-from narval.people.acting import deliver_act
 from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.scenario import ScheduledAct
 from narval.trials.simulate.trace import Line, Trace
@@ -115,7 +114,7 @@ class ActsOfPeople:
         event = Signalled(
             0, 0.0, "", act.act, arguments=_arguments(act), by=by, act=PersonsAct(*ways[:1] or ("",))
         )
-        problem = next((answer.problem for answer in deliver_act(turn, item, event)), None)
+        problem = next((answer.problem for answer in turn.signal(item, event)), None)
         why = f"{problem.kind}: {problem.message}" if problem is not None else None
         if record is None:
             why = "over: it was over by then"

@@ -21,7 +21,6 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import settle
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
-from narval.people.acting import deliver_act
 
 KIND = TaskDefinition.kind
 
@@ -73,7 +72,7 @@ async def told(
         nonlocal signal
         signal = str(turn.agent.numbers.last + 1)
         coming.append(waiters.answer_to(signal))
-        for answer in deliver_act(turn, run.eid, signalled):
+        for answer in turn.signal(run.eid, signalled):
             settle(coming[0], answer)
 
     def give_up(turn: Turn) -> None:

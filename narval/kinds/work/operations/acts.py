@@ -21,7 +21,6 @@ from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.operations.items import WorkView
-from narval.people.acting import deliver_act
 
 TERMINAL = "terminal"
 """The way of askers at the control socket, or in this program (P45)."""
@@ -44,13 +43,12 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         PersonsAct(way, asker.once or asker.session),
     )
     if run.active:
-        answers: list[Answer] = []
 
-        def tell(turn: Turn) -> None:
+        def tell(turn: Turn) -> list[Answer]:
             with asker.giving(turn):
-                answers.extend(deliver_act(turn, run.eid, event))
+                return turn.signal(run.eid, event)
 
-        await daemon.host.submit(tell)
+        answers: list[Answer] = await daemon.host.submit(tell)
         if answers:
             problem, value = answers[0].problem, answers[0].value
             if problem is None:

@@ -22,7 +22,7 @@ from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see, ri
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.people.acting import text_shown
+from narval.people.item_text import text_shown
 
 WORK = WorkDefinition.kind
 
