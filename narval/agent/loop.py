@@ -79,10 +79,11 @@ class Request(msgspec.Struct, frozen=True):
 class Intake:
     """Deliveries and requests for the next turn, and answers that are due once the present one is recorded.
 
-    `gone` says why there will be no more turns.
+    `gone` says why there will be no more turns. `has_work` is called when something was left for the next.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_work: Callable[[], None]) -> None:
+        self._has_work = has_work
         self.gone: NarvalError | None = None
         self.waiting: deque[Delivery | Request] = deque()
         self._answers: list[Answer] = []
@@ -93,6 +94,7 @@ class Intake:
             _refuse(item, self.gone)
         else:
             self.waiting.append(item)
+            self._has_work()
 
     def handle(self, turn: Turn, room: TurnBudget) -> None:
         """Do, within a turn, what has come, while there is room."""
@@ -143,6 +145,7 @@ class Loop:
     def __init__(
         self,
         agent: AgentState,
+        intake: Intake,
         host_api: HostApi,
         perform: Perform,
         answer: Perform,
@@ -150,10 +153,9 @@ class Loop:
         record_only: bool = False,
         is_volatile: bool = False,
     ) -> None:
-        self.agent, self.record_only = agent, record_only
+        self.agent, self.intake, self.record_only = agent, intake, record_only
         self._limit: int | None = None
         self.turns = 0
-        self.intake = Intake()
         self._turn = Turn(agent, host_api, record_only=record_only)
         self._perform = perform
         self._is_volatile = is_volatile

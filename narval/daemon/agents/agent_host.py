@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from narval.agent.agent import AgentState
-from narval.agent.loop import Delivery, Loop, Request, Settle
+from narval.agent.loop import Delivery, Intake, Loop, Request, Settle
 from narval.agent.recovery import blank
 from narval.agent.run import Run
 from narval.agent.run_error import error_of, remedy_of
@@ -182,6 +182,9 @@ class AgentHost:
         """
         self._main_loop = environment.main_loop
         agent = _blank(environment, identity.agent, library, own, since)
+        intake = Intake(partial(self._main_loop.rounds.has_work, self))
+        self.post = intake.post
+        """Leave something for the next turn."""
         self.mail = _mail_of(environment, agent, identity, self.post, own)
         calls = self._main_loop.calls.of(identity.agent) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
@@ -202,6 +205,7 @@ class AgentHost:
         )
         self.loop = Loop(
             agent,
+            intake,
             HostApi(
                 schemas,
                 partial(self.questions.ask, agent),
@@ -259,12 +263,6 @@ class AgentHost:
         finally:
             self._users -= 1
             self.last_used = self._main_loop.rounds.clock.now()
-
-    def post(self, item: Delivery | Request) -> None:
-        """Leave something for the next turn."""
-        self.loop.intake.post(item)
-        if self.loop.intake.gone is None:
-            self._main_loop.rounds.has_work(self)
 
     def wake(self) -> None:
         """Check again whether there is something to do, or whether the wait has ended."""
