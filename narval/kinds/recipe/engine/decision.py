@@ -11,6 +11,7 @@ import msgspec
 from narval.core.definitions.requirements import Context
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.engines import commands
+from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.calls.candidates import Bindings, CandidateSearch
 from narval.core.engines.decision import Decision, Wanted, resolve
 from narval.core.engines.engine import Lookup
@@ -178,6 +179,15 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         for step in (*self.state.blocked, *self.state.following, *self.state.resting):
             self.command(commands.Unwatch(self.state.step(step).watch))
 
+    def stop_waiting_of(self, transition: str) -> None:
+        """Drop the watch, date and duration of a transition."""
+        if transition in self.state.waiting:
+            self.command(commands.Unwatch(self.state.transition(transition).watch))
+            if transition in self.state.awaiting_duration:
+                self.command(commands.CancelTimer(self.state.transition(transition).wake))
+        elif transition in self.state.awaiting_date:
+            self.withdraw_date(transition)
+
     def withdraw_date(self, transition: str) -> None:
         """Stop waiting for the date of a transition, and watching the elements that it is computed from."""
         run = self.state.transition(transition)
@@ -195,3 +205,23 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             elif call.source and call.spoilt is None:
                 self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))
+
+    # --- the next plan of a recipe with `restart` -----------------------------------------------------
+
+    def follow_end(self) -> None:
+        """Begin the plan that follows this one, which has ended."""
+        state, restart = self.state, self.definition.restart
+        if restart == "no" or state.followed or (restart == "parallel" and state.has_fired):
+            return
+        if state.status == "done":
+            self.begin_next()
+        elif state.status == "failed":
+            at = self.event.at + restart_wait(state.attempt)
+            self.command(commands.Start(state.definition, state.first, at, state.attempt + 1))
+
+    def begin_next(self) -> None:
+        """Begin the next plan: at once, or a second after this one began if this one waited for nothing."""
+        state = self.state
+        at = None if state.waited else state.started + commands.RESTART_PAUSE
+        late = at is None or at <= self.event.at
+        self.command(commands.Start(state.definition, state.first, None if late else at))

@@ -14,7 +14,7 @@ from typing import Any
 
 from narval.core.definitions.schedule import Time
 from narval.core.engines import commands, events
-from narval.kinds.recipe.engine import migrating, redefining, restarts, resume, signals
+from narval.kinds.recipe.engine import migrating, redefining, resume, signals
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.explain import explain as explain
@@ -150,7 +150,7 @@ def _settle(decision: RecipeDecision) -> None:
 def _finish(decision: RecipeDecision) -> None:
     """Tell the caller, start the next plan, and schedule forgetting (N5)."""
     decision.report_end(_result(decision.state))
-    restarts.after_end(decision)
+    decision.follow_end()
 
 
 def _result(state: PlanState) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ from narval.core.engines.events import Redefined
 from narval.core.errors import RequestError
 from narval.kinds.recipe.engine.changes import PlanRedefined
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.restarts import is_first
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.engine.steps import running
 from narval.kinds.recipe.language.definition import Recipe, Step
@@ -50,7 +49,7 @@ def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, 
     """The first context of a plan. Raises RequestError if a plan that begins again would be an additional
     listener.
     """
-    if recipe.restart == "parallel" and not is_first(state):
+    if recipe.restart == "parallel" and not state.is_first:
         again = f"narval retry {state.eid} --from {recipe.start.id}"
         raise RequestError(
             f"run {state.eid} is not begun anew, for another plan of {recipe.full_name} waits in its place: "

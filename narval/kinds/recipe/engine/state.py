@@ -55,6 +55,11 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     instead: dict[int, int] = {}
     """Replaced elements, each with its replacement."""
 
+    @property
+    def is_first(self) -> bool:
+        """True while no transition has fired, and no other plan follows this one already."""
+        return not self.followed and not self.has_fired
+
     def step(self, step: str) -> StepRun:
         """The progress of a step."""
         return self.steps.get(step, _TODO)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from narval.core.engines import commands
 from narval.core.engines.decision import Wanted, used
-from narval.kinds.recipe.engine import explain, restarts
+from narval.kinds.recipe.engine import explain
 from narval.kinds.recipe.engine.changes import (
     DurationEnded,
     TransitionFailed,
@@ -25,7 +25,6 @@ from narval.kinds.recipe.engine.transitions.impossible import (
     POTENTIAL,
     classify,
     spread_impossible,
-    stop_waiting,
 )
 from narval.kinds.recipe.language.definition import Step, Transition, in_order
 
@@ -240,7 +239,7 @@ def _fire(
             waited = transition.id in decision.state.waiting
             marked = (eid for _, eids in used(conditions, took, counts) for eid in eids)
             fed = decision.is_fed(took if waited else marked)
-    stop_waiting(decision, transition)
+    decision.stop_waiting_of(transition.id)
     _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:
         if len(link.step.outs) > 1:
@@ -256,7 +255,7 @@ def _go(
     fed: bool = False,
 ) -> None:
     """Fire a transition: go from its in-steps to those out-steps to which no other transition has led."""
-    first = decision.definition.restart == "parallel" and restarts.is_first(decision.state)
+    first = decision.definition.restart == "parallel" and decision.state.is_first
     steps = decision.state.steps
     starts, reached = transition.outs, transition.targets
     if not steps.keys().isdisjoint(reached):
@@ -264,13 +263,13 @@ def _go(
         reached = tuple([step.id for step in starts])
     decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
     if first:
-        restarts.begin_next(decision)
+        decision.begin_next()
     decision.to_run.extend(starts)
 
 
 def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
     """Watch for the elements that are missing."""
-    stop_waiting(decision, transition)
+    decision.stop_waiting_of(transition.id)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
     if not transition.plain:

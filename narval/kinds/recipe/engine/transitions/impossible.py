@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from narval.core.engines import commands
 from narval.kinds.recipe.engine.changes import MadeImpossible
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import NOT_ENDED
@@ -43,7 +42,7 @@ def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition
             if transition.id in dead or not _is_dead(decision, transition, lost):
                 continue
             dead[transition.id] = None
-            stop_waiting(decision, transition)
+            decision.stop_waiting_of(transition.id)
         elif state != "fail":
             continue
         for step in transition.outs:
@@ -67,13 +66,3 @@ def _is_lost(decision: RecipeDecision, step: Step, dead: dict[str, None]) -> boo
         transition.id in dead or decision.state.transition(transition.id).state in ("impossible", "fail")
         for transition in step.ins
     )
-
-
-def stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
-    """Cancel the waits of a transition."""
-    if transition.id in decision.state.waiting:
-        decision.command(commands.Unwatch(decision.state.transition(transition.id).watch))
-        if transition.id in decision.state.awaiting_duration:
-            decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
-    elif transition.id in decision.state.awaiting_date:
-        decision.withdraw_date(transition.id)
