@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.events import Failure
 from narval.core.errors import ActionError
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, MakePerformer, Performer
+from narval.kinds.dataflow.calls.performers.performing import MakePerformer, Performer
 from narval.kinds.dataflow.engine.network import requests
 from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch
 from narval.kinds.dataflow.engine.network.transaction import Network
@@ -180,21 +181,19 @@ class FlowDriver:
     async def _perform(self, request: requests.OperatorRequest, place: Place) -> None:
         network = self._network
         is_source = request.phase == "run" and not request.call.lifted
-
-        async def give(answer: FlowAnswer) -> None:
-            if is_source:
-                await self._room.wait()
-            while network.is_crowded_behind(request.id):
-                await self._turn.wait()
-            network.answer(request.id, *answer)
-            self._wake.set()
-            if is_source:
-                await asyncio.sleep(0)  # what it gave is passed on first, which may fill those behind
-
         try:
             if place not in self._performers:
                 self._performers[place] = self._make(request)
-            await self._performers[place].perform(request, give)
+            async with aclosing(self._performers[place].perform(request)) as answers:
+                async for answer in answers:
+                    if is_source:
+                        await self._room.wait()
+                    while network.is_crowded_behind(request.id):
+                        await self._turn.wait()
+                    network.answer(request.id, *answer)
+                    self._wake.set()
+                    if is_source:
+                        await asyncio.sleep(0)  # what it gave is passed on first, which may fill those behind
             network.done(request.id)
         except asyncio.CancelledError:
             raise

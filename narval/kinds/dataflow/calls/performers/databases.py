@@ -6,7 +6,7 @@ A query has a read-only connection; values are bound, never put into its text.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from narval.core.memory.labels import FILE
 from narval.files.outside.sources import FlowSource
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, in_batches
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, in_batches
 from narval.kinds.dataflow.calls.performers.sources import source_of
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import (
@@ -39,7 +39,7 @@ class Databases:
         self._tools = tools
         self._do = _OPERATORS[request.call.operator.name]
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Do what a request asks."""
         given = request.arguments
         name = str(given["source"] if "source" in given else given["dest"])
@@ -51,7 +51,7 @@ class Databases:
         try:
             answers = await self._tools.code.in_thread(partial(self._do, source, path, request))
             while some := await self._tools.code.in_thread(lambda: next(answers, None)):
-                await give(FlowAnswer(some))
+                yield FlowAnswer(some)
         except sqlite3.Error as error:
             raise FlowError("database", f"{name}: {error}", final=not _may_pass(error)) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urljoin
@@ -15,7 +15,7 @@ from parsel import Selector as Page
 
 from narval.core.elements.element import text_within
 from narval.core.errors import ActionError
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
@@ -44,7 +44,7 @@ class Extract:
                 raise FlowError("wrong-rules", error.message) from None
         self._rules: ExtractRules = parsed
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Extract from the documents of a request."""
         if request.batch is None:
             return
@@ -62,7 +62,7 @@ class Extract:
                 message = f"extraction took longer than {LONGEST:g} s; are the rules too wide?"
                 raise FlowError("too-long", message) from None
             if found:
-                await give(FlowAnswer(TupleBatch(self._rules.attributes, found, relation)))
+                yield FlowAnswer(TupleBatch(self._rules.attributes, found, relation))
 
 
 def _document(schema: Schema, row: Row) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from inspect import signature
@@ -11,7 +11,6 @@ from typing import Any
 from narval.kinds.dataflow.calls.performers.performing import (
     FlowAnswer,
     Function,
-    Give,
     in_batches,
     only_output,
 )
@@ -48,19 +47,19 @@ class FunctionOperator:
         self._name = request.call.operator.name
         self._result: Any = request.arguments.get("initial")
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Call the function for the tuples of a request."""
         if self._name == "makestream":
             while (value := await self._code.call(self._function)) is not None:
-                await give(FlowAnswer(batch_from([value])))
+                yield FlowAnswer(batch_from([value]))
         elif request.phase == "eos":
             if self._name == "fold":
-                await give(FlowAnswer(batch_from([self._result])))
+                yield FlowAnswer(batch_from([self._result]))
         elif request.batch is not None:
             schema, rows, relation = request.batch
             results = await self._results([given(schema, row) for row in rows])
             for answer in self._answers(request, schema, rows, results):
-                await give(answer._replace(batch=answer.batch._replace(relation=relation)))
+                yield answer._replace(batch=answer.batch._replace(relation=relation))
 
     async def _results(self, values: list[Any]) -> list[Any]:
         if self._name == "fold":
@@ -111,7 +110,7 @@ class CodeOperator:
         self._instance: Any = None
         self._is_class = isinstance(found, type)
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Call the function, or the method of the class for the port."""
         if self._is_class:
             calls = await self._of_method(request)
@@ -121,7 +120,7 @@ class CodeOperator:
             async for some in yielded:
                 for (port, at), values in _by_output(self._call, some).items():
                     for part in in_batches(values):
-                        await give(FlowAnswer(batch_from(part), port, at))
+                        yield FlowAnswer(batch_from(part), port, at)
 
     def _of_function(self, request: OperatorRequest) -> list[Callable[[], Any]]:
         """The calls of a function for a request: one, or one for each tuple."""

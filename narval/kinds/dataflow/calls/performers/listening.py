@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from narval.core.memory.labels import PROGRAM
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, TupleBatch
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
@@ -29,7 +30,7 @@ class Listen:
         self._home, self._labels = tools.home, tools.labels
         self._lines: asyncio.Queue[str | None] = asyncio.Queue(1)
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Listen until the end."""
         path = self._path(str(request.arguments["address"]))
         try:
@@ -41,7 +42,7 @@ class Listen:
             async with server:
                 while (line := await self._lines.get()) is not None:
                     self._labels.add(PROGRAM)
-                    await give(FlowAnswer(TupleBatch(VALUE, [(line,)])))
+                    yield FlowAnswer(TupleBatch(VALUE, [(line,)]))
         finally:
             path.unlink(missing_ok=True)
 

@@ -28,17 +28,15 @@ class FlowAnswer(NamedTuple):
     at: int = 0
 
 
-Give = Callable[[FlowAnswer], Awaitable[None]]
-"""Takes an answer; a source waits in it for room (TA41)."""
-
-
 class Performer(Protocol):
     """An outside operator, in one try of one frame. It gets one request after another, or several at once if
     the operator allows that.
     """
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
-        """Do what is asked, and give the results. Raises FlowError or ActionError."""
+    def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
+        """Do what is asked, and yield the results, each taken when there is room (TA41). Raises FlowError or
+        ActionError.
+        """
 
 
 MakePerformer = Callable[[OperatorRequest], Performer]

@@ -7,14 +7,15 @@ before. So two equal values are two messages, but a retry, or a start after a cr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
+from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from narval.kinds.dataflow.calls.documents import NumberReader
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, Performer
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Performer
 from narval.kinds.dataflow.calls.results import MOST_KEPT, SessionResults, encoded
 from narval.kinds.dataflow.engine.network.batches import Relation
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
@@ -57,7 +58,7 @@ class Recorded:
     def __init__(self, performer: Performer, record: WorkRecord, numbers: NumberReader) -> None:
         self._performer, self._record, self._numbers = performer, record, numbers
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Answer from the record, or perform and record."""
         rows = request.batch.rows if request.batch is not None else []
         arguments = {name: _plain(value) for name, value in request.arguments.items()}
@@ -66,21 +67,18 @@ class Recorded:
         if known is not None:
             self._numbers.put(key, await self._record.unread(key))
             for answer in known:
-                await give(answer)
+                yield answer
             return
         kept, size = list[bytes](), 0
-
-        async def note(answer: FlowAnswer) -> None:
-            nonlocal size
-            part = encoded(answer)
-            size += len(part)
-            if size <= MOST_KEPT:
-                kept.append(part)
-            else:
-                kept.clear()  # an endless stream is not gathered
-            await give(answer)
-
-        await self._performer.perform(request, note)
+        async with aclosing(self._performer.perform(request)) as answers:
+            async for answer in answers:
+                part = encoded(answer)
+                size += len(part)
+                if size <= MOST_KEPT:
+                    kept.append(part)
+                else:
+                    kept.clear()  # an endless stream is not gathered
+                yield answer
         if size <= MOST_KEPT:
             await self._record.done(key, kept, self._numbers.take(request.id, key))
 

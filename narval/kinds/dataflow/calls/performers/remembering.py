@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from time import time
 from typing import Any
 
 import msgspec
 
 from narval.core.definitions.reading.durations import read_duration
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.recording import WorkRecord
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.results import SeenItem, encoded
@@ -46,7 +47,7 @@ class Remember:
             raise FlowError("wrong-text", f"window: {error}") from None
         self._has_changed = request.call.outputs.get(CHANGED) is not None
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Sort the tuples of a request."""
         if request.batch is None:
             return
@@ -76,9 +77,9 @@ class Remember:
         if fresh:
             await self._results.record_sights(fresh, self._name, keys)
         if new:
-            await give(FlowAnswer(TupleBatch(schema, new, relation), NEW))
+            yield FlowAnswer(TupleBatch(schema, new, relation), NEW)
         if changed and self._has_changed:
-            await give(FlowAnswer(batch_of(changed)._replace(relation=relation), CHANGED))
+            yield FlowAnswer(batch_of(changed)._replace(relation=relation), CHANGED)
 
     def _tuples(self, schema: Schema, rows: list[Any]) -> list[tuple[str, str, dict[str, Any]]]:
         """For each tuple, the key of the work, the key of the item, and the fields."""

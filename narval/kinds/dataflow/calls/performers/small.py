@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from hashlib import blake2b
 
 from narval.core.memory.labels import WEB
 from narval.kinds.dataflow.calls.documents import document_of
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.recording import WorkRecord
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.sending import FlowMessage
@@ -24,12 +25,14 @@ class Print:
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._show = tools.show
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Show the tuples of a request."""
         if request.batch is not None:
             schema, rows, _ = request.batch
             for row in rows:
                 self._show(tuple_text(schema, row))
+        return
+        yield  # it answers nothing
 
 
 class Sleep:
@@ -38,7 +41,7 @@ class Sleep:
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         """Need no tools."""
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Wait for at least the given milliseconds."""
         text = text_of(request.arguments["ms"])
         try:
@@ -48,6 +51,8 @@ class Sleep:
         if not 0 <= seconds < 1e9:
             raise FlowError("wrong-text", f"expected a number of milliseconds, found {text!r:.80}")
         await asyncio.sleep(seconds)
+        return
+        yield  # it answers nothing
 
 
 class Elements:
@@ -56,13 +61,13 @@ class Elements:
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._elements = tools.elements
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Look for elements."""
         if self._elements is None:
             raise FlowError("no-memory", "there is no memory without a home: start it with narval start")
         rows: list[tuple[object, ...]] = [*self._elements(str(request.arguments["pattern"]))]
         if rows:
-            await give(FlowAnswer(TupleBatch(ELEMENT, rows)))
+            yield FlowAnswer(TupleBatch(ELEMENT, rows))
 
 
 class Fetch:
@@ -71,7 +76,7 @@ class Fetch:
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._web, self._labels = tools.web, tools.labels
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Fetch the page of a request."""
         url = str(request.arguments["url"]).strip()
         if not url:
@@ -79,7 +84,7 @@ class Fetch:
         self._labels.add(WEB)
         page = await self._web.page(url)
         row = (url, page.status, page.type, page.content)
-        await give(FlowAnswer(TupleBatch(FETCHED, [row])))
+        yield FlowAnswer(TupleBatch(FETCHED, [row]))
 
 
 class Notify:
@@ -97,7 +102,7 @@ class Notify:
             raise FlowError("bad-address", f"expected an address ({known}), found {self._dest[:80]!r}")
         self._send = sender
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Send the values of a request."""
         if request.batch is None:
             return
@@ -109,6 +114,8 @@ class Notify:
             if await self._record.answers(key) is None:
                 text, document = tuple_text(schema, row), document_of(schema, row, self._element)
                 await self._tell(FlowMessage(self._dest, text, document, key))
+        return
+        yield  # it answers nothing
 
     async def _tell(self, message: FlowMessage) -> None:
         """Send a message, unless a session that did not end well has sent it, and record it as told."""

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from narval.core.source.number_forms import NumberForm
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import tuple_in
 from narval.kinds.dataflow.calls.performers.functions import batch_from
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, in_batches
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, in_batches
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.web import text_of_page
 from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, batch_of, slices
@@ -43,7 +43,7 @@ class Retrieve:
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._tools = tools
 
-    async def perform(self, request: OperatorRequest, give: Give) -> None:
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Retrieve what a request asks for."""
         name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
         wrapper = self._tools.code.find(f"wrapper:{name}")
@@ -53,12 +53,12 @@ class Retrieve:
             async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
                 async for some in yielded:
                     for part in in_batches(map(typed, some)):
-                        await give(FlowAnswer(batch_from(part)._replace(relation=name)))
+                        yield FlowAnswer(batch_from(part)._replace(relation=name))
             return
         source = source_of(self._tools.sources, name)
         text = await self._text(source)
         for batch in await self._tools.code.in_thread(partial(_chosen, source, text, number, query)):
-            await give(FlowAnswer(batch._replace(relation=name)))
+            yield FlowAnswer(batch._replace(relation=name))
 
     async def _text(self, source: FlowSource) -> str:
         if source.kind == "sqlite":
