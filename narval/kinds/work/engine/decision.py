@@ -1,4 +1,4 @@
-"""One advance of a work item: who may act, refusals, and the end."""
+"""One advance of a work item: who may act, and refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.core.definitions.people.directory import Directory, Right, day_of
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Failure, Signalled
-from narval.kinds.work.engine.changes import ClaimReleased, GivenUp, TurnedAway, WorkChange
+from narval.kinds.work.engine.changes import ClaimReleased, TurnedAway, WorkChange
 from narval.kinds.work.engine.eligibility import asked, offers
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
@@ -119,6 +119,10 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
             "not-eligible", f"this asks {asked(self.definition, self.state)}; one of them can answer"
         )
 
+    def given(self) -> tuple[int, ...]:
+        """The elements that the item shows."""
+        return tuple(eid for _, eids in self.state.inputs for eid in eids)
+
     # --- acts that are refused ------------------------------------------------------------------------
 
     def turn_away(self, event: Signalled, failure: Failure) -> None:
@@ -129,25 +133,6 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         why = {"act": event.name, "kind": failure.kind, "why": failure.message}
         self.change(TurnedAway(event.at, **who, **why) if first else TurnedAway(event.at))
         self.ask(commands.Answer(event.signal, problem=failure))
-
-    # --- the end --------------------------------------------------------------------------------------
-
-    def give_up(self, kind: str, message: str, status: str = "failed") -> None:
-        """End the item with an error of a kind."""
-        error = self.add_error_element(kind, message, inputs=self.given())
-        self.change(GivenUp(self.event.at, status, error))
-        self.over(())
-
-    def over(self, result: tuple[int, ...]) -> None:
-        """Tell the caller of an item that has ended: it gets the answer, or the error."""
-        if self.state.wake:
-            self.command(commands.CancelTimer(self.state.wake))
-        error = self.state.error
-        self.report_end(result or ((error,) if error is not None else ()))
-
-    def given(self) -> tuple[int, ...]:
-        """The elements that the item shows."""
-        return tuple(eid for _, eids in self.state.inputs for eid in eids)
 
 
 def _own_first(right: Right) -> int:

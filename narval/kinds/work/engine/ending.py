@@ -1,4 +1,4 @@
-"""The ends of an item: answered, refused by all, expired, withdrawn."""
+"""The ends of an item: answered, refused by all, expired, withdrawn, given up."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from narval.core.definitions.people.directory import Right
 from narval.core.definitions.wall import in_utc, in_zone
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
+from narval.core.engines import commands
 from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Cancelled, OutputElement, Signalled
 from narval.core.errors import ElementError
 from narval.kinds.work.engine import claims
-from narval.kinds.work.engine.changes import Expired, ItemAnswered, Withdrawn
+from narval.kinds.work.engine.changes import Expired, GivenUp, ItemAnswered, Withdrawn
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.forms import Misfit, bad_fields, by_default
 from narval.kinds.work.engine.state import Values, Vote, WorkState
@@ -26,7 +27,7 @@ def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str,
     element = _element(decision, outcome, event.by, way, fields)
     eid = _enter(decision, element)
     decision.change(ItemAnswered(**claims.by_whom(event, right), outcome=outcome, fields=fields, answer=eid))
-    decision.over((eid,))
+    report(decision, (eid,))
 
 
 def end_by_votes(decision: WorkDecision, outcome: str, votes: Iterable[Vote]) -> None:
@@ -45,18 +46,18 @@ def end_by_deadline(decision: WorkDecision) -> None:
     message = f"nobody answered {decision.definition.full_name} in time: {state.title}"
     error = decision.add_error_element("expired", message, inputs=decision.given())
     decision.change(Expired(decision.event.at, error))
-    decision.over(())
+    report(decision, ())
 
 
 def _end_by_rule(decision: WorkDecision, outcome: str, by: str, fields: Values) -> None:
     try:
         element = _element(decision, outcome, by, "", fields)
     except NotSoError as error:
-        decision.give_up(error.failure.kind, f"the answer {outcome} is refused: {error}")
+        give_up(decision, error.failure.kind, f"the answer {outcome} is refused: {error}")
         return
     eid, at = _enter(decision, element), decision.event.at
     decision.change(ItemAnswered(at, by, outcome=outcome, fields=fields, answer=eid, default=not by))
-    decision.over((eid,))
+    report(decision, (eid,))
 
 
 def end_if_nobody_is_left(decision: WorkDecision) -> None:
@@ -66,7 +67,7 @@ def end_if_nobody_is_left(decision: WorkDecision) -> None:
         if state.level >= len(definition.escalations):
             people = ", ".join(state.refused)
             message = f"nobody is left to answer {definition.full_name}: refused by {people}: {state.title}"
-            decision.give_up("refused", message, "refused")
+            give_up(decision, "refused", message, "refused")
             return
         claims.escalate(decision)
 
@@ -81,7 +82,22 @@ def withdraw(decision: WorkDecision, event: Cancelled) -> None:
     message = f"{decision.definition.full_name} was withdrawn{whom}{reason}"
     error = decision.add_error_element("withdrawn", message, inputs=decision.given())
     decision.change(Withdrawn(event.at, event.reason, event.by, event.actor, people, error))
-    decision.over(())
+    report(decision, ())
+
+
+def give_up(decision: WorkDecision, kind: str, message: str, status: str = "failed") -> None:
+    """End an item with an error of a kind."""
+    error = decision.add_error_element(kind, message, inputs=decision.given())
+    decision.change(GivenUp(decision.event.at, status, error))
+    report(decision, ())
+
+
+def report(decision: WorkDecision, result: tuple[int, ...]) -> None:
+    """Tell the caller of an item that has ended: it gets the answer, or the error."""
+    if decision.state.wake:
+        decision.command(commands.CancelTimer(decision.state.wake))
+    error = decision.state.error
+    decision.report_end(result or ((error,) if error is not None else ()))
 
 
 def over(state: WorkState, zone: str) -> str:

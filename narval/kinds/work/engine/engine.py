@@ -73,14 +73,14 @@ def advance(decision: WorkDecision, event: Event) -> None:
 def fail(decision: WorkDecision, error: int) -> None:
     """Decide the end of an item whose advance raised."""
     decision.change(GivenUp(decision.event.at, "failed", error))
-    decision.over(())
+    ending.report(decision, ())
 
 
 def _started(decision: WorkDecision, event: Started) -> None:
     try:
         offering.offer(decision, event)
     except NotSoError as error:
-        decision.give_up(error.failure.kind, error.failure.message)
+        ending.give_up(decision, error.failure.kind, error.failure.message)
         return
     deadlines.do_what_is_due(decision)
 

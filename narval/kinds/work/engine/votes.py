@@ -73,4 +73,4 @@ def settle(decision: WorkDecision) -> None:
     else:
         needed = ", ".join(f"{outcome.name} {outcome.needs}" for outcome in definition.outcomes)
         message = f"no outcome of {definition.full_name} can be reached any more; needed: {needed}"
-        decision.give_up("no-quorum", message)
+        ending.give_up(decision, "no-quorum", message)
