@@ -6,6 +6,8 @@ import threading
 from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.ports import free_port
+
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "REPORT")
 
 
@@ -26,7 +28,7 @@ class LoopbackServer(ABC):
         for method in METHODS:
             setattr(Handler, f"do_{method}", serve)
         self._handler = Handler
-        self.port = 0
+        self.port = free_port()
         self.open()
 
     @abstractmethod
@@ -39,9 +41,8 @@ class LoopbackServer(ABC):
         return f"127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        """Listen, at the same port as before if it did before."""
+        """Listen, at the same port each time."""
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
-        self.port = self._server.server_address[1]
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 PACKAGES = ("opensmtpd", "dovecot-imapd")
 PROGRAMS = ("/usr/sbin/smtpd", "/usr/sbin/dovecot")
 PASSWORD = "secret"
@@ -93,7 +95,7 @@ class Servers:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.smtp, self.imap = _free_port(), _free_port()
+        self.smtp, self.imap = free_port(), free_port()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         values = {"folder": folder, "smtp": self.smtp, "imap": self.imap, "password": PASSWORD}
         for name, text in (("smtpd.conf", SMTPD), ("dovecot.conf", DOVECOT)):
@@ -158,12 +160,6 @@ class Servers:
             if isinstance(raw, tuple)  # a letter that is moved just now is told of without its text
         ]
         return [mail for mail in found if isinstance(mail, EmailMessage)]
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _wait_for(port: int) -> None:

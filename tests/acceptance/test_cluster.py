@@ -3,7 +3,6 @@
 import random
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from narval.files.outside.cluster import CERTIFICATES
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, one_step, until
 from tests.calls.cluster.conftest import PROGRAM, WORKER, SharedCluster
+from tests.ports import free_port
 
 MODULE = """
 import time
@@ -88,13 +88,12 @@ def test_G65_a_home_without_a_cluster_says_for_what_its_calls_wait(tmp_path: Pat
 
 
 def test_G65_a_scheduler_that_is_away_is_told_at_once(tmp_path: Path) -> None:
-    """A port that is free answers nobody; the certificates, of whatever authority, are read before."""
+    """A port at which nobody listens; the certificates, of whatever authority, are read before."""
     secured = Security.temporary()
     texts = (secured.tls_ca_file, secured.tls_client_cert, secured.tls_client_key)
     for name, text in zip(CERTIFICATES, texts, strict=True):
         (tmp_path / name).write_text(text)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"tls://127.0.0.1:{server.getsockname()[1]}"
+    address = f"tls://127.0.0.1:{free_port()}"
     narval = home(tmp_path / "home", f'cluster = "{address}"\ncluster_certificates = "{tmp_path}"\n')
     with narval.running():
         run = narval.ask("start", "w.slow")["eid"]

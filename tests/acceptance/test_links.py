@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import re
 import signal
@@ -24,15 +23,11 @@ from narval.surfaces.link.door import LinkDoor
 from tests.acceptance.home import PATIENCE, Narval, make, until
 from tests.certificates import make_certificate
 from tests.forked_commands import Command
+from tests.ports import free_port
 
 
 def settings_of(name: str, sender: str, more: str = "") -> str:
     return f'name = "{name}"\n{more}[agent]\nreceives = [{{from = "{sender}", elements = ["order"]}}]\n'
-
-
-def free_port() -> int:
-    with contextlib.closing(listening_at("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def orders_at(home: Narval) -> list[str]:

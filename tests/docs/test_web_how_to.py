@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from email.header import decode_header, make_header
@@ -16,6 +15,7 @@ from tests.docs.test_cli_page import Reader, examples, follow
 from tests.local_site import local_site
 from tests.modules.chat_server import chat_server, streamed
 from tests.places import DOCS
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -34,12 +34,6 @@ def write_files(reader: Reader, page: Path) -> None:
                 file = reader.folder / title.replace("~/", "")
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)
-
-
-def free_port() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return str(taken.getsockname()[1])
 
 
 def do(reader: Reader, name: str, stands_for: Mapping[str, str]) -> None:
@@ -84,7 +78,7 @@ def test_run_a_program(reader: Reader) -> None:
 
 
 def test_call_a_web_api(reader: Reader) -> None:
-    do(reader, "call-a-web-api.md", {"8765": free_port()})
+    do(reader, "call-a-web-api.md", {"8765": str(free_port())})
 
 
 def test_use_a_tool_of_an_mcp_server(reader: Reader) -> None:

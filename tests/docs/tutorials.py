@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,11 @@ from pathlib import Path
 from narval.system.logins import login
 from tests.docs.test_cli_page import Reader
 from tests.docs.typed import Numbers, blocks, commands, give_python, steady
+from tests.ports import free_port
 
 LOOKS = ("narval", "cat", "ls")
 ALTERS = ("add", "start", "run", "init", "stop", "take", "kill", "answer", "signal", "outdate", "put")
-PATIENCE = 30.0
+PATIENCE = 60.0
 PORT = "8095"
 """The port that pages name; a free one stands for it."""
 
@@ -27,7 +27,7 @@ class Typist(Reader):
         super().__init__(folder)
         give_python(self)
         self._numbers = Numbers()
-        self._port = str(_free_port())
+        self._port = str(free_port())
 
     def types(self, command: str, shown: str) -> str:
         """Type a command; what differs from what is shown, or "".
@@ -60,12 +60,6 @@ class Typist(Reader):
             if self.does("narval definitions --json") != loaded:
                 break
             time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def is_look(command: str) -> bool:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.ports import free_port
+
 Talk = Callable[[asyncio.StreamReader, Any], Awaitable[None]]
 """A talk with whoever connects, by the book or not."""
 
@@ -24,7 +26,7 @@ class ImapServer:
         """When mails came, where that is not long ago, as INTERNALDATE writes it."""
         self.capabilities = "IMAP4rev1 IDLE" if idle else "IMAP4rev1"
         self.asked: list[str] = []
-        self.port = 0
+        self.port = free_port()
         self.connections = 0
         self.misbehaves: Talk | None = None
         self.idling = asyncio.Event()
@@ -40,9 +42,8 @@ class ImapServer:
         await asyncio.gather(*filter(None, self._serving))
 
     async def open(self) -> None:
-        """Listen, at the same port as before if it did before."""
+        """Listen, at the same port each time."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
         """Listen no more, and hang up."""

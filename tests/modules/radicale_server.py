@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
+
+from tests.ports import free_port
 
 USER, PASSWORD = "ann", "a secret: of ann"
 MKCALENDAR = (
@@ -27,9 +29,7 @@ class Radicale:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with closing(socket.socket()) as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/{USER}/work/"
         self._program: subprocess.Popen[bytes] | None = None
         users = folder / "users"

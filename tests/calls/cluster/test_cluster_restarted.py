@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from distributed import Security
 from narval.files.outside.cluster import CERTIFICATES, ClusterSettings
 from tests.calls.cluster.test_cluster_lost import Daemon, go, noted, once_begun, started, text
 from tests.calls.conftest import Module
+from tests.ports import free_port
 
 __all__ = ["go", "text"]
 
@@ -31,8 +31,7 @@ class OwnCluster:
         texts = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
         for name, of in zip(CERTIFICATES, texts, strict=True):
             (folder / name).write_text(str(of))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.address = f"tls://127.0.0.1:{self.port}"
         self._tls = [
             "--tls-ca-file", str(folder / "ca.pem"),

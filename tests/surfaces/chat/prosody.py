@@ -21,6 +21,7 @@ from slixmpp import ClientXMPP
 from slixmpp.exceptions import IqError
 
 from tests.certificates import make_certificate
+from tests.ports import free_port
 
 DOMAIN, ROOMS = "example.org", "rooms.example.org"
 PASSWORD = "secret"
@@ -87,7 +88,7 @@ class Prosody:
         self.folder = folder
         self.certificate = certificate, key = make_certificate(folder, DOMAIN, ROOMS)
         self.ca = Path(certificate)
-        self.port, self.direct_port = _free_port(), _free_port()
+        self.port, self.direct_port = free_port(), free_port()
         self._program: subprocess.Popen[bytes] | None = None
         accounts = folder / "data" / DOMAIN.replace(".", "%2e") / "accounts"
         accounts.mkdir(parents=True)
@@ -204,9 +205,3 @@ class Peer(ClientXMPP):
     def texts(self) -> list[str]:
         """The texts of the messages that came."""
         return [body for xml in self.messages if (body := xml.findtext("{jabber:client}body"))]
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.places import ROOT
+from tests.ports import free_port
 from tests.surfaces.chat.matrix_server import NARVAL, PASSWORDS, SERVER
 
 PLACE = ROOT / "build" / "synapse"
@@ -49,8 +49,7 @@ class Synapse:
         if not (PLACE / "bin" / "register_new_matrix_user").exists():
             subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
             subprocess.run([PLACE / "bin" / "pip", "install", "--quiet", "matrix-synapse>=1.120"], check=True)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.place = f"127.0.0.1:{free.getsockname()[1]}"
+        self.place = f"127.0.0.1:{free_port()}"
         self.url = f"http://{self.place}"
         self._folder = folder
         text = SETTINGS.format(server=SERVER, folder=folder, port=self.place.partition(":")[2])

@@ -17,6 +17,7 @@ from narval.surfaces.http import server as servers
 from narval.surfaces.http.guard import FORM, Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.server import CONNECTIONS, STRANGERS, PageServer, loopback, unix_socket
+from tests.ports import free_port
 from tests.surfaces.http.doors import Door
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -98,8 +99,7 @@ def test_pages_are_where_they_were_before_if_that_is_free(tmp_path: Path) -> Non
         address.note(noted, "http://127.0.0.1:7")
     with address.serving(tmp_path) as (_, former):
         assert address.port_of(former) == 7
-    (first, *others) = loopback(0)
-    before = first.getsockname()[1]
+    (first, *others) = loopback(before := free_port())
     (elsewhere, *more) = loopback(None, before)
     assert elsewhere.getsockname()[1] != before
     for one in (first, *others):

@@ -13,8 +13,8 @@ import pytest
 from click.testing import Result
 
 from narval.files.outside.peers import PEERS_FILE
-from narval.surfaces.http.server import listening_at
 from tests.certificates import make_certificate
+from tests.ports import free_port
 from tests.surfaces.cli.command_line import begun, daemon, line_of, make_home, narval, until
 
 TOKEN = "a-token-of-laptop"
@@ -40,13 +40,6 @@ class Pair(NamedTuple):
         digest = hashlib.sha256(TOKEN.encode()).hexdigest()
         table = f'[laptop]\ntoken_sha256 = "{digest}"\nasks = {json.dumps(scopes)}\n'
         (self.office / PEERS_FILE).write_text(table)
-
-
-def free_port() -> int:
-    listener = listening_at("127.0.0.1", 0)
-    port = int(listener.getsockname()[1])
-    listener.close()
-    return port
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from mcp.client.streamable_http import streamable_http_client
 from narval.files.home import Home
 from narval.files.settings import Settings, read_settings
 from narval.surfaces.cli.daemon.serving import mcp
-from narval.surfaces.http.server import listening_at
 from narval.surfaces.mcp.http import MOST_BYTES
 from tests.certificates import make_certificate
+from tests.ports import free_port
 from tests.surfaces.cli.command_line import narval
 from tests.surfaces.mcp.home_of_clients import MODES, OTHER_TOKEN, TOKEN, HomeOfClients, home_at_work, served
 
@@ -106,9 +106,7 @@ def test_a_call_goes_there_and_back_with_progress_and_is_cancelled(
 
 def test_the_program_of_the_pages_prints_where_it_serves_clients(home: HomeOfClients) -> None:
     """G74."""
-    listener = listening_at("127.0.0.1", 0)
-    address = f"127.0.0.1:{listener.getsockname()[1]}"
-    listener.close()
+    address = f"127.0.0.1:{free_port()}"
     (home.path / "etc/narval.toml").write_text(f'[web]\nmcp = "{address}"\n')
     words = [sys.executable, "-m", "narval", "--home", str(home.path), "web", "--port", "0"]
     program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -130,9 +128,7 @@ def test_the_program_of_the_pages_prints_where_it_serves_clients(home: HomeOfCli
 
 def test_other_machines_are_served_with_tls_alone(home: HomeOfClients, tmp_path: Path) -> None:
     """G74: without it nothing is served."""
-    listener = listening_at("127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    listener.close()
+    port = free_port()
     file = home.path / "etc/narval.toml"
     file.write_text(f'[web]\nmcp = "0.0.0.0:{port}"\n')
     refused = narval(home.path, "web", "--port", "0")
