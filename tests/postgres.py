@@ -147,12 +147,18 @@ class Server:
 
     def kill(self) -> None:
         """Kill it and the programs it has started, as if by the death of its machine."""
-        with suppress(FileNotFoundError, psutil.NoSuchProcess):
-            every = self._suspended()
-            for one in every:
-                with suppress(psutil.NoSuchProcess):
-                    one.kill()
-            psutil.wait_procs(every)
+        with suppress(FileNotFoundError, psutil.NoSuchProcess), self.killed():
+            pass
+
+    @contextmanager
+    def killed(self) -> Iterator[None]:
+        """It does nothing for as long as one wants, and nobody is told; then it is killed."""
+        every = self._suspended()
+        yield
+        for one in every:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(every)
 
     @contextmanager
     def hanging(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from narval.files.home import Home
 from narval.system.cgroup import obstacle, own_group
 from tests.acceptance.home import Narval, make, until
 from tests.acceptance.test_automaton import NARVAL, environment
@@ -26,6 +27,11 @@ def over(narval: Narval, run: int) -> dict[str, object]:
     return shown
 
 
+def has_begun(home: Path) -> bool:
+    """True once the program of a state has written the first line of its file."""
+    return (home / "begun").exists() and (home / "begun").read_text().endswith("\n")
+
+
 LIMIT = 3
 """Seconds that a run may take: more than a busy machine takes to start its program."""
 SLOW = """<state name="start" command="sh">echo x >>begun; (setsid sleep 600 &amp;) ; sleep 600</state>"""
@@ -36,7 +42,7 @@ def test_A17_a_run_is_given_up_with_all_its_programs(tmp_path: Path) -> None:
     narval.write("recipes/a.xml", automaton(SLOW, f'timeout="{LIMIT}" grace="0.3"'))
     with narval.running():
         run = narval.ask("start", "g.a")["eid"]
-        until((home / "begun").exists, "the program runs")
+        until(lambda: has_begun(home), "the program runs")
         shown = over(narval, run)
         assert (shown["phase"], shown["error"]["type"]) == ("failed", "timeout"), shown  # type: ignore[index]
         assert carrying(home) == []
@@ -48,7 +54,7 @@ def test_A17_the_moment_counts_from_the_start_though_no_daemon_was_there(tmp_pat
     narval.write("recipes/a.xml", automaton(SLOW, f'timeout="{LIMIT}" grace="0.3"'))
     with narval.running() as daemon:
         run = narval.ask("start", "g.a")["eid"]
-        until((home / "begun").exists, "the program runs")
+        until(lambda: has_begun(home), "the program runs")
         killed(daemon)
     time.sleep(LIMIT)
     with narval.running():
@@ -65,7 +71,7 @@ def test_N29_what_a_run_that_is_given_up_has_called_is_not_begun_again_either(tm
     narval.write("recipes/r.xml", f'<recipe group="g" name="r" start_step="s" end_step="s">{step}</recipe>')
     with narval.running() as daemon:
         run = narval.ask("start", "g.r")["eid"]
-        until((home / "begun").exists, "the program runs")
+        until(lambda: has_begun(home), "the program runs")
         killed(daemon)
     time.sleep(LIMIT)
     with narval.running():
@@ -93,9 +99,8 @@ def test_A19_a_run_is_bounded_and_what_counted_it_goes_with_it_also_when_the_dae
     )
 
     def groups() -> list[Path]:
-        return [found for found in own_group().glob("narval-*") if found not in before]
+        return [*own_group().glob(f"narval-*.{Home(home).store.stat().st_ino:x}.*")]
 
-    before = {*own_group().glob("narval-*")}
     with narval.running() as daemon:
         run = narval.ask("start", "g.a")["eid"]
         shown = over(narval, run)
@@ -120,7 +125,7 @@ def test_A20_a_signal_interrupts_a_state_whose_programs_are_ended(tmp_path: Path
     narval.write("recipes/a.xml", automaton(SERVE, 'grace="0.3"'))
     with narval.running():
         run = narval.ask("start", "g.a")["eid"]
-        until((home / "begun").exists, "it serves")
+        until(lambda: has_begun(home), "it serves")
         assert narval.ask("signal", str(run), "stop")["taken_by"] == "start"
         assert over(narval, run)["phase"] == "done"
         assert "interrupted by signal stop" in narval("why", str(run), "start").stdout.decode()
@@ -135,7 +140,7 @@ def test_A20_the_interruption_counts_though_the_daemon_is_killed_before_its_prog
     narval.write("recipes/a.xml", automaton(SERVE, 'grace="600"'))
     with narval.running() as daemon:
         run = narval.ask("start", "g.a")["eid"]
-        until((home / "begun").exists, "it serves")
+        until(lambda: has_begun(home), "it serves")
         narval.ask("signal", str(run), "stop")
         killed(daemon)
     with narval.running():
@@ -152,7 +157,7 @@ def test_A12_what_is_not_to_be_repeated_is_not_tried_in_another_way_either(tmp_p
     narval.write("recipes/a.xml", automaton(state))
     with narval.running() as daemon:
         run = narval.ask("start", "g.a")["eid"]
-        until((home / "begun").exists, "it runs")
+        until(lambda: has_begun(home), "it runs")
         killed(daemon)
     with narval.running():
         shown = over(narval, run)
@@ -172,7 +177,8 @@ def name_of(program: psutil.Process) -> str:
         return ""
 
 
-LEAVES = """<state name="start" command="sh">setsid sleep 600 &amp; sleep 0.3</state>
+LEAVES = """<state name="start" command="sh">
+  setsid sh -c 'touch left; exec sleep 600' &amp; while ! test -e left; do sleep 0.01; done</state>
 <state name="end" command="sleep 600"/><transition from="start" label="0" to="end"/>"""
 
 
@@ -184,5 +190,5 @@ def test_A12_what_has_left_its_group_outlives_its_state_and_ends_with_the_daemon
         until(lambda: names(home) == ["sleep", "sleep"], "the service, and the program of the next state")
         narval.ask("cancel", str(run))
         over(narval, run)
-        assert names(home) == ["sleep"]
+        until(lambda: names(home) == ["sleep"], "the end of the program of the next state")
     assert carrying(home) == []

@@ -133,7 +133,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Narval:
         recipes=f"<cookbook>{recipes}</cookbook>",
         memory=f"<memory>{starts}<precious/></memory>",
     )
-    done = narval("run", "--until-idle", "--timeout", "30")
+    done = narval("run", "--until-idle", "--timeout", "120")
     assert (done.returncode, b"idle after" in done.stdout) == (1, True), done.stderr.decode()
     narval.write("output", done.stdout + done.stderr)
     return narval

@@ -72,7 +72,7 @@ def test_N34_an_import_that_hangs_keeps_no_daemon_from_its_end(tmp_path: Path) -
 
 
 def test_N34_running_actions_get_stop_grace_and_nothing_new_is_performed(tmp_path: Path) -> None:
-    narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
+    narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES, settings="stop_grace = 60\n")
     performed = narval.home / "performed"
     with narval.running() as daemon:
         run = narval.ask("start", "w.rest")["eid"]
@@ -82,7 +82,7 @@ def test_N34_running_actions_get_stop_grace_and_nothing_new_is_performed(tmp_pat
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=PATIENCE)
         assert daemon.returncode == 0
-        assert time.monotonic() - began < 5.0  # the source was let go, though the grace is 10 seconds
+        assert time.monotonic() - began < 40.0  # the source was let go, though the grace is a minute
     assert [line.split()[0] for line in performed.read_text().splitlines()] == ["rest"]
     assert {step["id"]: step["state"] for step in narval.ask("show", str(run))["steps"]}["s"] != "running"
     with narval.running():
@@ -97,8 +97,9 @@ def test_N35_a_call_in_flight_is_tried_again_with_its_id_or_becomes_an_error(tmp
     performed = narval.home / "performed"
     with narval.running() as daemon:
         again = narval.ask("start", "w.sleeps")["eid"]
+        until(lambda: performed.exists() and performed.read_text().count("\n") == 1, "the first runs")
         dropped = narval.ask("start", "w.dropped")["eid"]
-        until(lambda: performed.exists() and performed.read_text().count("\n") == 2, "both run")
+        until(lambda: performed.read_text().count("\n") == 2, "both run")
         daemon.kill()
     with narval.running():
         until(lambda: performed.read_text().count("\n") == 3, "one is tried again")

@@ -16,6 +16,7 @@ from tests.acceptance.home import make, until
 from tests.calls.cluster.conftest import SharedCluster
 from tests.forked_commands import Command
 from tests.postgres import Server, fresh_schema, private_server
+from tests.programs import is_at_work
 
 HOMES = ("attic", "barn", "cellar")
 AGENTS = 12
@@ -142,7 +143,7 @@ def end(daemon: Command) -> None:
         daemon.send_signal(signal.SIGCONT)
     daemon.kill()
     with suppress(Exception):
-        daemon.communicate(timeout=10)
+        daemon.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +188,7 @@ def test_G47_G48_a_machine_that_was_stopped_and_goes_on_starts_over(
     lost = machines.held("attic")
     machines.up["attic"].send_signal(signal.SIGSTOP)
     worker = psutil.Process(int(first))
-    until(lambda: worker.status() == psutil.STATUS_ZOMBIE, "the end of its worker, though it is stopped")
+    until(lambda: not is_at_work(worker), "the end of its worker, though it is stopped")
     until(lambda: machines.taken_over(lost, "barn"), "all agents at work again")
     before = machines.held("barn")
     machines.up["attic"].send_signal(signal.SIGCONT)
@@ -327,9 +328,3 @@ def test_G48_what_was_ended_with_the_lease_is_made_again_or_interrupted_and_is_n
     assert {name: (len(made), len(set(made))) for name, made in calls.items()} == {
         "twice": (2, 1), "once": (1, 1), "runs": (2, 1), "program": (2, 1),
     }  # fmt: skip
-
-
-def is_at_work(program: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return program.is_running() and program.status() != psutil.STATUS_ZOMBIE
-    return False

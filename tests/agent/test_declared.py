@@ -318,8 +318,8 @@ def until_closed(agent: Agent, folder: Path, *paths: str) -> None:
 
 
 def worked_until(agent: Agent, fact: Callable[[], bool]) -> None:
-    """Let the home work until something is true, or for 20 s."""
-    agent.runner.run(agent.daemon.main_loop.work_until(fact, deadline=time.monotonic() + 20))
+    """Let the home work until something is true, or for a minute."""
+    agent.runner.run(agent.daemon.main_loop.work_until(fact, deadline=time.monotonic() + 60))
     assert fact()
 
 

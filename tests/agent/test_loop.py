@@ -235,7 +235,7 @@ def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scen
         ]
         for task in (*adding, over, work):
             with pytest.raises(StoreError, match="full"):
-                await asyncio.wait_for(task, 5.0)
+                await asyncio.wait_for(task, 60.0)
         with pytest.raises(StoreError, match="full"):
             await daemon.host.submit(lambda turn: turn.add(b"<mail/>"))
         with pytest.raises(StoreError, match="full"):

@@ -176,7 +176,7 @@ def test_requests_that_wait_when_the_daemon_closes_are_answered(scene: Scene) ->
         await scene.end()
         for task in (waiting, asyncio.create_task(daemon.host.submit(lambda turn: None))):
             with pytest.raises(DaemonGoneError):
-                await asyncio.wait_for(task, 5.0)
+                await asyncio.wait_for(task, 60.0)
         work.cancel()
 
     asyncio.run(story())
@@ -220,12 +220,13 @@ def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Sce
 def test_an_idle_daemon_makes_no_turns(scene: Scene) -> None:
     async def story() -> None:
         daemon = await scene.open()
+        await daemon.main_loop.until_idle()
         work = asyncio.create_task(daemon.main_loop.run())
         await asyncio.sleep(0.05)
-        turns, used = daemon.host.loop.turns, time.process_time()
+        turns, used = daemon.host.loop.turns, time.thread_time()
         await asyncio.sleep(0.5)
         assert daemon.host.loop.turns == turns
-        assert time.process_time() - used < 0.05
+        assert time.thread_time() - used < 0.05
         daemon.stop.request()
         await work
         await scene.end()

@@ -32,7 +32,7 @@ VARIES = [
 LOOKS = re.compile(r"narval (memory|runs|why|show|history|work|errors|status|agents)\b|cat |ls |grep ")
 """The commands that only look: who finds that something has not come yet looks again."""
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """The seconds for which a reader looks again."""
 
 

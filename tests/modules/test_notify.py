@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-import psutil
 import pytest
 
 from modules import notify
@@ -17,6 +16,7 @@ from narval.calls.context import CallContext
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
 from tests.acceptance.home import until
+from tests.programs import is_at_work
 
 DAY = datetime(2026, 11, 2, 23, 59, tzinfo=UTC).timestamp()
 FAILURE = b"<failure run='12' name='w.r' step='s' type='dark' error='11'>the &lt;lamp&gt; is out</failure>"
@@ -138,15 +138,7 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_began(
     with pytest.raises(ActionError, match="took more than"):
         told(f'<notify way="command" command="{tmp_path}/slow"/>', home=tmp_path)
     began = int((tmp_path / "began").read_text())
-    until(lambda: not runs(began), "what it began has ended")
-
-
-def runs(pid: int) -> bool:
-    """True if a program is there and no zombie."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    until(lambda: not is_at_work(began), "what it began has ended")
 
 
 def test_an_unknown_way_is_refused() -> None:

@@ -16,6 +16,7 @@ from narval.ask.trials import child_program, past_jobs
 from narval.core.errors import RequestError
 from narval.files.home import Home
 from narval.surfaces.control.client import Client
+from tests.programs import is_at_work
 from tests.surfaces.cli.command_line import daemon, ended, until, well
 from tests.trials.simulate.homes import make_shop
 
@@ -85,14 +86,6 @@ def once(client: Client, job: str, *, has: str) -> dict[str, Any]:
     return dict(form)
 
 
-def is_there(pid: int) -> bool:
-    """True if a program is at work; one that has ended and is not collected is not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("as_text", [False, True], ids=["by name", "as text"])
 def test_a_job_ends_with_the_report_of_the_command(client: Client, home: Path, as_text: bool) -> None:
     asked = {"text": (home / "new.xml").read_text()} if as_text else {"definition": "shop.sell"}
@@ -120,7 +113,7 @@ def test_one_under_way_tells_how_far_it_is_and_is_ended_with_the_report_so_far(c
     assert (over["state"], over["why"]) == ("stopped", "root ended it")
     assert form["reached"] <= over["reached"] < begun["until"]
     assert over["report"]["stopped"] == over["why"]
-    assert not is_there(begun["pid"])
+    assert not is_at_work(begun["pid"])
     assert client.ask("job", job=begun["job"]) == over
     (row,) = client.ask("jobs", definition="try.hourly")
     assert (row["state"], "report" in row) == ("stopped", False)
@@ -210,7 +203,7 @@ def test_a_job_ends_with_the_daemon_however_that_ends(tmp_path: Path) -> None:
             once(client, stopped["job"], has="report")
             client.ask("stop")
         assert ended(running)[0] == 0
-        assert not is_there(stopped["pid"])
+        assert not is_at_work(stopped["pid"])
     with daemon(home) as running:
         with asking(home) as client:
             form = client.ask("job", job=stopped["job"])
@@ -218,10 +211,10 @@ def test_a_job_ends_with_the_daemon_however_that_ends(tmp_path: Path) -> None:
             assert form["report"]["stopped"] == "the daemon was stopped"
             killed = client.ask("try_on_past", since="90d", definition="try.hourly")
             once(client, killed["job"], has="report")
-            assert is_there(killed["pid"])
+            assert is_at_work(killed["pid"])
         running.kill()
         running.wait()
-        until(lambda: not is_there(killed["pid"]))
+        until(lambda: not is_at_work(killed["pid"]))
     with daemon(home), asking(home) as client:
         form = client.ask("job", job=killed["job"])
         assert (form["state"], form["why"]) == ("stopped", "the daemon ended, and the trial with it")

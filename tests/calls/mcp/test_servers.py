@@ -20,6 +20,7 @@ from narval.files.home import Home
 from tests.acceptance.home import until
 from tests.calls.mcp.servers_at_work import RECIPE, HomeWithServer
 from tests.places import ROOT
+from tests.programs import is_at_work
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +204,7 @@ def test_a_server_that_dies_is_an_error_and_is_started_again(at_work: HomeWithSe
 
 def test_a_call_that_is_over_is_cancelled_at_the_server(at_work: HomeWithServer) -> None:
     cancelled = at_work.folder / "cancelled"
+    at_work.call("parts")  # the server is at work, whatever became of it before
     made = at_work.call("sleep", timeout="0.5")
     assert made.attributes["type"] == "timeout"
     at_work.call("parts")  # its answer comes after the server has read what was sent before
@@ -263,7 +265,7 @@ def test_a_call_of_an_idempotent_tool_is_made_again(tmp_path: Path) -> None:
         pid = int((tmp_path / "pid").read_text())
     finally:
         home.close()
-    assert not _is_at_work(pid)
+    assert not is_at_work(pid)
 
 
 def test_a_call_that_the_daemons_end_cut_off_is_made_again_only_where_that_does_no_harm(
@@ -286,14 +288,6 @@ def test_a_call_that_the_daemons_end_cut_off_is_made_again_only_where_that_does_
         assert all(home.agent.daemon.agent.runs[run].active for run in again)
     finally:
         home.close()
-
-
-def _is_at_work(pid: int) -> bool:
-    """True of a program that runs; one that nobody has reaped yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_tool_that_destroys_is_called_once_somebody_agrees(tmp_path: Path) -> None:

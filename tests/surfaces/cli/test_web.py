@@ -23,6 +23,7 @@ import psutil
 import pytest
 
 from tests.forked_commands import Command
+from tests.programs import is_at_work
 from tests.surfaces.cli.command_line import (
     begun,
     daemon,
@@ -180,14 +181,7 @@ def test_M65_login_names_who_there_is(home: Path) -> None:
 
 def pages_of(running: Command) -> list[psutil.Process]:
     children = psutil.Process(running.pid).children()
-    return [one for one in children if one.is_running() and "--kept" in one.cmdline()]
-
-
-def is_over(one: psutil.Process) -> bool:
-    try:
-        return one.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+    return [one for one in children if is_at_work(one) and "--kept" in one.cmdline()]
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
@@ -205,7 +199,7 @@ def test_M3_the_daemon_keeps_the_pages_as_long_as_it_lives(home: Path, end: sign
         assert Browser(link.partition("/login")[0], link).logged_in == 200
         running.send_signal(end)
         running.wait()
-        until(lambda: is_over(second))
+        until(lambda: not is_at_work(second))
 
 
 def test_M3_the_second_unit_is_of_the_pages(home: Path) -> None:

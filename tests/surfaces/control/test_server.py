@@ -260,11 +260,18 @@ def test_a_connection_without_requests_is_closed_but_not_one_that_waits(folder: 
         idle.close()
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is told to come back does not."""
+    monkeypatch.setattr("narval.surfaces.control.client.PAUSE", 1000.0)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_more_connections_than_allowed_are_told_to_come_back(folder: Path) -> None:
     with serving(folder, connections=2, mute=600.0) as (daemon, path):
         first, second = raw(path), raw(path)
         with pytest.raises(DaemonGoneError, match="busy with 2 programs"):
-            Client(path, patience=0.1)
+            Client(path)
         first.close()
         until(lambda: daemon.server.connections < 2)
         assert answers(path)
@@ -289,6 +296,7 @@ def test_who_asks_nothing_makes_room_for_who_does(folder: Path) -> None:
             connection.close()
 
 
+@pytest.mark.usefixtures("at_once")
 def test_who_waits_takes_nobodys_place(folder: Path) -> None:
     with serving(folder, connections=1, waiting=2, mute=600.0) as (daemon, path):
         waiting = [raw(path)]
@@ -298,7 +306,7 @@ def test_who_waits_takes_nobodys_place(folder: Path) -> None:
         waiting[1].sendall(request(1, "gated", wait=60.0))
         until(lambda: daemon.fake.running == 2)
         with pytest.raises(DaemonGoneError, match="busy with 2 programs"):
-            Client(path, patience=0.1)
+            Client(path)
         waiting.pop().close()
         until(lambda: daemon.server.connections < 2)
         with Client(path) as client:
@@ -313,7 +321,7 @@ def test_a_flood_waits_in_its_own_socket_and_others_are_answered(folder: Path) -
         flood.settimeout(0.2)
         with pytest.raises(TimeoutError):
             flood.sendall(b"".join(request(number, "gated") for number in range(200_000)))
-        assert daemon.fake.running == 4
+        until(lambda: daemon.fake.running == 4)
         with Client(path) as client:
             assert client.ask("echo", a=1) == {"a": 1}
             assert daemon.fake.most <= 5

@@ -178,6 +178,7 @@ def test_the_daemon_is_told_once_of_all_that_is_refused_for_a_while(
     client: TestClient, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("narval.surfaces.http.hooks.TOLD", 0.2)
+    began = time.monotonic()
     right = client.headers["authorization"]
     client.headers["authorization"] = "Bearer wrong"
     for _ in range(20):
@@ -185,12 +186,12 @@ def test_the_daemon_is_told_once_of_all_that_is_refused_for_a_while(
         assert client.post("/hook/other", content=b"{}").status_code == 404
     client.headers["authorization"] = right
     assert client.post("/hook/build", content=b"not JSON").status_code == 400
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while sum(sum(statuses.values()) for _, statuses in daemon.refused) < 21:
         assert time.monotonic() < deadline, daemon.refused
         time.sleep(0.02)
     assert {name for name, _ in daemon.refused} == {"build"}, "nobody counts what has no webhook"
-    assert len(daemon.refused) < 10
+    assert len(daemon.refused) <= 1 + (time.monotonic() - began) / 0.2
 
 
 @pytest.mark.parametrize("path", ["/hook/other", "/hook/..", "/hook/%2e%2e%2fbuild", "/hook/"])

@@ -213,7 +213,7 @@ class TestRuns:
         text = pages.shows(leads, "Cancel 1 run at ", "Undo", "Asked for by ann", f'{BASE}/runs/{run}"')
         act = pages.get(leads.replace("?", ".json?")).json()
         assert (act["state"], act["left"][0]["eid"]) == ("waiting", run)
-        assert 9 < datetime.fromisoformat(act["begins"]).timestamp() - before < 15
+        assert 9 < datetime.fromisoformat(act["begins"]).timestamp() - before < 60
         (stop,) = re.findall(rf'action="{BASE}(/runs/all/[^"]*/stop)"', text)
         assert pages.post(stop, "reader").status_code == 403
         assert pages.does(stop) == leads
