@@ -179,33 +179,6 @@ async def test_G6_an_agent_that_has_nothing_to_do_becomes_passive_and_comes_back
 
 
 @in_a_loop
-async def test_M13_the_home_tells_of_other_agents_that_have_something_open(scene: Scene) -> None:
-    fails = '<step id="a" type="action" target="basic.error"/>'
-    scene.write("recipes/f.xml", f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
-    daemon = await opened(scene, "ada", "bob")
-    run = (await ask(daemon, "ada", "start", name="w.f"))["eid"]
-    await ask(daemon, "bob", "start", name="w.takes")
-    await daemon.main_loop.until_idle()
-    told = [("agent", "agent ada has 1 failed run: narval attention --agent ada", {"agent": "ada"})]
-
-    async def others() -> list[tuple[str, str, dict[str, str]]]:
-        rows = await ask(daemon, "", "attention")
-        return [(row["what"], row["text"], row["link"]) for row in rows if row["what"] == "agent"]
-
-    assert await others() == told
-    await daemon.main_loop.elapse(121.0)
-    assert (await states(daemon))["ada"] == "passive"
-    assert await others() == told
-    assert (await states(daemon))["ada"] == "passive"
-    assert [row["what"] for row in await ask(daemon, "ada", "attention")] == ["incident"]
-    (incident,) = await ask(daemon, "ada", "incidents")
-    assert incident["newest"] == [run]
-    await ask(daemon, "ada", "acknowledge", incident=incident["incident"], reason="seen")
-    assert await others() == []
-    await scene.end()
-
-
-@in_a_loop
 async def test_G6_those_not_used_for_longest_become_passive_when_memory_is_short(scene: Scene) -> None:
     scene.write("etc/narval.toml", "timezone = 'UTC'\nactive_memory = '60K'\n")
     names = ("ada", "bob", "cat", "dan")

@@ -12,13 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
+from narval.agent.incidents import FILE, RUN, IncidentRow
 from narval.agent.pacing import slowed_text
 from narval.agent.run import Run
 from narval.agent.run_error import remedy_of
 from narval.agent.runs import cannot_start
 from narval.ask import json_forms
-from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, OpenIncidents
+from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.daemon.links import links_in_trouble
 from narval.ask.lookup import (
     files_of,
     store_away,
@@ -34,6 +36,7 @@ from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import ASKING
 from narval.daemon.agents.news import Changes
+from narval.daemon.agents.open_matters import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
 from narval.system.time_slice import TimeSlice
@@ -54,9 +57,9 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """Everything that needs attention, gravest first: each with a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk loop file incident slowed grant login tool chat overdue nobody outlived
-    source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`,
-    `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is asked.
+    `what` is one of `store fleet disk loop file incident slowed grant login tool chat link overdue nobody
+    outlived source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`,
+    `run`, `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is asked.
     """
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     tries = (await up_to_date(daemon, RunsToTryAgain)).waits
@@ -70,6 +73,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *_withheld(daemon),
         *_servers(daemon),
         *_chats(daemon),
+        *_links(daemon),
         *map(dict, overdue),
         *calls,
         *_missed(daemon),
@@ -236,6 +240,13 @@ def _chats(daemon: Daemon) -> Iterator[Form]:
             yield item("chat", "low", f"the chat {chat.name}: {box.warning}", {"page": "status"}, box.since)
 
 
+def _links(daemon: Daemon) -> Iterator[Form]:
+    """The links that have stopped, or over which messages wait, where the home's own agent is asked."""
+    troubles = links_in_trouble(daemon) if daemon.agent.store.is_own else ()
+    for text, since in islice(troubles, SHOWN):
+        yield item("link", "middle", f"{text}; `narval links` tells of each", {"page": "status"}, since)
+
+
 def _incidents(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     """The rows of incidents other than faults of files, the latest first."""
     found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
@@ -346,10 +357,11 @@ def _others(daemon: Daemon) -> Iterator[Form]:
     faults = {name: len(files.faults) for name, files in folders.items() if files.faults}
     names = sorted({*open_there, *faults})
     for name in names[:SHOWN]:
-        failed, asked = open_there.get(name, (0, 0))
-        counts = {"fault": faults.get(name, 0), "failed run": failed, "open item": asked}
+        failed, errors, asked = open_there.get(name, NOTHING_OPEN)
+        counts = {"fault": faults.get(name, 0), "failed run": failed, "other error": errors}
+        counts["open item"] = asked
         said = listed([counted(count, what) for what, count in counts.items() if count])
-        grave = "high" if failed or name in faults else "low"
+        grave = "high" if failed or errors or name in faults else "low"
         text = f"agent {name} has {said}: narval attention --agent {name}"
         yield item("agent", grave, text, {"agent": name})
     if len(names) > SHOWN:

@@ -18,17 +18,11 @@ from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
 from narval.agent.effects import outdate
+from narval.agent.incidents import FILE, NAMES, RUN, IncidentRow, IncidentRows
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.attention.incident_rows import (
-    FILE,
-    NAMES,
-    RUN,
-    IncidentRow,
-    IncidentRows,
-    OpenIncidents,
-)
+from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit
 from narval.ask.places import place_of

@@ -14,6 +14,7 @@ from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.daemon.links.link_mail import LinkMailbox, senders_there
 from narval.daemon.links.sent import ended
+from narval.daemon.messages.post_office import Contact
 from narval.files.outside.peers import PEERS_FILE, PeerSettings
 from narval.store.letters import WaitingRow
 
@@ -55,7 +56,7 @@ async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
     async with daemon.agents.asked(row_of_peer(peer)) as host:
         mailbox = host.mail.mailbox
         assert isinstance(mailbox, LinkMailbox)
-        mailbox.cannot_ask(why)
+        mailbox.contact.failed(why)
     return {"peer": peer}
 
 
@@ -79,16 +80,38 @@ def links_of(daemon: Daemon) -> list[dict[str, Any]]:
     return [_form(daemon, peers[name], numbers[name], waiting) for name in sorted(peers)]
 
 
+def links_in_trouble(daemon: Daemon) -> Iterator[tuple[str, float | None]]:
+    """The links that have stopped, and those over which messages wait in vain, each in a sentence with the
+    moment since when they wait. It costs nothing for peers for whom nothing waits.
+    """
+    now, peers = daemon.rounds.clock.now(), daemon.files.followers.snapshot.peers
+    for name in sorted(peers):
+        host = daemon.agents.supervisor.host(row_of_peer(name))
+        mailbox = host.mail.mailbox if host is not None else None
+        if host is None or not isinstance(mailbox, LinkMailbox):
+            continue
+        contact, since = _contact(daemon, host.agent.store.agent), mailbox.waits_since
+        if mailbox.fault:
+            yield f"the link with the peer {name} has stopped: {mailbox.fault}", since
+        elif since is not None and (contact.trouble or now - max(since, contact.heard_at or 0.0) > OF_LATE):
+            why = " ".join(_reasons(peers[name], WAITING, contact.trouble, contact.heard_at, 0))
+            yield f"messages to the peer {name} wait: {why}", since
+
+
+def _contact(daemon: Daemon, number: int) -> Contact:
+    return daemon.host.mail.office.contacts.get(number, Contact())
+
+
 def _form(
     daemon: Daemon, peer: PeerSettings, number: int | None, waiting: dict[int, list[WaitingRow]]
 ) -> dict[str, Any]:
     rows = waiting.get(number or 0, [])
     host = daemon.agents.supervisor.host(row_of_peer(peer.name))
     mailbox = host.mail.mailbox if host is not None else None
-    heard_at, fault, trouble, oldest, held = None, "", "", None, 0
+    contact = _contact(daemon, number or 0)
+    heard_at, fault, oldest, held = contact.heard_at, "", None, 0
     if isinstance(mailbox, LinkMailbox):
-        heard_at, fault, trouble = mailbox.heard_at, mailbox.fault, mailbox.trouble
-        oldest, held = mailbox.state.out.oldest, len(mailbox.state.held)
+        fault, oldest, held = mailbox.fault, mailbox.state.out.oldest, len(mailbox.state.held)
     many, size = sum(row.many for row in rows), sum(row.size for row in rows)
     pairs = (
         [row for row in daemon.store.letters.pairs(number, 2**31) if row.agent == number] if number else []
@@ -102,7 +125,7 @@ def _form(
         left = [message for message in messages if message not in over]
         many, size = len(left), sum(len(message.data) for message in left)
         oldest = min((message.at for message in left), default=None)
-    state = _state(daemon, number, None if trouble else heard_at, fault, many)
+    state = _state(daemon, number, None if contact.trouble else heard_at, fault, many)
     return {
         "peer": peer.name,
         "url": peer.url,
@@ -114,7 +137,7 @@ def _form(
         "taken": _taken(daemon, number),
         "held": held,
         "heard": json_forms.moment(heard_at),
-        "why": " ".join(_reasons(peer, state, fault or trouble, held)) or None,
+        "why": " ".join(_reasons(peer, state, fault or contact.trouble, heard_at, held)) or None,
     }
 
 
@@ -135,7 +158,7 @@ def _taken(daemon: Daemon, number: int | None) -> int:
     return sum(last for _, last, _ in senders_there(daemon.store.of(number)))
 
 
-def _reasons(peer: PeerSettings, state: str, fault: str, held: int) -> Iterator[str]:
+def _reasons(peer: PeerSettings, state: str, fault: str, heard_at: float | None, held: int) -> Iterator[str]:
     """The reasons why nothing comes or goes."""
     if fault:
         yield fault
@@ -143,7 +166,8 @@ def _reasons(peer: PeerSettings, state: str, fault: str, held: int) -> Iterator[
         asks = (
             f"it has not answered at {peer.url}" if peer.url else f"{peer.name} asks this home, and has not"
         )
-        yield f"{asks} for a minute; the program that has the connection is narval web"
+        since = "yet" if heard_at is None else "for a minute"
+        yield f"{asks} {since}; the program that has the connection is narval web"
     if held:
         yield f"{held} of its agents wait for room in mailboxes here"
     if not peer.agents:

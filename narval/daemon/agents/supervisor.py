@@ -14,10 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Container, Generator, Iterable, Iterator, Sized
 from functools import partial
-from itertools import islice
-from typing import NamedTuple
 
-from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.recovery import PIECE, Read, at_once, restoring
 from narval.agent.timers import Deadlines
@@ -25,8 +22,6 @@ from narval.agent.turn import Turn
 from narval.calls.book import AgentCalls
 from narval.core.elements.control_elements import ACTED
 from narval.core.elements.element import parse
-from narval.core.elements.failure_element import FAILURE
-from narval.core.engines.registry import asking_kinds
 from narval.core.errors import (
     FencedError,
     InternalError,
@@ -40,6 +35,7 @@ from narval.daemon.agents.active_memory import ActiveMemory
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows, register
 from narval.daemon.agents.lifecycle import Life
+from narval.daemon.agents.open_matters import OPEN, Matters, OpenMatters
 from narval.daemon.agents.resuming import acted_before, resume, runs_are_back
 from narval.daemon.reload import FilesInForce
 from narval.daemon.rounds import Alarm, Rounds
@@ -50,9 +46,6 @@ log = logging.getLogger("narval.daemon")
 
 BETWEEN = (lifecycle.RESTORING, lifecycle.PASSIVATING)
 """The phases in which it is not known yet whether an agent will be active."""
-
-MOST_FAILED = 100
-"""So many failures of an agent, the newest, are looked at for its open matters."""
 
 
 class Supervisor:
@@ -68,8 +61,7 @@ class Supervisor:
         """The lives that differ from what the agent's row alone says."""
         self._hosts: dict[str, AgentHost] = {}
         """The hosts of agents that are not passive, some of which are not restored yet."""
-        self._left: dict[str, OpenMatters] = {}
-        """The matters of agents that are passive, as they were when they became so; none that has none."""
+        self._matters = OpenMatters()
         self._events: deque[tuple[str, lifecycle.Event, Exception | None]] = deque()
         self._is_busy = False
         self._settling: dict[str, asyncio.Future[None]] = {}
@@ -96,10 +88,16 @@ class Supervisor:
         """The hosts of the agents that are active."""
         return (host for name in tuple(self._hosts) if (host := self.host(name)) is not None)
 
-    def open_matters(self) -> dict[str, OpenMatters]:
-        """The agents that have something open, by name; those that were not active here yet are not known."""
-        left = {name: matters for name, matters in self._left.items() if name in self._rows}
-        now = {name: matters_of(host.agent) for name in self._hosts if (host := self.host(name)) is not None}
+    def open_matters(self) -> dict[str, Matters]:
+        """The agents that have something open, by name. On a store that daemons share, one that was not
+        active here yet is not among them.
+        """
+        left = {name: matters for name, matters in self._matters.left.items() if name in self._rows}
+        now = {
+            name: self._matters.of(name, host.agent)
+            for name in self._hosts
+            if (host := self.host(name)) is not None
+        }
         return {name: matters for name, matters in {**left, **now}.items() if any(matters)}
 
     def life(self, name: str) -> Life:
@@ -123,7 +121,15 @@ class Supervisor:
             if name not in active and name not in due:
                 self._timers.put(name, at)  # as `Started` says, with less work for each of many
         self._rounds.call_at(self._timers.next(), self._alarm)
+        self._recall_matters()
         return sorted(rows[name] for name in active | due)
+
+    def _recall_matters(self) -> None:
+        """Recall what passive agents left open, as the store has it."""
+        if (store := self._environment.store).leases is None:
+            for name, recorded in store.facts(OPEN).items():
+                if name in self._rows and not self._rows.is_suspended(name):  # it may have become so later
+                    self._matters.restore(name, recorded)
 
     def begin(self, row: AgentRow, *, in_turn: bool = False) -> bool:
         """Continue an agent that this daemon has from now on, as at a daemon's start.
@@ -428,6 +434,7 @@ class Supervisor:
                 state = ACTIVE if calls else PASSIVE
                 row = row._replace(state=state, wake_at=host.loop.next_moment())
                 register(row, turn)
+                self._matters.record(name, host.agent, turn)
             self._tell(name, lifecycle.Quiet())
             return row
 
@@ -448,9 +455,7 @@ class Supervisor:
         self._rounds.remove(host)
         self._files.followers.leave(host)
         self._memory.leave(host)
-        self._left.pop(name, None)
-        if any(matters := matters_of(host.agent)):
-            self._left[name] = matters
+        self._matters.drop(name, host.agent)
         host.dispatcher.calls.detach(partial(self.need, name))
         what = f"agent {name} {why}"
         if error is not None:
@@ -480,20 +485,6 @@ class Supervisor:
         if not self.record_only:
             self._timers.put(name, at)
             self._rounds.call_at(self._timers.next(), self._alarm)
-
-
-class OpenMatters(NamedTuple):
-    """The newest failed runs of an agent that nobody has dealt with, and its open items of work."""
-
-    failed: int
-    asked: int
-
-
-def matters_of(agent: AgentState) -> OpenMatters:
-    """The open matters of an agent, at a cost that does not grow with it."""
-    newest = islice(agent.memory.index.newest_named((FAILURE,)), MOST_FAILED)
-    failed = sum(eid not in agent.memory.outdated for eid in newest)
-    return OpenMatters(failed, sum(agent.runs.counts[kind, "active"] for kind in asking_kinds()))
 
 
 def _is_idle(host: AgentHost, turn: Turn) -> bool:

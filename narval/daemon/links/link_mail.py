@@ -33,16 +33,13 @@ from narval.daemon.messages.contract import OVERDUE
 from narval.daemon.messages.envelope import Envelope, unseal
 from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.outbox import Outbox
-from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.post_office import Contact, PostOffice
 from narval.files.agents.settings import AgentSettings
 from narval.store.batch import AgentRow, MessageRow, ResultRow, TakenRow
 from narval.store.links import FORMER, INCARNATION, LINK, MET, RESTORED, decode_numbers
 from narval.store.store import ALL, AgentStore
 
 log = logging.getLogger("narval.links")
-
-MOST_TOLD = 1_000
-"""The characters of a reason that are kept."""
 
 MOST_REPORTED = 1_000
 """The most differences of a restored backup that are told to each sender; the rest is only logged."""
@@ -109,10 +106,7 @@ class LinkMailbox(Mailbox):
         self.state = LinkState(row.id, row.id, row.id)
         self.fault = ""
         """The reason why the exchange has stopped; "" if there is none."""
-        self.trouble = ""
-        """The reason why the peer could not be asked last; "" once it is heard of."""
-        self.heard_at: float | None = None
-        """The moment at which the peer was last heard of in this activation."""
+        self.contact = office.contacts.setdefault(row.agent, Contact())
         self._sent = sent
         self._passing_on = PassingOn(self.peer, row, home, outbox, office, sent, self._has_room)
         self._names: dict[str, str] = {}
@@ -198,9 +192,12 @@ class LinkMailbox(Mailbox):
         """True while messages wait that the peer has not taken."""
         return bool(self._sent)
 
-    def cannot_ask(self, why: str) -> None:
-        """Note why the peer cannot be asked, until it is heard of."""
-        self.trouble = why[:MOST_TOLD]
+    @property
+    def waits_since(self) -> float | None:
+        """The moment of the oldest message that the peer has not taken, and that has not ended; None without
+        any.
+        """
+        return self._sent.oldest()
 
     # --- exchanges --------------------------------------------------------------------------------------
 
@@ -254,8 +251,9 @@ class LinkMailbox(Mailbox):
             log.error("the link with %s: %s", self.peer, error)
             return error
         record.beginnings.append(self.state.beginnings)
-        self.heard_at, put, reached = turn.at, turn.transaction.batch.put_result, record.reached
-        self.trouble, self.fault = "", "" if self.state.is_of(frame) else self.fault
+        put, reached = turn.transaction.batch.put_result, record.reached
+        self.contact.heard(turn.at)
+        self.fault = "" if self.state.is_of(frame) else self.fault
         names = {**self._names, **(frame.standing.names if frame.standing is not None else {})}
         if heard.met is not None:
             put(ResultRow(LINK, MET, turn.at, _encode(tuple(heard.met))))

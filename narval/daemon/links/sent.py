@@ -64,6 +64,14 @@ class SentMessages:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    def oldest(self) -> float | None:
+        """The moment of the oldest message that waits and has not ended; None without any."""
+        first = (
+            next((row.at for row, _ in rows if row.id not in self._answered), None)
+            for rows in self._waiting.values()
+        )
+        return min((at for at in first if at is not None), default=None)
+
     def put(self, sender_id: str, row: MessageRow, to: str) -> bool:
         """Add a message that waits for an agent of the peer; True if it has ended already."""
         self._waiting.setdefault(sender_id, deque()).append((row, to))

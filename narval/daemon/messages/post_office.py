@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
@@ -102,6 +104,27 @@ class Addresses:
         )
 
 
+MOST_TOLD = 1_000
+"""The most characters of the reason why a peer cannot be asked."""
+
+
+class Contact(msgspec.Struct):
+    """The contact with a peer since the daemon began: when it was last heard of, and why it could not be
+    asked last, "" once it is heard of.
+    """
+
+    heard_at: float | None = None
+    trouble: str = ""
+
+    def heard(self, at: float) -> None:
+        """Note that it was heard of."""
+        self.heard_at, self.trouble = at, ""
+
+    def failed(self, why: str) -> None:
+        """Note why it could not be asked."""
+        self.trouble = why[:MOST_TOLD]
+
+
 class PostOffice:
     """The messages of a store that are not taken, counted, and the active receivers.
 
@@ -120,6 +143,8 @@ class PostOffice:
         """The names of agents that had messages, by number."""
         self.receivers: dict[int, Addressee] = {}
         """The receivers at work, by the numbers of their agents."""
+        self.contacts: dict[int, Contact] = {}
+        """The contacts with peers, by the numbers of their rows, which are not always active."""
         self._wake: Callable[[str], None] = _ignore
         self.stand_in: StandIn = _leaves_it
         self.addresses = Addresses(self)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import narval as library
+from narval.agent.incidents import IncidentRows
 from narval.ask.attention import attention as rows_told
-from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.attention.sentence import SHOWN
 from narval.kinds.work.operations import attention as work_told
 from narval.surfaces.python.agent import Agent
@@ -100,7 +100,7 @@ def test_what_has_not_changed_is_not_worked_out_again(
         monkeypatch.setattr(owner, name, wrapper)
 
     noted(rows_told, "_tries", lambda run: run.eid)
-    noted(OpenIncidents, "_follow_elements", lambda _: "incidents")
+    noted(IncidentRows, "look", lambda _: "incidents")
     noted(work_told, "_sentences", lambda _: "work")
     agent.add("<request what='a lamp'/>")
     names = ("patient", "patient", "fail", "nobody", "ask")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import narval as library
-from narval.ask.attention.incident_rows import alike
+from narval.agent.incidents import alike
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import data, make_home, narval, well
@@ -230,14 +230,14 @@ def test_M52_a_row_is_acknowledged_which_recipes_see_and_a_restart_keeps(home: P
 
 
 def test_M52_a_look_costs_what_is_new_and_what_is_open(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    from narval.ask.attention import incident_rows
+    from narval.agent import incidents
 
     failed(agent, *["s.tell"] * 5)
     rows(agent)
     looked: list[int] = []
-    incident = incident_rows.incident
+    incident = incidents.incident
     monkeypatch.setattr(
-        incident_rows, "incident", lambda of, element: looked.append(element.eid) or incident(of, element)
+        incidents, "incident", lambda of, element: looked.append(element.eid) or incident(of, element)
     )
     rows(agent)
     assert looked == []

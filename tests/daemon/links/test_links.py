@@ -431,7 +431,8 @@ async def test_links_says_when_a_peer_that_asks_this_home_has_gone(homes: TwoHom
         [row] = await homes.ask("office", "links")
         return row["state"], (row["why"] or "").startswith(told)
 
-    assert await link() == ("idle", True)
+    [row] = await homes.ask("office", "links")
+    assert (row["state"], row["why"].partition(";")[0]) == ("idle", "home asks this home, and has not yet")
     await homes.exchange()
     office.advance(60.0)
     assert await link() == ("connected", False)
@@ -441,6 +442,33 @@ async def test_links_says_when_a_peer_that_asks_this_home_has_gone(homes: TwoHom
     assert await link() == ("waiting", True)
     await homes.exchange()
     assert await link() == ("connected", False)
+    await homes.close()
+
+
+@in_a_loop
+async def test_M13_a_link_over_which_messages_wait_in_vain_needs_attention(homes: TwoHomes) -> None:
+    await homes.open()
+    home = homes.scenes["home"].clock
+
+    async def told() -> list[str]:
+        rows = await homes.ask("home", "attention")
+        return [row["text"].partition(";")[0] for row in rows if row["what"] == "link"]
+
+    refuses = "the peer office refuses this home"
+    await homes.ask("home", "note_link", peer="office", why=refuses)
+    assert await told() == []
+    await homes.send("home", "shop@office", "<order/>")
+    assert await told() == [f"messages to the peer office wait: {refuses}"]
+    await homes.exchange()
+    assert await told() == []
+    await homes.send("home", "shop@office", "<order/>")
+    home.advance(60.0)
+    assert await told() == []
+    home.advance(1.0)
+    silent = "office asks this home, and has not for a minute"
+    assert await told() == [f"messages to the peer office wait: {silent}"]
+    await homes.exchange()
+    assert await told() == []
     await homes.close()
 
 

@@ -1,0 +1,154 @@
+"""Incidents of an agent, in rows: those that differ only in numbers and quoted texts share a row (M52)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from itertools import islice, takewhile
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.run_error import remedy_of
+from narval.agent.transaction import ERRORS
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import read_error
+from narval.core.elements.failure_element import FAILURE, read_failure
+from narval.core.source.secrets import without_secrets
+
+RUN, ERROR, FILE = "run", "error", "file"
+"""The sorts of incidents: a failed run, an error element outside runs, a file with faults."""
+
+NAMES = (FAILURE, *ERRORS)
+
+_QUOTED = re.compile(r"""(?<!\w)(['"`]).*?\1(?!\w)|“[^”]*”|«[^»]*»""", re.DOTALL)
+_NUMBER = re.compile(r"\w*\d[\w.,:+-]*")
+
+
+def alike(message: str) -> str:
+    """A message without its numbers and quoted texts, in which alike ones differ."""
+    return _NUMBER.sub("#", _QUOTED.sub("…", message))
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """The incident that one element tells of: its sort, the kind of the run, the definition or file, the
+    part, the type of the error and its message.
+    """
+
+    what: str
+    kind: str
+    definition: str
+    part: str
+    type: str
+    message: str
+
+    @property
+    def id(self) -> str:
+        """The identifier of the row that it belongs to."""
+        key = (self.what, self.definition, self.part, self.type, alike(self.message))
+        return hashlib.sha256("\0".join(key).encode("utf-8", "replace")).hexdigest()[:8]
+
+
+class IncidentRow(msgspec.Struct):
+    """Alike incidents: the newest of them, and the moment and run (0 for none) of each by its element."""
+
+    newest: Incident
+    of: dict[int, tuple[float, int]] = msgspec.field(default_factory=dict)
+
+
+class IncidentRows:
+    """The incidents of an agent, in rows, as of the last look at what came and went."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent, self._seen = agent, 0
+        self.rows: dict[str, IncidentRow] = {}
+        """The rows by identifier."""
+        self._row_of: dict[int, str] = {}
+        self._of_parts: set[int] = set()
+        """The elements of parts that have failed in runs that go on."""
+
+    def look(self, most: int | None = None) -> Iterator[int]:
+        """Look at the elements that came since the last look, `most` of them, the newest, and let go of those
+        that count no more: a generator, to be run to its end, that pauses before each element.
+        """
+        memory = self._agent.memory
+        new = takewhile(lambda eid: eid > self._seen, islice(memory.index.newest_named(NAMES), most))
+        for eid in reversed(list(new)):
+            yield eid
+            if eid <= self._seen:  # another has looked meanwhile
+                continue
+            self._seen = eid
+            element = memory.element(eid) if eid not in memory.outdated else None
+            if element is not None:
+                self.put(element)
+        for eid in [eid for eid in self._row_of if eid in memory.outdated or eid not in memory]:
+            self.drop(eid)
+
+    def count(self, what: str) -> int:
+        """The number of incidents of a sort."""
+        return sum(len(row.of) for row in self.rows.values() if row.newest.what == what)
+
+    def drop_mended(self) -> None:
+        """Forget the elements of parts that no longer wait for a person."""
+        for eid in tuple(self._of_parts):
+            element = self._agent.memory.element(eid)
+            if element is None or not _remedy(self._agent, element):
+                self.drop(eid)
+
+    def put(self, element: Element) -> None:
+        """Add an element that tells of an incident; ignore any other."""
+        found = incident(self._agent, element)
+        if found is None or element.eid in self._row_of:
+            return
+        row = self.rows.get(found.id)
+        if row is None:
+            row = self.rows[found.id] = IncidentRow(found)
+        elif element.eid > next(reversed(row.of)):  # they come in order, this way or that
+            row.newest = found
+        run = element.origin.run if element.origin is not None and found.what == RUN else 0
+        row.of[element.eid], self._row_of[element.eid] = (element.added, run), found.id
+        if found.what == ERROR and _remedy(self._agent, element):
+            self._of_parts.add(element.eid)
+
+    def drop(self, eid: int) -> None:
+        """Forget an element."""
+        id = self._row_of.pop(eid)
+        self._of_parts.discard(eid)
+        del self.rows[id].of[eid]
+        if not self.rows[id].of:
+            del self.rows[id]
+
+
+def incident(agent: AgentState, element: Element) -> Incident | None:
+    """The incident that an element tells of. None for an error that a run itself handles, for the trouble of
+    a source, which passes, and for a `failure` that is not narval's own. A run does not handle the error of a
+    part that waits for a person because of it.
+
+    A run does not hold what a source gave. An error of a source that has a `key` is about one thing, such as
+    a mail, and does not pass.
+    """
+    origin = element.origin
+    run = agent.runs.get(origin.run) if origin is not None and origin.run else None
+    if element.name == FAILURE:
+        if run is None or run.phase != "failed" or run.caller is not None or (origin and origin.call):
+            return None
+        kind, name, step, cause, message = read_failure(element)
+        return Incident(RUN, kind, name, step, cause, message)
+    if run is not None:
+        passes = origin is not None and origin.call and not element.attributes.get("key")
+        is_held = agent.memory.contexts.holds(run.eid, element.eid)
+        if (passes or is_held) and not _remedy(agent, element):
+            return None
+    elif origin is not None and origin.run:
+        return None
+    cause, message, step = read_error(element)
+    about = run.name if run is not None else element.attributes.get("path") or ""
+    is_file = cause == "bad-file" and origin is None
+    step = step or (origin.step if origin is not None and run is not None else "")
+    return Incident(FILE if is_file else ERROR, "", about, step, cause, without_secrets(message))
+
+
+def _remedy(agent: AgentState, element: Element) -> str:
+    """The remedy for the error of a part that has failed in a run that goes on; "" for any other."""
+    return remedy_of(agent, element.eid, element.origin.run) if element.origin is not None else ""

@@ -1,0 +1,66 @@
+"""What needs attention in other agents, as the home tells it: it activates none (M13)."""
+
+from __future__ import annotations
+
+from tests.daemon.at_work import Scene, in_a_loop
+from tests.daemon.test_agents import ask, opened, scene, states
+
+__all__ = ["scene"]
+
+
+@in_a_loop
+async def test_M13_the_home_tells_of_other_agents_that_have_something_open(scene: Scene) -> None:
+    fails = '<step id="a" type="action" target="basic.error"/>'
+    scene.write("recipes/f.xml", f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
+    daemon = await opened(scene, "ada", "bob")
+    run = (await ask(daemon, "ada", "start", name="w.f"))["eid"]
+    await ask(daemon, "bob", "start", name="w.takes")
+    await daemon.main_loop.until_idle()
+    told = [("agent", "agent ada has 1 failed run: narval attention --agent ada", {"agent": "ada"})]
+
+    async def others() -> list[tuple[str, str, dict[str, str]]]:
+        rows = await ask(daemon, "", "attention")
+        return [(row["what"], row["text"], row["link"]) for row in rows if row["what"] == "agent"]
+
+    assert await others() == told
+    await daemon.main_loop.elapse(121.0)
+    assert (await states(daemon))["ada"] == "passive"
+    assert await others() == told
+    assert (await states(daemon))["ada"] == "passive"
+    assert [row["what"] for row in await ask(daemon, "ada", "attention")] == ["incident"]
+    (incident,) = await ask(daemon, "ada", "incidents")
+    assert incident["newest"] == [run]
+    await ask(daemon, "ada", "acknowledge", incident=incident["incident"], reason="seen")
+    assert await others() == []
+    await scene.end()
+
+
+@in_a_loop
+async def test_M13_failed_nodes_and_errors_of_agents_are_counted_and_outlast_the_daemon(scene: Scene) -> None:
+    node = '<custom><execute type="python">missing()</execute></custom>'
+    starts = f'<node name="a" type="script" isStart="true">{node}</node>'
+    scene.write("recipes/p.wf.xml", f'<process-definition name="p">{starts}</process-definition>')
+    daemon = await opened(scene, "ada", "bob")
+    run = (await ask(daemon, "ada", "start", name="p.p"))["eid"]
+    await daemon.main_loop.until_idle()
+
+    async def others() -> list[str]:
+        rows = await ask(daemon, "", "attention")
+        return [row["text"] for row in rows if row["what"] == "agent"]
+
+    sentence = "agent ada has 1 other error: narval attention --agent ada"
+    assert await others() == [sentence]
+    await daemon.main_loop.elapse(121.0)
+    assert (await states(daemon))["ada"] == "passive"
+    await scene.end()
+    daemon = await scene.open()
+    assert await others() == [sentence]
+    assert (await states(daemon))["ada"] == "passive"
+    await ask(daemon, "ada", "complete", run=run, token=1)
+    await daemon.main_loop.until_idle()
+    assert await others() == []
+    await daemon.main_loop.elapse(121.0)
+    await scene.end()
+    daemon = await scene.open()
+    assert await others() == []
+    await scene.end()
