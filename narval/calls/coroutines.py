@@ -55,16 +55,12 @@ class SourceTroubles:
         return self._of
 
     def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
-        """Examine what a source yields; an error with a `key` is about one thing, and not about
-        the source.
+        """Examine what a source yields; an error with a `key` is about one thing, and not about the source:
+        it is logged once it is recorded, which it is once.
         """
         made = [Element(0, output.xml) for output in given]
         errors = [element for element in made if element.name == "error"]
-        of_one_thing = [element for element in errors if element.attributes.get("key")]
-        for element in of_one_thing:
-            kind, message, _ = read_error(element)
-            text = " ".join(without_secrets(message).split())
-            log.warning("%s of run %d: %s: %s", call.target.action, call.run, kind, text)
+        of_one_thing = any(element.attributes.get("key") for element in errors)
         if made and len(errors) == len(made) and not of_one_thing:
             kind, message, _ = read_error(made[-1])
             self.begin(call, Failure(kind, message))

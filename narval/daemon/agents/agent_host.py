@@ -30,6 +30,7 @@ from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import SEND
 from narval.core.engines.story import part_word_of
 from narval.core.errors import NarvalError
+from narval.core.source.secrets import without_secrets
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.post_office import PostOffice
@@ -322,7 +323,7 @@ class AgentHost:
             self.waiters.over(run.eid)
         for added in turn.transaction.batch.elements:
             if added.element.xml[:6] == b"<error":  # no call: it stands in the way of each new element
-                _log_failed_part(self.agent, added.element, self._name_of_other)
+                _log_error(self.agent, added.element, self._name_of_other)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)
         if self.chats.is_followed:
@@ -351,15 +352,22 @@ class AgentHost:
         self.questions.close()
 
 
-def _log_failed_part(agent: AgentState, error: Element, name: str) -> None:
-    """Log an error if it is that of a part of a run that goes on: no end of a run tells of it."""
+def _log_error(agent: AgentState, error: Element, name: str) -> None:
+    """Log an error of a run that goes on, if no end of a run tells of it: that of a part of it, or what a
+    source says of one thing, such as a mail.
+    """
     of = error.origin
-    if of is not None and (remedy := remedy_of(agent, error.eid, of.run)):
-        run = agent.runs.active[of.run]
+    run = agent.runs.active.get(of.run) if of is not None else None
+    if of is None or run is None:
+        return
+    remedy = remedy_of(agent, error.eid, run.eid)
+    is_of_source = of.call and error.attributes.get("key")
+    if remedy or (is_of_source and not agent.memory.contexts.holds(run.eid, error.eid)):
         kind, message, _ = read_error(error)
         where = f"{part_word_of(run.engine)} {of.step} in run {run.eid} of {run.name}"
-        said = f"{where} failed: {kind}: {message[:MOST_LOGGED]}"
-        log.warning("%s%s; %s", f"{name}: " if name else "", said, remedy)
+        text = " ".join(without_secrets(message).split())
+        said = f"{where}{' failed' if remedy else ''}: {kind}: {text[:MOST_LOGGED]}"
+        log.warning("%s%s%s", f"{name}: " if name else "", said, f"; {remedy}" if remedy else "")
 
 
 def _log_failure(agent: AgentState, run: Run, name: str) -> None:

@@ -156,6 +156,24 @@ def test_what_a_source_could_not_read_is_open_until_it_is_acknowledged(home: Pat
     assert rows(agent) == []
 
 
+def test_what_a_source_could_not_read_is_logged_once_though_it_is_given_again_at_each_start(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told_once = POST.replace("optional=True)", "optional=True, unique='@key')")
+    (home / "modules" / "post.py").write_text(told_once)
+    (home / "recipes" / "post.xml").write_text(WATCH)
+    with library.open(home, clock=library.SimulatedClock("2026-03-01T06:00:00Z")) as agent:
+        run = agent.start("s.watch")
+        agent.until_idle()
+    with library.open(home, clock=library.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.until_idle()
+        assert agent.ask("show", run=run)["state"] == "running"
+        assert len(agent.memory("error[@key]")) == 2
+    of = f"step look in run {run} of s.watch: bad-mail"
+    lines = [record.getMessage() for record in caplog.records if "bad-mail" in record.getMessage()]
+    assert lines == [f"{of}: 'a' is no mail", f"{of}: 'b' is no mail"]
+
+
 def test_M52_the_fault_of_a_file_is_open_until_it_is_good(home: Path, agent: Agent) -> None:
     good = (home / "recipes" / "s.xml").read_text()
     (home / "recipes" / "s.xml").write_text("<cookbook>\n<recipe/>")
