@@ -100,7 +100,8 @@ class Folder(NamedTuple):
     def _element(self, change: Change) -> etree._Element:
         path, trouble = self.shown(change.path), change.stamp.trouble
         if trouble and change.event != "deleted":
-            return error_element(trouble, f"{path}: {TROUBLE[trouble]}", self.shown(), path)
+            remedy = TROUBLE[trouble].format(_for_a_shell(change.path))
+            return error_element(trouble, f"{path}: {remedy}", self.shown(), path)
         element = file_element(path, change.event, change.stamp, self.shown())
         if change.origin:
             element.set("from", self.shown(change.origin))
@@ -119,10 +120,17 @@ def _sha256(file: BinaryIO) -> str:
 
 TROUBLE = {
     "unreadable-file": "it may not be read; give narval the right to",
-    "unnameable-file": "its name cannot be written in XML; rename it",
+    "unnameable-file": "its name cannot be written in XML; rename it, in a shell it is {}",
     "unreadable-folder": "it may not be looked into; give narval the right to",
 }
 NEVER_GIVEN = ("unnameable-file", "unreadable-folder")
+
+
+def _for_a_shell(path: str) -> str:
+    """The name of a file as a shell takes it, whatever its bytes are."""
+    name = os.fsencode(os.path.basename(path))
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}" for byte in name)
+    return f"$'{''.join(plain)}'"
 
 
 def look(folder: Folder, before: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:

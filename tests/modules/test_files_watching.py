@@ -332,6 +332,8 @@ def test_a_name_that_xml_cannot_carry_is_an_error(home: Path) -> None:
         ]
         for each in watched.elements:
             assert etree.fromstring(canonical(each)).get("path") == each.get("path")
+        texts = [each.findtext("message") for each in watched.elements]
+        assert [text.partition("it is ")[2] for text in texts if text] == [r"$'bad-\xff'", r"$'bell-\x07'"]
         Path(os.fsdecode(bytes(home / "in") + b"/bad-\xff")).rename(home / "in" / "good")
         assert await watched.next() == [("created", "in/good")]
 
