@@ -261,6 +261,17 @@ def to_undo(
             yield call
 
 
+def left_done(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> Iterator[CallMade]:
+    """The calls of a run to actions that have no undo, and are to have no effect outside: they are done, and
+    stay so.
+    """
+    for call in calls_of(agent, run, pending):
+        action = agent.library.get(Action.kind, call.name) if call.kind == Action.kind else None
+        is_inner = isinstance(action, Action) and not action.outside and not action.pure
+        if is_inner and call.state == "done" and not call.undo:
+            yield call
+
+
 def _answering(agent: AgentState, run: Run, call: CallMade) -> list[Run]:
     """The runs here that answered a call, the last first."""
     if not is_runnable(call.kind):

@@ -45,6 +45,10 @@ def breaks(parcel):
 def call_up(order):
     pass
 
+@action(inputs=[Input("order", "order")], runs="inline", outside=False)
+def book(order):
+    pass
+
 @action(runs="inline", pure=True)
 def nothing():
     pass
@@ -79,6 +83,10 @@ RECIPES = f"""<cookbook>
   <step id="a" type="action" target="s.call_up"/><step id="b" type="action" target="s.nothing"/>
   <transition id="t"><in idref="a"/><out idref="b"/>
     <condition><match>signal[@name='withdrawn' and @named='order']</match></condition></transition>
+</recipe>
+<recipe group="s" name="books" start_step="a" end_step="b">
+  <step id="a" type="action" target="s.book"/><step id="b" type="action" target="s.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/></transition>
 </recipe>
 <recipe group="s" name="outer" start_step="a" end_step="b" on-withdraw="undo">
   <step id="a" type="recipe" target="s.plain"/><step id="b" type="action" target="s.nothing"/>
@@ -210,3 +218,11 @@ def test_F14_a_run_is_undone_by_hand(agent: Agent) -> None:
     assert f"it undoes run {run}" in why["reason"]
     with pytest.raises(RequestError, match="is a plan-undo: only plans are undone"):
         agent.ask("undo", run=answer["undoing"], why="and back")
+
+
+def test_F14_a_run_in_which_nothing_is_undone_names_what_stays_done(agent: Agent) -> None:
+    run = agent.start("s.books", "<order n='7'/>")
+    agent.until_idle()
+    answer = agent.ask("undo", run=run, why="it was a mistake")
+    assert (answer["undoing"], answer["undo"]) == (None, [])
+    assert answer["stays"] == [{"step": "a", "target": "s.book"}]

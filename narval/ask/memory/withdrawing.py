@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from narval.agent.agent import AgentState
-from narval.agent.relying import UNDO, UNDONE, CallMade, Reliance, relying_on, to_undo, undo_run
+from narval.agent.relying import UNDO, UNDONE, CallMade, Reliance, left_done, relying_on, to_undo, undo_run
 from narval.agent.turn import Turn
 from narval.agent.withdrawing import Consequences, consequences, withdraw_and_tell
 from narval.agent.withdrawing import confirm as confirm_in
@@ -145,7 +145,8 @@ async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) ->
     """Undo what a run of a recipe has done: cancel it if it is under way, then call what undoes each of its
     calls, the last first. A run is undone once.
 
-    `undo` are its calls, each with the action that undoes it, or null if there is none.
+    `undo` are its calls that did something outside, each with the action that undoes it, or null if there is
+    none. `stays` are those done that have no undo, though they are to do nothing outside.
     """
     undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
     if not undoing_kind(undone.kind):
@@ -155,9 +156,12 @@ async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) ->
     def work(turn: Turn) -> Form:
         if (by := turn.agent.memory.marks.get(UNDONE, {}).get(run)) is not None:
             raise RequestError(f"run {run} of {undone.name} was undone before, by run {by}")
-        calls = [_undo(call) for call in to_undo(turn.agent, undone, turn.transaction.batch.journal)]
+        pending = turn.transaction.batch.journal
+        calls = [_undo(call) for call in to_undo(turn.agent, undone, pending)]
+        stays = [{"step": one.step, "target": one.name} for one in left_done(turn.agent, undone, pending)]
         undoing = undo_run(turn, undone, reason, asker.origin())
-        return {"run": run, "undoing": undoing.eid if undoing is not None else None, "undo": calls}
+        by = undoing.eid if undoing is not None else None
+        return {"run": run, "undoing": by, "undo": calls, "stays": stays}
 
     return dict(await daemon.host.submit(work))
 

@@ -120,6 +120,8 @@ def undo(answer: Row) -> None:
     """
     calls = answer["undo"]
     click.echo("\n".join(_calls(calls)) or _NOTHING)
+    for call in answer["stays"]:
+        click.echo(clean(f"step {call['step']}, {call['target']}: stays done; no action undoes it"))
     if answer["undoing"]:
         undone = sum(bool(call["undo"]) for call in calls)
         what = "it" if undone == len(calls) else "what can be undone" if undone else "nothing, and records it"
