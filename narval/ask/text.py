@@ -6,7 +6,6 @@ terminal.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 Row = Mapping[str, Any]
-
-MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)")
-"""The pattern of a moment within a text, as operations write it."""
 
 _zone_name: ContextVar[Callable[[], str]] = ContextVar("narval-shown-zone", default=lambda: "")
 
@@ -113,9 +109,9 @@ def moment(text: str | None) -> str:
     return moment_exactly(text)[:19]
 
 
-def spoken(words: object) -> str:
-    """A sentence of an operation on one line, its moments in the form for people."""
-    return MOMENT.sub(lambda match: moment(match[0]), clean(words))
+def moment_in_zone(text: str | None) -> str:
+    """A moment for people with the name of its zone, for a sentence that stands below no heading."""
+    return f"{moment(text)} {zone()}" if text else ""
 
 
 def text_of(said: Iterable[str | Row], when: Callable[[str], str]) -> str:
@@ -134,6 +130,11 @@ def _text_of(piece: str | Row, when: Callable[[str], str]) -> str:
         return str(piece["title"])
     name, _, about = piece["title"].partition(" · ")
     return f"{name or 'element'} {piece['element']}" + (f" · {about}" if about else "")
+
+
+def moments_of_zone() -> str:
+    """The heading of lines with moments."""
+    return f"moments of {zone()}"
 
 
 def moment_there(text: str) -> str:
@@ -165,7 +166,8 @@ def newer_file(run: Row) -> str:
     newer = run.get("newer")
     if not newer:
         return ""
-    of = f"the version of {moment(newer['since'])}" if newer["since"] else f"version {run['definition'][:12]}"
+    since = moment_in_zone(newer["since"])
+    of = f"the version of {since}" if since else f"version {run['definition'][:12]}"
     return f"waits with {of}; the file is newer"
 
 

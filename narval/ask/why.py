@@ -27,11 +27,13 @@ from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged, obstacle_of
 from narval.ask.runs.history import newest
+from narval.ask.text import text_of
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, parse
 from narval.core.elements.outdated_element import OUTDATED, reason_in
 from narval.core.engines.commands import SEND, SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait, with_failed_parts
+from narval.core.engines.story import Words, joined
 from narval.core.errors import RequestError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
@@ -237,18 +239,16 @@ def explain(
             parts = engine.parts(definition, state)
             ids = ", ".join(row["id"] for rows in parts.values() for row in rows)
             raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {ids}")
-        now_for = {wait.id: wait for wait in waits if wait.conditions}
-        waits = [now_for.get(wait.id, wait) for wait in diagnosed] or [
-            wait for wait in waits if wait.id == identifier
-        ]
-        answer["reason"] = reason
+        looked_at = {wait.id for wait in diagnosed}
+        own = [wait for wait in waits if wait.id == identifier or (wait.conditions and wait.id in looked_at)]
+        of_now = {wait.id for wait in own if wait.conditions}
+        waits = [*own, *(wait for wait in diagnosed if wait.id not in of_now)]
+        answer |= _in_words(reason)
     else:
         already = {wait.id for wait in waits}
         waits += [wait for wait in diagnosed if wait.id not in already]
         reasons = [_cancellation(agent, run) or engine.explain(definition, state, None), _restart(agent, run)]
-        outcome = _outcome(agent, run, list(filter(None, reasons)))
-        if outcome:
-            answer["reason"] = outcome
+        answer |= _in_words(_outcome(agent, run, list(filter(None, reasons))))
     failing = with_failed_parts(engine) if run.active else None
     remedies = (failing.remedy(state, wait.error, agent.option) if failing else "" for wait in waits)
     answer["waiting"] = [_waiting(agent, now, run, *both) for both in zip(waits, remedies, strict=True)]
@@ -265,7 +265,7 @@ def _cancellation(agent: AgentState, run: Run) -> str:
     return ""
 
 
-def _restart(agent: AgentState, run: Run) -> str:
+def _restart(agent: AgentState, run: Run) -> Words:
     """The moment when a failed run, or one of a slowed definition, is started again (N28), and why so late;
     or what keeps it from that; "" if it is not.
     """
@@ -273,15 +273,15 @@ def _restart(agent: AgentState, run: Run) -> str:
         if start.name == run.name and _is_newest(agent, run) and (why := keeps_from_beginning(agent, start)):
             return f"{run.name} begins again once it may: {why}"
     for id, start in agent.clockwork.starts.items():
-        if start.slowed and start.name == run.name and _is_newest(agent, run):
-            due = agent.clockwork.timers.due((0, id))
-            return f"{run.name} begins again at {moment(due)}: {slowed_text(start)}"
+        due = agent.clockwork.timers.due((0, id))
+        if due is not None and start.slowed and start.name == run.name and _is_newest(agent, run):
+            return f"{run.name} begins again at ", due, f": {slowed_text(start)}"
     if run.phase != "failed":
         return ""
     for at, _, job in agent.clockwork.timers.waiting():
         if isinstance(job, StartRun) and (job.name, job.attempt) == (run.name, run.attempt + 1):
             failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
-            return f"{run.name} begins again at {moment(at)}, after {failures}"
+            return f"{run.name} begins again at ", at, f", after {failures}"
     return ""
 
 
@@ -290,16 +290,22 @@ def _is_newest(agent: AgentState, run: Run) -> bool:
     return not any(other.name == run.name and other.eid > run.eid for other in agent.runs.values())
 
 
-def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:
+def _outcome(agent: AgentState, run: Run, reasons: list[Words]) -> Words:
     """The error of a run that failed or is about to fail, the reasons given, and when it ended."""
-    texts = []
+    texts = list[Words]()
     if run.error is not None:
         texts.append(_error(agent, run, run.error))
     texts += reasons
-    if not run.active:
+    if run.ended is not None:
         texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
-        texts.append(f"it ended at {moment(run.ended)}")
-    return "; ".join(texts)
+        texts.append(("it ended at ", run.ended))
+    return joined(texts, "; ")
+
+
+def _in_words(words: Words) -> dict[str, Any]:
+    """A sentence as text, with its moments as in all of JSON, and in pieces; nothing if it has none."""
+    said = [piece if isinstance(piece, str) else {"moment": moment(piece)} for piece in joined([words], "")]
+    return {"reason": text_of(said, str), "said": said} if said else {}
 
 
 def _error(agent: AgentState, run: Run, eid: int) -> str:

@@ -322,3 +322,25 @@ def test_section_18_start_plan_waits_for_a_start_node(tmp_path: Path) -> None:
         agent.ask("reload")
         agent.until_idle()
         assert [run["name"] for run in agent.runs()] == ["w.p"]
+
+
+def test_N11_why_of_a_node_names_the_token_that_waits_and_the_one_that_failed(at: At) -> None:
+    once = """
+ASKED = []
+
+@predicate("once")
+def once(token):
+    ASKED.append(token)
+    if len(ASKED) > 1:
+        raise ValueError("asked twice")
+    return True
+"""
+    starts = "".join(f"<node name='{name}' isStart='true'><arc to='w'/></node>" for name in "ab")
+    condition = "<guard>IF once THEN Accept ELSE Discard</guard><condition><match>go</match></condition>"
+    agent, run = at(f"{starts}<node name='w' type='wait'>{condition}</node>", once)
+    waits = agent.why(run, "w")["waiting"]
+    assert [(wait["for"], [one["pattern"] for one in wait["conditions"]]) for wait in waits] == [
+        ("condition", ["go"]),
+        ("person", []),
+    ]
+    assert "narval rerun" in waits[1]["text"]

@@ -157,7 +157,7 @@ def test_N27_a_run_that_is_done_says_which_step_was_its_end(agent: Agent) -> Non
     answer = agent.why(run)
     assert (answer["state"], answer["waiting"]) == ("done", [])
     assert answer["reason"].startswith("step end was reached; it ended at 2")
-    assert re.search(r"it ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", next(answers.why(answer)))
+    assert re.search(r"it ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+$", next(answers.why(answer)))
 
 
 def test_N26_a_failed_run_gives_its_error_and_that_nothing_took_it(agent: Agent) -> None:
@@ -398,3 +398,30 @@ def test_N11_an_order_by_a_text_has_its_nearest_element_and_the_reason(agent: Ag
     [row] = judged(agent, "email[@new][@date &gt; '2026-11-01']")
     assert (row["nearest"], row["failed"]) == (email, "@date > '2026-11-01'")
     assert row["value"] == ("'2026-12-01'; it never holds: > compares numbers, and '2026-11-01' is none")
+
+
+def test_the_moments_of_a_reason_are_apart_from_those_that_a_text_quotes(agent: Agent) -> None:
+    quoted = "it was due at 2026-02-01T08:00:00+00:00"
+    run = start(agent, "w.late")
+    agent.cancel(run, quoted)
+    agent.until_idle()
+    answer = agent.why(run)
+    moments = [piece["moment"] for piece in answer["said"] if not isinstance(piece, str)]
+    assert moments == [agent.ask("show", run=run)["ended"]]
+    assert quoted in "".join(piece for piece in answer["said"] if isinstance(piece, str))
+    assert answer["reason"] == f"it was cancelled: {quoted}; it ended at {moments[0]}"
+
+
+def test_the_story_of_an_element_says_a_use_once_and_the_first_ten_of_what_was_made_of_it(
+    agent: Agent,
+) -> None:
+    run = mail(agent, "spam")
+    email = agent.memory("email")[-1].eid
+    answer = agent.why(email)
+    made = {"eid": run, "name": "note", "title": "", "directly": True, "origin": None}
+    use = {"definition": "w.mail", "step": "judge", "input": "email", "run": None, "run_of": None}
+    answer |= {"used_by": [use, use | {"input": "other"}], "made_of_it": [made] * 50, "made": 52}
+    lines = list(answers.why(answer))
+    assert len([line for line in lines if "used by" in line]) == 1
+    assert len([line for line in lines if "made of it" in line]) == 10
+    assert f"              and 42 more: `narval why {email} --uses`" in lines

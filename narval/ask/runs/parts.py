@@ -18,7 +18,7 @@ from narval.daemon.daemon import Daemon
 
 Row = dict[str, Any]
 
-_UNTOLD: Row = {"reason": None, "waiting": []}
+_UNTOLD: Row = {"reason": None, "said": [], "waiting": []}
 
 TRIES = 100
 """The most tries of the calls of a part in the answer, the newest."""
@@ -38,7 +38,8 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
         arc = next((row for row in arc_rows(edges) if row["id"] == id), None)
         if arc is not None:
             ends = [part_row(nodes[end]) for end in (arc["from"], arc["to"])]
-            return {"run": run, "arc": arc, "ends": ends, "reason": arc["told"] or None}
+            words = arc["told"]
+            return {"run": run, "arc": arc, "ends": ends, "reason": words or None, "said": [words]}
     calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
     is_call_alone = id not in nodes and any(row["call"] for row in calls)
     last = {row["call"]: row for row in calls}  # the results of a call belong to its last try
@@ -48,6 +49,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
         "state": reasons["state"],
         "part": part_row(nodes[id]) if id in nodes else None,
         "reason": reasons["reason"],
+        "said": reasons["said"],
         "waiting": reasons["waiting"],
         "arcs": [row for row in arc_rows(edges) if id in (row["from"], row["to"])],
         "calls": [

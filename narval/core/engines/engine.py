@@ -25,6 +25,7 @@ from narval.core.engines.commands import Watch
 from narval.core.engines.events import Event, Resume, Reusable
 from narval.core.engines.graph import Graph
 from narval.core.engines.migration import Migration
+from narval.core.engines.story import Words
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import Bound
 
@@ -114,7 +115,7 @@ class Engine(Protocol):
     def graph(self, definition: Any, state: Any, /) -> Graph:
         """The run as nodes and edges, for drawing."""
 
-    def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
+    def explain(self, definition: Any, state: Any, identifier: str | None, /) -> Words | None:
         """Why a part is in the state it is in, for people; None when there is none of that id.
 
         With no identifier, how the run as a whole ended; None when there is nothing to tell.

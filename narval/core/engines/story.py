@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
+
+Words = str | Sequence[str | float]
+"""A sentence for people: a text, or its pieces, among them moments as numbers, which surfaces write."""
+
+
+def joined(parts: Iterable[Words], between: str) -> list[str | float]:
+    """The pieces of several sentences as those of one."""
+    pieces = list[str | float]()
+    for words in parts:
+        pieces += [between] * bool(pieces)
+        pieces += [words] if isinstance(words, str) else words
+    return pieces
 
 
 class Fact(msgspec.Struct, frozen=True):

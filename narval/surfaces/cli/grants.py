@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, moment, of_others, zone
+from narval.ask.text import Row, clean, moment_in_zone, of_others
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.status import confining
@@ -88,7 +88,7 @@ def _lines(row: Row) -> Iterator[str]:
     if row["at"]:
         changed = "; its definition has changed since" if row["changed"] else ""
         did = "rejected" if row["standing"] == "rejected" else "granted"
-        yield f"  {did} by {clean(row['by'])} at {moment(row['at'])} ({zone()}){changed}"
+        yield f"  {did} by {clean(row['by'])} at {moment_in_zone(row['at'])}{changed}"
     yield "needs outside the home:"
     outside = [need for need in row["needs"] if need["outside"]]
     yield from map(_need, outside) if outside else ("  nothing",)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, moment, moment_exactly, text_of
+from narval.ask.text import Row, clean, moment, moment_exactly, moments_of_zone, text_of
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render import answers
@@ -17,6 +17,8 @@ from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Connection, Session
 NO_LINES = "no lines there"
 TOGETHER = 500
 """The entries in one request when all are wanted."""
+
+_JOURNAL = answers.history_line, NO_LINES, moments_of_zone
 
 _EXAMPLE = """\
 narval history 12
@@ -75,10 +77,10 @@ def _journal(session: Session, run: int, follow: bool, page: dict[str, Any] | No
     if page is not None:
         session.give(
             session.ask("history", run=run, **page),
-            lambda lines: click.echo("\n".join(map(answers.history_line, lines)) or NO_LINES, err=not lines),
+            lambda lines: _write(list(map(answers.history_line, lines))),
         )
         return
-    with session.connect("look") as connection, session.lines(answers.history_line, NO_LINES) as write:
+    with session.connect("look") as connection, session.lines(*_JOURNAL) as write:
         after = 0
 
         def look() -> None:
@@ -100,6 +102,8 @@ def _story(session: Session, run: int, follow: bool) -> None:
             while is_more:
                 answer = connection.ask("story", run=run, after=after, limit=TOGETHER)
                 for line in _lines(answer["groups"], last_part):
+                    if is_empty:
+                        click.echo(moments_of_zone())
                     click.echo(line)
                     is_empty = False
                 after, is_more = answer["last"], answer["more"]
@@ -140,10 +144,14 @@ def _whole(session: Session, run: int) -> Row:
 
 def _tell(answer: Row) -> None:
     """Write the sentences of a page."""
-    lines = list(_lines(answer["groups"], ""))
-    click.echo("\n".join(lines) or NO_LINES, err=not lines)
+    _write(list(_lines(answer["groups"], "")))
     if answer["older"]:
         click.echo(f"more was earlier: --before {answer['older']}", err=True)
+
+
+def _write(lines: list[str]) -> None:
+    """Write the lines of a page below the zone of their moments, or that there are none."""
+    click.echo("\n".join([moments_of_zone(), *lines]) if lines else NO_LINES, err=not lines)
 
 
 def _lines(groups: list[Row], last_part: str) -> Iterator[str]:

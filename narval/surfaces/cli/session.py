@@ -135,10 +135,13 @@ class Session:
         return PeerClient(peers[self.peer], self.own_home.path, agent=self.agent, **limits)
 
     @contextmanager
-    def lines(self, people: Callable[[Any], str], none: str = "") -> Iterator[Callable[[list[Any]], int]]:
+    def lines(
+        self, people: Callable[[Any], str], none: str = "", heading: Callable[[], str] | None = None
+    ) -> Iterator[Callable[[list[Any]], int]]:
         """Write items as they come, one a line; as JSON they are one array, whole even if it is cut short.
 
-        If none came, people are told in the words of `none`, on standard error.
+        If none came, people are told in the words of `none`, on standard error; if some did, they come below
+        the heading.
         Each call returns the number (`seq`, from 1) of the last item so far.
         """
         from narval.ask.text import json_bytes
@@ -148,6 +151,8 @@ class Session:
         def write(items: list[Any]) -> int:
             nonlocal last
             for item in items:
+                if heading is not None and not (last or self.as_json):
+                    click.echo(heading())
                 before = b"," if last else b"[\n "  # not a comma after: a line is whole once it is written
                 last = item["seq"]
                 click.echo(before + json_bytes(item, indent=None) if self.as_json else people(item))

@@ -49,7 +49,7 @@ def environment(package: str) -> Environment:
         "size": text.size, "counted": lambda count, *things: text.counted(count, *things),
         "shortened": text.shortened, "seconds": duration, "segment": segment, "exact": Exact,
         "fault_line": text.fault_line, "query": urlencode, "leads": leads, "person": text.person,
-        "newer_file": text.newer_file, "spoken": spoken,
+        "newer_file": text.newer_file,
     }  # fmt: skip
     return made
 
@@ -150,11 +150,6 @@ def clock(given: str | None) -> str:
         return f"{there:%H:%M:%S}"
     near = abs(there.date() - today) < timedelta(days=300)
     return f"{there.day} {there:%b}{'' if near else f' {there:%Y}'} {there:%H:%M}"
-
-
-def spoken(words: str | None) -> str:
-    """A sentence of an operation with its moments as `clock` writes them."""
-    return text.MOMENT.sub(lambda match: clock(match[0]), words or "")
 
 
 def day(text: str) -> str:

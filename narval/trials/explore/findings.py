@@ -17,6 +17,7 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.engines.commands import Watch
 from narval.core.engines.events import Returned
 from narval.core.engines.registry import engine_of, is_runnable
+from narval.core.engines.story import joined
 from narval.core.engines.structure import (
     Analysable,
     Exit,
@@ -144,7 +145,8 @@ class _Findings:
             return ""
         engine = engine_of(self.definition.kind)
         state = msgspec.msgpack.decode(node.reached.state, type=engine.state_type)
-        told = engine.explain(self.definition, state, part.key[1])
+        words = engine.explain(self.definition, state, part.key[1]) or ""
+        told = "".join(map(str, joined([words], "")))
         vain = [_text(watch) for watch in node.reached.in_force.watches.values() if in_vain(watch)]
         reasons = [_NUMBER.sub("…", told)] if told else []
         reasons += [f"nothing can fit {text}" for text in vain]

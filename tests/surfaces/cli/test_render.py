@@ -22,7 +22,9 @@ from narval.ask.text import (
     moment,
     moment_exactly,
     shortened,
+    text_of,
     xml_text,
+    zone,
 )
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.history import sentence
@@ -335,16 +337,22 @@ def test_moments_of_a_sentence_are_those_of_the_home_and_those_in_texts_that_it_
     entry = {"seq": 3, "at": at, "what": f"refused: {at}", "parts": []}
     answers.replay({"whole": True, "entries": [entry], "fault": None, "more": False})
     assert capsys.readouterr().out.endswith(f"  refused: {at}\n")
+    said = [f"it was withdrawn: {at}", "; ", "it ended at ", {"moment": at}]
+    assert why(state="withdrawn", reason=text_of(said, str), said=said) == [
+        f"run 12 (withdrawn): it was withdrawn: {at}; it ended at {moment(at)} {zone()}"
+    ]
+    text = f"the answer to {at}"
+    assert text in why(waiting=[wait("person", text=text)])[-1]
 
 
 def test_N29_why_of_a_call_that_waits_to_be_tried_again_says_when_and_what_went_wrong() -> None:
     again = "action m.a, try 2 of 3 after OSError: no line"
     told = why(waiting=[wait("try", until="2026-03-01T07:00:00.000+00:00", text=again)])
-    assert told[-1] == f"t waits until {answers.moment('2026-03-01T07:00:00.000+00:00')} for {again}"
+    assert told[-1] == f"t waits until {answers.moment_in_zone('2026-03-01T07:00:00.000+00:00')} for {again}"
 
 
 def test_why_of_a_part_gives_its_reason_and_of_a_run_that_waits_for_nothing_says_so() -> None:
-    assert why(state="done", reason="it is over") == ["run 12 (done): it is over"]
+    assert why(state="done", reason="it is over", said=["it is over"]) == ["run 12 (done): it is over"]
     assert why() == ["run 12 is running and waits for nothing: it will go on by itself"]
     assert "2 things" in why(waiting=[wait("call"), wait("call")])[0]
 

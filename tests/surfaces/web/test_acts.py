@@ -95,6 +95,11 @@ class TestRuns:
         )
         pages.shows(f"/runs/{caller}/history", "reason=not wanted by=ann way=web")
         pages.shows(f"/runs/{caller}/cancel", "It is over already")
+        quoted = "due at 2026-02-01T08:00:00+00:00"
+        other = pages.start("show.calls")
+        pages.does(f"/runs/{other}/cancel", reason=quoted)
+        pages.shows(f"/runs/{other}", f"(web, session 1): {quoted}; it ended at <time datetime=")
+        pages.shows(f"/runs/{other}/history", f"reason={quoted} by=ann way=web")
         again = pages.post(f"/runs/{caller}/cancel")
         assert refused(pages, "cancel", caller) in text_of(again.text)
 

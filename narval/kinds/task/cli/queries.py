@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narval.ask.text import Row, clean, moment
+from narval.ask.text import Row, clean, moment_in_zone
 from narval.kinds.task.cli.programs import type_argument, types
 from narval.kinds.task.cli.tables import CASES, EVENTS, PASSED, QUEUE, TIMES, TYPES, record
 from narval.surfaces.cli.command import asking, command
@@ -56,7 +56,7 @@ def where(answer: Row) -> None:
 def _place(found: Row, depth: int = 0) -> None:
     now = f" (now {found['now']})" if found["now"] != found["object"] else ""
     task = f" (task {found['task']})" if found["task"] else ""
-    since = f" since {moment(found['since'])}" if found["since"] else ""
+    since = f" since {moment_in_zone(found['since'])}" if found["since"] else ""
     why = f": {found['why']}" if found["why"] else ""
     place = "in parts" if found["parts"] and found["where"] == "parts" else found["where"]
     click.echo("  " * depth + clean(f"object {found['object']}{now} is {place}{task}{since}{why}"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, clean_lines, counted, moment, zone
+from narval.ask.text import Row, clean, clean_lines, counted, moment_in_zone
 from narval.core.errors import WorkRefusedError
 from narval.kinds.work.cli.tables import ITEMS, LOG
 from narval.kinds.work.engine import table
@@ -221,7 +221,7 @@ def _follow(session: Session, query: dict[str, Any]) -> None:
 
 
 def _line(row: Row) -> str:
-    due = f", until {moment(row['deadline'])} {zone()}" if row["deadline"] else ""
+    due = f", until {moment_in_zone(row['deadline'])}" if row["deadline"] else ""
     return clean(f"{row['item']} {row['work']}: {row['title']}{due}")
 
 
@@ -231,15 +231,18 @@ def _line(row: Row) -> str:
 def _print_item(item: Row) -> None:
     """Print one item: its text as it was recorded, and the possible answers."""
     claimed, asked = item["claimed"], item["run"]
-    until = f" until {moment(claimed['until'])}" if claimed and claimed["until"] else ""
+    until = f" until {moment_in_zone(claimed['until'])}" if claimed and claimed["until"] else ""
     fields(
         [
             ("item", f"{item['item']}, {item['work']}"),
             ("state", f"{item['state']}{', overdue' if item['overdue'] else ''}"),
             ("for", item["for"]),
-            ("claimed", f"by {claimed['by']} since {moment(claimed['since'])}{until}" if claimed else None),
+            (
+                "claimed",
+                f"by {claimed['by']} since {moment_in_zone(claimed['since'])}{until}" if claimed else None,
+            ),
             ("asked by", f"step {asked['step']} of run {asked['run']}" if asked else None),
-            ("deadline", moment(item["deadline"])),
+            ("deadline", moment_in_zone(item["deadline"])),
             ("the task", _where(item["states"]) if item["states"] else None),
             ("outcome", item["outcome"]),
             ("requested by", ", ".join(item["requesters"])),

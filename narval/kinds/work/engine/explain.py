@@ -11,7 +11,7 @@ from narval.core.definitions.wall import in_utc
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
-from narval.core.engines.story import Fact, Story
+from narval.core.engines.story import Fact, Story, Words
 from narval.kinds.work.engine.eligibility import asked
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import DRAWN
@@ -123,7 +123,7 @@ def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[s
     return {"outcomes": outcomes, "people": people}
 
 
-def explain(definition: WorkDefinition, state: WorkState, identifier: str | None) -> str | None:
+def explain(definition: WorkDefinition, state: WorkState, identifier: str | None) -> Words | None:
     """The reason for the state of the item, or of an outcome or person of it; None if there is none."""
     if identifier is None:
         return _reason(definition, state)
@@ -141,7 +141,7 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         is_hidden = hides_votes(definition, state)
         return f"{identifier} has answered{'' if is_hidden else f' {state.votes[identifier].outcome}'}"
     if state.claim is not None and state.claim.by == identifier:
-        return f"{identifier} has claimed it since {in_utc(state.claim.since)}"
+        return f"{identifier} has claimed it since ", state.claim.since
     if ways := _ways_of_asking(state).get(identifier):
         return f"{identifier} was asked by {' and '.join(ways)}, and has not answered"
     if identifier == state.status:
@@ -155,20 +155,20 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
     )
 
 
-def _reason(definition: WorkDefinition, state: WorkState) -> str | None:
+def _reason(definition: WorkDefinition, state: WorkState) -> Words | None:
     match state.status:
         case "done":
             who = f"by {state.ended_by}" if state.ended_by else "by the default of its deadline"
             return f"it was answered {state.outcome} {who}"
         case "refused":
             return f"nobody is left who could answer; it was refused by {', '.join(state.refused)}"
-        case "expired":
-            return f"nobody answered before {in_utc(state.ends_at)}"
+        case "expired" if state.ends_at is not None:
+            return "nobody answered before ", state.ends_at
         case "withdrawn":
             whom = f" by {state.ended_by}" if state.ended_by else ""
             return f"it was withdrawn{whom}{f': {state.ended_why}' if state.ended_why else ''}"
         case "claimed" if state.claim is not None:
-            return f"{state.claim.by} has claimed it since {in_utc(state.claim.since)}"
+            return f"{state.claim.by} has claimed it since ", state.claim.since
     return None
 
 

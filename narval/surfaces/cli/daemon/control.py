@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval import __version__
-from narval.ask.text import Row, clean, fault_line
+from narval.ask.text import Row, clean, fault_line, moments_of_zone
 from narval.core.errors import DaemonGoneError, OperatorError
 from narval.surfaces.cli.command import NOT_WELL, asking, command
 from narval.surfaces.cli.render import answers
@@ -157,12 +157,15 @@ def _free(home: Home) -> None:
         raise home.held_by(holder)
 
 
+_LOG = answers.log_line, "the log is empty", moments_of_zone
+
+
 @command("log", example="narval log --lines 20\nnarval log --follow")
 @click.option("--follow", is_flag=True, help="Go on until interrupted.")
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with session.connect("look") as connection, session.lines(answers.log_line, "the log is empty") as write:
+    with session.connect("look") as connection, session.lines(*_LOG) as write:
         after = write(connection.ask("log", lines=lines))
         while follow and not connection.record_only:
             after = write(connection.ask("log", after=after, wait=SLICE))

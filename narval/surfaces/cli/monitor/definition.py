@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narval.ask.text import Row, clean, clean_lines, fault_line, moment
+from narval.ask.text import Row, clean, clean_lines, fault_line, moment_in_zone
 from narval.core.definitions.reading.durations import duration
 
 
@@ -13,7 +13,7 @@ def definition_lines(answer: Row) -> Iterator[str]:
     yield f"{clean(answer['kind'])} {clean(answer['name'])}, version {answer['digest'][:12]}"
     if answer["description"]:
         yield f"  {clean(answer['description'])}"
-    since = f", loaded {moment(answer['loaded'])}" if answer["loaded"] else ""
+    since = f", loaded {moment_in_zone(answer['loaded'])}" if answer["loaded"] else ""
     yield f"  in {clean(answer['path'])}:{answer['line']}{since}"
     if answer["faulty"]:
         yield "  its file has faults now; this is its last good version"
@@ -36,7 +36,7 @@ def definition_lines(answer: Row) -> Iterator[str]:
         yield f"  runs: {', '.join([*under_way, *ended])}"
     for row in answer["dates"]:
         run = f", run {row['run']} {row['part'] or ''}".rstrip() if row["run"] else ""
-        yield f"  at {moment(row['at'])}{run}{': ' if row['text'] else ''}{clean(row['text'])}"
+        yield f"  at {moment_in_zone(row['at'])}{run}{': ' if row['text'] else ''}{clean(row['text'])}"
     yield ""
     yield clean_lines(answer["source"])
 

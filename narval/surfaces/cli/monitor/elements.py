@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from narval.ask.text import Row, article, clean, counted, moment, xml_text
+from narval.ask.text import Row, article, clean, counted, moment_in_zone, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Number, asking
 from narval.surfaces.cli.render.tables import came_from
@@ -34,7 +34,7 @@ def _lines(answer: Row) -> Iterator[str]:
     if answer["declared"]:
         yield f"  declared by {clean(answer['declared'])}: it is not forgotten"
     if answer["forgotten"]:
-        run, at = answer["forgotten"]["run"], moment(answer["forgotten"]["at"])
+        run, at = answer["forgotten"]["run"], moment_in_zone(answer["forgotten"]["at"])
         yield f"  forgotten at {at}{f', with run {run}' if run else ', if nothing uses it until then'}"
     if answer["withdrawn"] is not None:
         yield f"  withdrawn: {clean(answer['withdrawn'])}"
@@ -68,7 +68,7 @@ def _made(row: Row) -> str:
     """The maker of an element, in words, and when it came."""
     call = f" by {clean(row['target'])}" if row["target"] else ""
     run = f" of {clean(row['run_of'])} ({row['state']})" if row["run_of"] else ""
-    return ", ".join(filter(None, (f"{clean(came_from(row))}{run}{call}", moment(row["added"]))))
+    return ", ".join(filter(None, (f"{clean(came_from(row))}{run}{call}", moment_in_zone(row["added"]))))
 
 
 def _of(node: Row) -> str:

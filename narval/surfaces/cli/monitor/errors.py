@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narval.ask.text import Row, clean, counted, moment, person
+from narval.ask.text import Row, clean, counted, moment, moment_in_zone, person
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.render.tables import Column, fields, listing
@@ -68,7 +68,9 @@ def show(session: Session, incident: str) -> None:
 def _print_row(row: Row) -> None:
     acknowledged = row["acknowledged"]
     of_runs = row["what"] == "run"
-    who = f"{person(acknowledged) or 'a program'}, {moment(acknowledged['at'])}" if acknowledged else ""
+    who = (
+        f"{person(acknowledged) or 'a program'}, {moment_in_zone(acknowledged['at'])}" if acknowledged else ""
+    )
     fields(
         [
             ("incident", row["incident"]),
@@ -80,7 +82,7 @@ def _print_row(row: Row) -> None:
             ("type", row["type"]),
             ("message", row["message"]),
             ("count", row["count"]),
-            ("first", moment(row["first"])),
+            ("first", moment_in_zone(row["first"])),
             ("last", moment(row["last"])),
             ("runs" if of_runs else "elements", ", ".join(map(str, row["newest"]))),
         ]

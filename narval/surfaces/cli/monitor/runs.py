@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from narval.ask.text import Row, clean, counted, lasted, moment_exactly
+from narval.ask.text import Row, clean, counted, lasted, moment_exactly, zone
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
@@ -77,7 +77,7 @@ def _lines(graph: Row) -> Iterator[str]:
         return
     yield from answers.why(graph)
     for row in graph["calls"]:
-        times = f"{moment_exactly(row['asked'])} to {moment_exactly(row['ended'])[11:] or 'now'}"
+        times = f"{moment_exactly(row['asked'])} to {moment_exactly(row['ended'])[11:] or 'now'} {zone()}"
         tried = f", try {row['try']}" if (row["try"] or 1) > 1 else ""
         yield f"{clean(_waited_for(row))}{tried}: {clean(_came_of(row))}, {times}"
         for slot in row["inputs"]:

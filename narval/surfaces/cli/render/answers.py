@@ -20,12 +20,13 @@ from narval.ask.text import (
     lasted,
     moment,
     moment_exactly,
+    moment_in_zone,
     moment_there,
+    moments_of_zone,
     newer_file,
     person,
     shortened,
-    spoken,
-    zone,
+    text_of,
 )
 from narval.core.definitions.reading.durations import duration
 from narval.core.kinds import KINDS
@@ -46,9 +47,12 @@ def run(answer: Row) -> None:
     fields(
         [
             ("run", f"{answer['eid']}, {article(answer['kind'])} {answer['kind']} of {answer['name']}"),
-            ("as of", f"line {answer['seq']}, {moment_exactly(answer['at'])}" if "seq" in answer else None),
+            (
+                "as of",
+                f"line {answer['seq']}, {moment_exactly(answer['at'])}" if "seq" in answer else None,
+            ),
             ("state", answer["state"]),
-            ("started", f"{moment(answer['started'])} {zone()}"),
+            ("started", moment_in_zone(answer["started"])),
             ("ended", moment(answer["ended"])),
             ("lasted", lasted(answer)),
             ("parent", _caller(parent) if parent else None),
@@ -143,6 +147,8 @@ def replay(answer: Row) -> None:
     """Write the entries of a run, each with the parts that it changed."""
     if not answer["whole"]:
         click.echo(f"its beginning is not kept any more; it is shown from line {answer['first']} on")
+    if answer["entries"]:
+        click.echo(moments_of_zone())
     for entry in answer["entries"]:
         stands = ", ".join(f"{clean(part[0])} {part[1]} {clean(part[3])}".rstrip() for part in entry["parts"])
         text = f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {clean(entry['what'])}"
@@ -215,7 +221,7 @@ def why(answer: Row) -> Iterator[str]:
         return
     waiting, reason = answer["waiting"], answer.get("reason")
     if reason:
-        yield f"run {answer['run']} ({answer['state']}): {spoken(reason)}"
+        yield f"run {answer['run']} ({answer['state']}): {clean(text_of(answer['said'], moment_in_zone))}"
     elif waiting:
         yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
     else:
@@ -232,7 +238,7 @@ def why(answer: Row) -> Iterator[str]:
 def _story(answer: Row) -> Iterator[str]:
     """The story of an element, a line each."""
     by = f", declared by {answer['declared']}" if answer["declared"] else ""
-    came = ", ".join(filter(None, (came_from(answer), moment(answer["added"]))))
+    came = ", ".join(filter(None, (came_from(answer), moment_in_zone(answer["added"]))))
     name = f"{article(answer['name'])} {clean(answer['name'])}"
     title = f" · {clean(answer['title'])}" if answer["title"] else ""
     yield f"element {answer['element']}, {name}{title}: {came}{by}"
@@ -246,16 +252,15 @@ def _story(answer: Row) -> Iterator[str]:
         yield "  hearsay     a language model's answer is in it; what goes outside because of it asks first"
     for before in answer["made_from"]:
         yield f"  made from   {titled(before)}"
-    for use in answer["used_by"]:
-        place = f"transition {use['transition']}" if "transition" in use else f"step {use.get('step')}"
-        yield f"  used by     {clean(place)} of {clean(use['definition'])}{_in_run(use)}"
+    yield from dict.fromkeys(f"  used by     {_use(use)}" for use in answer["used_by"])
     for call in answer["given_to"]:
         yield f"  given to    {clean(call['target'])}, step {clean(call['step'])}{_in_run(call)}"
-    for made in answer["made_of_it"]:
+    for made in answer["made_of_it"][:MOST_LINES]:
         how = "made of it " if made["directly"] else "  and then "
         yield f"  {how} {titled(made)}, {came_from(made)}"
-    if answer["made"] > len(answer["made_of_it"]):
-        yield f"              and {answer['made'] - len(answer['made_of_it'])} more"
+    if answer["made"] > MOST_LINES:
+        more = answer["made"] - MOST_LINES
+        yield f"              and {more} more: `narval why {answer['element']} --uses`"
     for run in answer["held_by"]:
         yield f"  held by    {_in_run(run).removeprefix(',').removeprefix(' in')}"
     for sent in answer["sent_to"]:
@@ -269,6 +274,12 @@ def _story(answer: Row) -> Iterator[str]:
     for wait in answer["waiting"]:
         why_not = f"; not this one: expected {clean(wait['not'])}" if wait["not"] else ""
         yield f"  wanted by   {clean(wait['id'])}{_in_run(wait)}{why_not}"
+
+
+def _use(use: Row) -> str:
+    """The place where an element was used; one place has a row for each of its inputs or conditions."""
+    place = f"transition {use['transition']}" if "transition" in use else f"step {use.get('step')}"
+    return f"{clean(place)} of {clean(use['definition'])}{_in_run(use)}"
 
 
 def titled(row: Row) -> str:
@@ -308,8 +319,8 @@ def _outdated_by(by: Row | None) -> str:
 
 def _wait(wait: Row) -> Iterator[str]:
     what, zone = wait["for"], wait.get("zone")
-    until = f"{moment_there(wait['until'])} ({clean(zone)})" if zone else moment(wait["until"])
-    text = spoken(wait.get("text") or _OTHERWISE.get(what, ""))
+    until = f"{moment_there(wait['until'])} ({clean(zone)})" if zone else moment_in_zone(wait["until"])
+    text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
     if wait.get("reckoned"):
@@ -336,7 +347,7 @@ def _wait(wait: Row) -> Iterator[str]:
 
 def _elsewhere(at: Row) -> Iterator[str]:
     """A call that another agent answers (G37), and what its run waits for."""
-    agent, since = clean(at["agent"]), f" since {moment(at['since'])}"
+    agent, since = clean(at["agent"]), f" since {moment_in_zone(at['since'])}"
     if at["run"] is None:
         yield {
             "gone": f"  there is no agent {agent} any more",
@@ -372,7 +383,7 @@ def _condition(condition: Row) -> Iterator[str]:
     if condition.get("since"):
         yield f"  {'met    ' if condition['met'] else 'not met'}  {pattern}"
         holds = "has lasted since" if condition["met"] else "will have lasted at"
-        since, until = moment(condition["since"]), moment(condition["until"])
+        since, until = moment_in_zone(condition["since"]), moment_in_zone(condition["until"])
         yield f"           {_nearest(condition)} fits since {since}, it {holds} {until}"
         return
     if condition["met"]:

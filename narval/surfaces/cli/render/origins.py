@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narval.ask.text import Row, clean, moment
+from narval.ask.text import Row, clean, moment_in_zone
 
 MOST_LINES = 400
 """The most lines of a tree: an element from which several were made appears below each of them."""
@@ -65,7 +65,7 @@ def _came(row: Row) -> str:
     if origin.get("endorsed"):
         made = f"endorsed: {origin['endorsed']}"
     outside = f"from outside: {row['outside']}" if row["outside"] else ""
-    return clean(", ".join(filter(None, (made, outside, moment(row["added"])))))
+    return clean(", ".join(filter(None, (made, outside, moment_in_zone(row["added"])))))
 
 
 def _users(row: Row) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from narval.ask.text import Row, clean, clean_lines, counted, moment
+from narval.ask.text import Row, clean, clean_lines, counted, moment, moment_in_zone
 from narval.surfaces.cli.render.past import told as past_lines
 from narval.surfaces.cli.render.tables import Column
 from narval.surfaces.cli.telling import told_lines
@@ -43,9 +43,9 @@ def lines(row: Row) -> Iterator[str]:
     if row["why"]:
         yield f"  {clean(row['why'])}"
     if row["accepted"]:
-        yield f"  by {clean(row['accepted']['by'])} at {moment(row['accepted']['at'])}"
+        yield f"  by {clean(row['accepted']['by'])} at {moment_in_zone(row['accepted']['at'])}"
     yield f"  wish: {clean(' '.join(row['wish'].split()))}"
-    yield f"  by {clean(row['by'])} at {moment(row['at'])}{_cost(row)}"
+    yield f"  by {clean(row['by'])} at {moment_in_zone(row['at'])}{_cost(row)}"
     if row["change"]:
         change = row["change"]
         yield f"  changes {clean(change['kind'])} {clean(change['name'])}, in {change['path']}"

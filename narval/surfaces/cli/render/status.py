@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, counted, moment, of_others, size, zone
+from narval.ask.text import (
+    Row,
+    clean,
+    counted,
+    moment,
+    moment_in_zone,
+    moments_of_zone,
+    of_others,
+    size,
+)
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render.answers import MOST_LINES, section, standing
 from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, Column, fields
@@ -30,7 +39,7 @@ def status(answer: Row) -> None:
     alive = answer["state"] == "running"
     given_up, left = executor.get("given_up"), answer.get("calls_left")
     under_way = f"{executor['running']} running, {executor['queued']} queued"
-    since = alive and f"{moment(answer['since'])} {zone()}, for {duration(answer['uptime'])}"
+    since = alive and f"{moment_in_zone(answer['since'])}, for {duration(answer['uptime'])}"
     waiting = f"{counted(left, 'call waits', 'calls wait')} for the next start" if left else None
     fields(
         [
@@ -70,7 +79,7 @@ def waiting(answer: Row) -> None:
         [
             ("home", answer["home"]),
             ("daemon", f"program {answer['pid']} waits for the server of the store"),
-            ("since", f"{moment(answer['since'])} {zone()}"),
+            ("since", moment_in_zone(answer["since"])),
             ("store", f"away: {clean(answer['away']['why'])}"),
         ]
     )
@@ -115,7 +124,7 @@ def attention(items: Sequence[Row]) -> None:
     if not items:
         click.echo("Nothing needs attention.")
         return
-    moments = f" (moments of {zone()})" if any(item["since"] for item in items) else ""
+    moments = f" ({moments_of_zone()})" if any(item["since"] for item in items) else ""
     click.echo(f"needs attention{moments}:")
     for item in items:
         since = f" (since {moment(item['since'])})" if item["since"] else ""
@@ -196,7 +205,7 @@ def _fleet_of(answer: Row) -> str:
 
 def _store_of(answer: Row) -> str:
     if answer.get("away"):
-        return f"away since {moment(answer['away']['since'])} ({clean(answer['away']['why'])})"
+        return f"away since {moment_in_zone(answer['away']['since'])} ({clean(answer['away']['why'])})"
     server = clean(answer.get("server", ""))
     if server:
         took = answer["answered_in"]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
 from lxml import etree
 
-from narval.core.definitions.wall import in_utc
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
-from narval.core.engines.story import Fact, Story
+from narval.core.engines.story import Fact, Story, Words, joined
 from narval.kinds.task.engine.server.state import (
     EventRule,
     KnownInstance,
@@ -137,7 +136,7 @@ def _event(event: RaisedEvent) -> dict[str, Any]:
     }
 
 
-def explain(definition: TaskDefinition, state: TaskServerState, identifier: str | None) -> str | None:
+def explain(definition: TaskDefinition, state: TaskServerState, identifier: str | None) -> Words | None:
     """Why an event, an object or an instance is as it is; None if there is nothing to tell."""
     if identifier is None:
         return None
@@ -145,15 +144,14 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
         return _why_queue(definition, state, identifier)
     number = int(identifier)
     event, entry = state.events.get(number), state.at_work.get(number)
-    found = {
-        "event": _why_event(event) if event is not None else "",
-        "object": _why_object(definition, state, number),
-        "instance": _why_instance(entry) if entry is not None else "",
+    reasons = {
+        "event": joined([_why_rule(event, rule) for rule in event.rules.values()], "; ") if event else (),
+        "object": [why] if (why := _why_object(definition, state, number)) else (),
+        "instance": [_why_instance(entry)] if entry is not None else (),
     }
-    told = {name: why for name, why in found.items() if why}
-    if len(told) > 1:
-        return "; ".join(f"{name} {number}: {why}" for name, why in told.items())
-    return next(iter(told.values()), None)
+    several = sum(map(bool, reasons.values())) > 1
+    parts = [[f"{name} {number}: "] * several + [*why] for name, why in reasons.items() if why]
+    return joined(parts, "; ") or None
 
 
 def _why_queue(definition: TaskDefinition, state: TaskServerState, name: str) -> str | None:
@@ -197,45 +195,36 @@ def _nobody(definition: TaskDefinition, state: TaskServerState) -> str:
     return "an instance takes it when its turn comes"
 
 
-def _why_event(event: RaisedEvent) -> str:
-    told = [_why_rule(event, number, rule) for number, rule in event.rules.items()]
-    return "; ".join(told)
-
-
-def _why_rule(event: RaisedEvent, number: int, rule: EventRule) -> str:
+def _why_rule(event: RaisedEvent, rule: EventRule) -> Words:
     where = f"rule {rule.ordinal + 1} in state {rule.state}" if rule.state else "its rule"
     match rule.stage:
         case "registered" if event.state and rule.state != event.state:
             return f"{where} is not asked while it is answered in state {event.state}"
         case "registered":
-            return f"{where} waits for its window {_shown(rule.before_condition)}"
+            return f"{where} waits for its window ", *_windows(rule.before_condition)
         case "open":
-            return f"{where} waits for an instance in that state{_until(rule)}"
+            return f"{where} waits for an instance in that state", *_until(rule)
         case "false":
-            return f"{where} waits for its condition to hold{_until(rule)}"
+            return f"{where} waits for its condition to hold", *_until(rule)
         case "due":
-            window = _shown(rule.before_action)
-            return f"the condition of {where} held, and its action waits for its window {window}"
+            held = f"the condition of {where} held, and its action waits for its window "
+            return held, *_windows(rule.before_action)
         case "ready" if event.is_claimed:
-            return f"the action of {where} waits for another, {_CLAIMED.format(event.object)}{_until(rule)}"
+            other = f"the action of {where} waits for another, {_CLAIMED.format(event.object)}"
+            return other, *_until(rule)
         case "ready":
-            return (
-                f"the action of {where} waits for instance {rule.receiver}, which does another{_until(rule)}"
-            )
+            busy = f"the action of {where} waits for instance {rule.receiver}, which does another"
+            return busy, *_until(rule)
     who = f"instance {rule.receiver} does" if rule.receiver else "an instance does"
     return f"{who} the action of {where}"
 
 
-def _until(rule: EventRule) -> str:
-    return "" if rule.wake is None else f" until {_moment(rule.wake)}"
+def _until(rule: EventRule) -> Sequence[str | float]:
+    return () if rule.wake is None else (" until ", rule.wake)
 
 
-def _shown(windows: tuple[Interval, ...] | None) -> str:
-    return " or ".join(f"{_moment(one.start)}–{_moment(one.end)}" for one in windows or ())
-
-
-def _moment(at: float) -> str:
-    return in_utc(None if at == inf else at)
+def _windows(windows: tuple[Interval, ...] | None) -> Sequence[str | float]:
+    return joined([(one.start, "–", *([one.end] * (one.end < inf))) for one in windows or ()], " or ")
 
 
 def diagnose(
