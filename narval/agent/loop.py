@@ -298,7 +298,8 @@ class Loop:
             room, forgetting = self._budget(end, half=True), self._budget(end, half=True)
         clockwork = self.agent.clockwork
         timers, idle = clockwork.timers, clockwork.idle
-        while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:
+        now = turn.at
+        while room.spend() and (due := timers.pop_due(now)) is not None:
             at, (run, identifier), job = due
             if job is None:
                 turn.fire(run, identifier, at)

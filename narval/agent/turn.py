@@ -193,7 +193,7 @@ class Turn:
         """Tell a run that its timer, due at `due`, fired, if it still waits for it."""
         run = self.agent.runs.active.get(run_eid)
         if run is not None and wake in run.wakes:
-            (_fire if self.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
+            (_fire if self.transaction.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and apply its deferred commands."""
