@@ -163,6 +163,8 @@ class Transition(msgspec.Struct, eq=False):
     """True if each condition needs one element, whatever the others have."""
     appointments: tuple[Appointment, ...] = ()
     """The dates that are read from elements."""
+    dated: bool = False
+    """True if it has no rival and fires as soon as one of its dates has come."""
 
     def __repr__(self) -> str:
         return f"<Transition {self.id}>"
@@ -192,6 +194,8 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
         )
         rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
         transition.rivals = in_order(rivals.values())
+        waits = len(rivals) > 1 or transition.conditions or transition.appointments
+        transition.dated = bool(transition.times) and not waits
 
 
 def named(transitions: Iterable[Transition]) -> dict[str, tuple[tuple[str, int], ...]]:

@@ -2,9 +2,12 @@
 
 from datetime import datetime
 
+import pytest
+
+from narval.core.definitions.action.definition import Output
 from narval.core.engines.commands import CancelTimer, SetTimer, Unwatch
 from narval.kinds.recipe.engine.changes import DateCome, DateSet
-from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.core.engines.dialogue import Dialogue, Heard, action, recipe, step, transition
 
 SEVEN = '<time hours="7" minutes="0" seconds="0"/>'
 EIGHT = '<time hours="8" minutes="0" seconds="0"/>'
@@ -122,6 +125,47 @@ def test_N25_a_date_gone_for_ever_leaves_the_plan_stuck_and_it_says_why() -> Non
     assert (said.state(run), said.transitions(run)) == ("failed", {"t": "fail"})
     assert said.steps(run) == {"a": "done", "z": "impossible"}
     assert "none of its dates ever comes again" in said.errors()[0].text
+
+
+SHAPES = {
+    "alone": (dated("t", "a", "z"),),
+    "to several": (dated("t", "a", "b z"),),
+    "from several": (transition("s", "a", "b c"), dated("t", "b c", "z")),
+    "after a choice": (dated("s", "a", "b"), dated("r", "a", "c", "never"), dated("t", "b", "z")),
+    "rivals": (dated("s", "a", "y"), dated("t", "a", "z", priority=1)),
+    "one rival": (dated("t", "a b", "z"), transition("r", "b", "y", "never"), transition("s", "a", "b")),
+    "a condition": (dated("t", "a", "z", "mail"),),
+    "another date": (dated("t", "a", "z", times=SEVEN + EIGHT),),
+    "an appointment": (dated("t", "a", "z", times=SEVEN + '<time after="3d"/>'),),
+    "an error": (transition("s", "a", "y"), dated("t", "a!", "z")),
+}
+"""The ways in which transitions may wait for dates, by what else they wait for."""
+
+
+@pytest.mark.parametrize("restart", ["no", "yes", "parallel"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("given", ["<mail/>", "<error/>"])
+def test_N25_what_waits_for_dates_alone_goes_on_as_if_all_had_been_looked_at(
+    shape: str, restart: str, given: str
+) -> None:
+    assert whole_plan(shape, restart, given) == whole_plan(shape, restart, given, short=False)
+
+
+def whole_plan(shape: str, restart: str, given: str, *, short: bool = True) -> list[Heard]:
+    """All that a plan decides whose first step gives an element, by the short way or without it."""
+    said, run = plan(*SHAPES[shape], restart=restart)
+    said.load(action("m.a", (), [Output("any", "*", list=True, optional=True)]))
+    for each in () if short else said.definitions[run].transitions.values():
+        each.dated = False
+    decided: list[Heard] = []
+    said.returned("a", given)
+    for _ in range(6):
+        decided += said.heard
+        if calls := [call for of, call in said.calls.values() if of == run]:
+            said.answer(calls[0])
+        elif said.wakes:
+            said.until_woken()
+    return decided
 
 
 # --- choice -----------------------------------------------------------------------------------------------

@@ -86,6 +86,11 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     The date has come if its timer `fired` for it, or if it has passed because an element was replaced.
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
+    if fired and transition.dated and dates.has_come(decision, transition, None):
+        dates.come(decision, transition, None)
+        _go(decision, transition)  # it waited for nothing else and has no rival, like most with dates
+        _fail_if_unhandled(decision)
+        return
     reckoning = dates.compute(decision, transition)
     if run.watch:
         decision.command(commands.Unwatch(run.watch))
