@@ -45,6 +45,10 @@ It takes 1,945 to 1,980, as the agents take turns.
 """
 
 
+MOST_AT_A_DATE = 203
+"""The calls of functions from the date of a plan to its end, with one step: it takes 199."""
+
+
 @pytest.fixture(autouse=True)
 def the_loop_has_no_turns_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a slice of time the event loop has its turns; how many shall not depend on the machine. Nor how
@@ -167,6 +171,31 @@ def test_where_nothing_is_recorded_few_runs_go_on_side_by_side(tmp_path: Path) -
         agent.until_idle()
     assert len(made) == 9 * WAVE
     assert len(set(made[: 3 * WAVE])) == WAVE
+
+
+DATED = """<recipe group="w" name="dated" start_step="a" end_step="z">
+  <step id="a" type="action" target="basic.nothing"/><step id="z" type="action" target="basic.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="z"/><time hours="7"/></transition></recipe>"""
+
+
+def calls_at_a_date(recipe: Path, plans: int) -> int:
+    """How many calls of functions it takes until all plans that wait for one date are over."""
+    clock = narval.SimulatedClock("2026-03-02T05:00:00Z")
+    with narval.open(clock=clock) as agent:
+        agent.load(recipe)
+        agent.start_each("w.dated", ["<x/>"] * plans)
+        agent.until_idle()
+        clock.set("2026-03-02T07:00:00Z")
+        with CountedCalls() as calls:
+            agent.until_idle()
+        assert len(agent.runs(state="done")) == plans
+    return calls.number
+
+
+def test_a_plan_whose_date_has_come_takes_so_many_calls_of_functions_to_its_end(tmp_path: Path) -> None:
+    (recipe := tmp_path / "w.xml").write_text(DATED)
+    few, many = (calls_at_a_date(recipe, plans) for plans in (RUNS, 5 * RUNS))
+    assert (many - few) / (4 * RUNS) <= MOST_AT_A_DATE
 
 
 TAKING = """

@@ -161,8 +161,12 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:
-        """Let the plan end once its running steps have, because the end step is done."""
-        self._wind_up("end", None)
+        """Let the plan end, because the end step is done: at once, or when its running steps have ended."""
+        if self.state.calls:
+            self._wind_up("end", None)
+        else:
+            self.stop_waiting()
+            self.change(PlanMoved("done", self.event.at))
 
     def stop_waiting(self) -> None:
         """Drop watches, dates and durations, and steps that have not begun to run."""

@@ -144,6 +144,7 @@ def _settle(decision: RecipeDecision) -> None:
         if decision.state.status in ("end", "failed-end"):
             to = "done" if decision.state.status == "end" else "failed"
             decision.change(PlanMoved(to, decision.event.at))
+        if decision.state.status in ("done", "failed"):
             _finish(decision)
 
 

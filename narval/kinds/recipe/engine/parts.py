@@ -1,6 +1,6 @@
 """The parts of a plan: the progress of its steps, calls and transitions; its moves, and theirs.
 
-A plan        ready → running → end → done      running → failed-end → failed
+A plan        ready → running → end → done      running → failed-end → failed      running → done
               any that is not over → cancelled, and failed when narval itself broke down
 A step        todo → ready → running → end → done → history
               todo → impossible      end → error → history      ready, end → failed
@@ -20,7 +20,7 @@ from narval.core.engines.events import Failure
 
 PLAN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
-    "running": frozenset({"end", "failed-end", "cancelled", "failed"}),
+    "running": frozenset({"end", "done", "failed-end", "cancelled", "failed"}),
     "end": frozenset({"done", "cancelled", "failed"}),
     "failed-end": frozenset({"failed", "cancelled"}),
 }
