@@ -94,10 +94,7 @@ class Turn:
             if queue.waiters is None:
                 queue.wait_in_line(self._watches_for(event))
             if is_open(self.agent, event):
-                while queue.waiters:  # one that is not told takes nothing
-                    run, watch = queue.waiters.popleft()
-                    if self.tell(run, Matched(0, 0.0, watch, event.eid)):
-                        break
+                _tell_next(self, event.eid)
             if queue.waiters and is_open(self.agent, event):
                 return
             queue.wait_in_line(None)
@@ -274,6 +271,22 @@ class Turn:
         except Exception:
             self.transaction.telling.blame(0, job)
             raise
+
+
+def _tell_next(turn: Turn, eid: int) -> None:
+    """Tell the next watch in line that may have an element. What one of them is refused, all with its scopes
+    are, and are not asked: many may wait for what the first of them uses.
+    """
+    queue, active, refused = turn.agent.queue, turn.agent.runs.active, None
+    while queue.waiters:
+        of, name = queue.waiters.popleft()
+        run = active.get(of)
+        if run is None or (watch := run.watches.get(name)) is None or watch.scopes == refused:
+            continue
+        if turn.tell(of, Matched(0, 0.0, name, eid)):
+            return
+        if run.active and eid not in turn.agent.memory.doubtful:
+            refused = watch.scopes
 
 
 def _leaves_out(transaction: Transaction, piece: Job | Offer) -> bool:
