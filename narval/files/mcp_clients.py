@@ -88,6 +88,8 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     """The patterns of the elements that it may read."""
     recipes: Annotated[tuple[str, ...], toml.listed(_recipe, "names of definitions")] = ()
     """The definitions that it may start; those with a `tool` are tools of their own."""
+    secrets: Annotated[tuple[str, ...], toml.secret_names] = ()
+    """The names of `[secret]` whose elements it may read, and be given by runs."""
     calls: Annotated[int, toml.count(6_000)] = 60
     """The most calls in a minute."""
     bytes: Annotated[int, toml.size_up_to("64M")] = 1024 * 1024
@@ -154,6 +156,7 @@ sha256 = "{digest}"
 # add = ["note"]                # the names of elements that it may add
 # read = ["note"]               # the patterns of elements that it may read
 # recipes = ["notes.summary"]   # the definitions that it may start
+# secrets = ["health"]          # what etc/trust.toml calls secret, and it may read all the same
 # calls = 60                    # a minute
 # bytes = "1M"                  # a minute
 """

@@ -282,6 +282,12 @@ def listed(read: Callable[[str], Any], expected: str, *, or_one: bool = False) -
     return read_all
 
 
+secret_names = listed(
+    fitting(re.compile(r"[a-z][a-z0-9-]{0,31}").fullmatch, "a name of [secret]"), "names of [secret]"
+)
+"""Read a list of names of `[secret]` in etc/trust.toml."""
+
+
 def some_of(*words: str) -> Reader:
     """Read some of these words, or one."""
     return listed(one_of(*words), _either(words), or_one=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import (
     TOOLS,
     has_started,
+    is_withheld,
     not_started,
     read_arguments,
     schema_of_tool,
@@ -84,7 +85,7 @@ async def mcp_clients(daemon: Daemon) -> list[Form]:
 def _form(name: str, client: McpClient | None, faults: Iterable[Any]) -> Form:
     rights: Form = {
         field: getattr(client, field) if client is not None else None
-        for field in ("sha256", "agents", "tools", "add", "read", "recipes", "calls", "bytes")
+        for field in ("sha256", "agents", "tools", "add", "read", "recipes", "secrets", "calls", "bytes")
     }
     listed = {key: list(value) if isinstance(value, tuple) else value for key, value in rights.items()}
     return {"client": name, **listed, "faults": [json_forms.fault(fault) for fault in faults]}
@@ -258,7 +259,7 @@ async def client_run(
             await seen.host.ended(followed, wait)
         if followed.name == ASKS_FOR_A_CLIENT and not followed.active:
             followed = _begun_by(seen, followed) or followed
-        return {**followed_form(seen, followed, each_step=each_step), "turn": turn}
+        return {**followed_form(seen, followed, who.secrets, each_step=each_step), "turn": turn}
 
 
 @operation("write")
@@ -294,14 +295,22 @@ NEAR = 1_000
 """The most eids after an element among which the run that it begins is found: both are of one turn."""
 
 
-def followed_form(daemon: Daemon, run: Run, *, each_step: bool = False) -> Form:
-    """A run, with its progress if `each_step`."""
-    answer = {**json_forms.run(daemon.agent, run), "active": run.active}
+def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_step: bool = False) -> Form:
+    """A run, with its progress if `each_step`; of what is secret only these `secrets` are told, and
+    `withheld` is the number of the other results.
+    """
+    agent = daemon.agent
+    answer = {**json_forms.run(agent, run), "active": run.active}
+    if answer["error"] is not None and is_withheld(daemon, run.eid, secrets):
+        answer["error"] |= {"message": "the run holds what its home calls secret, so its error is not told"}
     if each_step:
         answer |= _how_far(daemon, run)
     if not run.active:
-        outputs = (daemon.agent.memory.element(eid) for eid in _given(daemon, run))
-        answer["elements"] = [json_forms.element(daemon.agent, one) for one in outputs if one is not None]
+        outputs = [one for eid in _given(daemon, run) if (one := agent.memory.element(eid)) is not None]
+        told = [one for one in outputs if not is_withheld(daemon, one.eid, secrets)]
+        answer["elements"] = [json_forms.element(agent, one) for one in told]
+        if len(told) < len(outputs):
+            answer["withheld"] = len(outputs) - len(told)
     return answer
 
 

@@ -88,7 +88,7 @@ async def _answer(daemon: Daemon, caller: Caller, eid: int, wait: float) -> Form
         raise RequestError(f"there is no run {eid} that the caller {caller.name} has started")
     if run.active and wait > 0:
         await daemon.host.ended(run, min(wait, MOST_WAIT))
-    return followed_form(daemon, run)
+    return followed_form(daemon, run, caller.secrets)
 
 
 def _caller(daemon: Daemon, name: str) -> Caller:

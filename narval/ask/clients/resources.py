@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from lxml import etree
 
 from narval.ask.clients.calling import agent_seen
-from narval.ask.clients.tools import has_started, may_read
+from narval.ask.clients.tools import check_shown, has_started, is_withheld, may_read, readable
 from narval.ask.json_forms import element as element_form
 from narval.ask.json_forms import run as run_form
 from narval.ask.memory.listing import LOOK, elements
@@ -64,6 +64,7 @@ async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form,
         case ["run", eid] if eid.isdecimal() and len(eid) < 19:
             run = daemon.agent.memory.element(int(eid))
             if run is not None and has_started(daemon, client, int(eid)):
+                check_shown(daemon, client, int(eid))
                 return run.with_eid().decode(), await show(daemon, run=int(eid))
         case ["definition", name] if name in client.recipes:
             definition = daemon.agent.library.find(name)
@@ -71,7 +72,7 @@ async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form,
                 about = {"name": name, "kind": definition.kind, "digest": definition.digest}
                 return definition.xml.decode(), {**about, "descriptions": dict(definition.descriptions)}
         case ["memory"] if query.keys() <= {"xpath"}:
-            page = await elements(daemon, query.get("xpath"), limit=MOST, among=list(client.read))
+            page = await elements(daemon, query.get("xpath"), limit=MOST, **readable(client))
             return _together(row["xml"] for row in page["elements"]), page["elements"]
         case ["runs"] if query.keys() <= {"state"} and query.get("state", PHASES[0]) in PHASES:
             return _runs(daemon, client, query.get("state", ""))
@@ -81,7 +82,8 @@ async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form,
 def _runs(daemon: Daemon, client: McpClient, phase: str) -> tuple[str, Any]:
     """The newest runs that a client has started, in a phase."""
     newest = islice(reversed(daemon.agent.runs.values()), LOOK)
-    own = [run for run in newest if run.by == client.person and phase in ("", run.phase)][:MOST]
+    its = (run for run in newest if run.by == client.person and phase in ("", run.phase))
+    own = list(islice((run for run in its if not is_withheld(daemon, run.eid, client.secrets)), MOST))
     rendered = (daemon.agent.memory.element(run.eid) for run in own)
     xml = _together(one.with_eid().decode() for one in rendered if one is not None)
     return xml, [run_form(daemon.agent, run) for run in own]

@@ -6,7 +6,7 @@ are fixed, and which guard may refuse a call before anything is done.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -54,8 +54,15 @@ def has_started(daemon: Daemon, client: McpClient, eid: int) -> bool:
     return False
 
 
+def is_withheld(daemon: Daemon, eid: int, secrets: Collection[str]) -> bool:
+    """True if an element or a run says something secret besides these."""
+    return not daemon.agent.memory.labels.secrets((eid,)).issubset(secrets)
+
+
 def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
     """True if a client may read an element."""
+    if is_withheld(daemon, element.eid, client.secrets):
+        return False
     tree = daemon.agent.memory.tree(element)
     return any(condition(pattern).bind({}).test(tree) for pattern in client.read)
 
@@ -107,11 +114,24 @@ async def _own_run(daemon: Daemon, client: McpClient, arguments: Arguments) -> N
     await check_elements(client, arguments.get("elements"))
 
 
+async def _own_run_shown(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    await _own_run(daemon, client, arguments)
+    check_shown(daemon, client, arguments["run"])
+
+
+def check_shown(daemon: Daemon, client: McpClient, run: int) -> None:
+    """Raise RequestError for a run that holds something secret that a client may not read."""
+    if is_withheld(daemon, run, client.secrets):
+        raise RequestError(
+            f"run {run} holds what its home calls secret; the client {client.name} may not read it (secrets)"
+        )
+
+
 async def _own_or_readable(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
     eid = arguments["run"]
     element = daemon.agent.memory.element(eid) if eid not in daemon.agent.runs else None
     if element is None or not may_read(daemon, client, element):
-        await _own_run(daemon, client, arguments)
+        await _own_run_shown(daemon, client, arguments)
 
 
 async def _trial(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
@@ -134,8 +154,9 @@ async def _send(daemon: Daemon, client: McpClient, arguments: Arguments) -> None
     await check_elements(client, arguments["elements"])
 
 
-def _readable(client: McpClient) -> Arguments:
-    return {"among": list(client.read)}
+def readable(client: McpClient) -> Arguments:
+    """The arguments by which a listing is limited to what a client may read."""
+    return {"among": list(client.read), "secrets": list(client.secrets)}
 
 
 def _of_page(answer: Form) -> Form:
@@ -158,15 +179,15 @@ def _of_story(answer: Form) -> Form:
 TOOLS: Mapping[str, OperationTool] = {
     "add": OperationTool(("elements",), _elements),
     "elements": OperationTool(
-        ("xpath", "current", "limit", "before", "since"), _anything, _readable, _of_page
+        ("xpath", "current", "limit", "before", "since"), _anything, readable, _of_page
     ),
-    "count": OperationTool(("xpath", "current", "since"), _anything, _readable),
+    "count": OperationTool(("xpath", "current", "since"), _anything, readable),
     "start": OperationTool(("name", "elements", "environment"), _start),
     "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run),
     "cancel": OperationTool(("run", "reason"), _own_run),
-    "show": OperationTool(("run",), _own_run),
+    "show": OperationTool(("run",), _own_run_shown),
     "why": OperationTool(("run", "id"), _own_or_readable, shown=_of_story),
-    "history": OperationTool(("run", "before", "limit"), _own_run),
+    "history": OperationTool(("run", "before", "limit"), _own_run_shown),
     "simulate": OperationTool(
         ("definition", "elements", "start", "duration"), _trial, lambda client: {"memory": "empty"}
     ),

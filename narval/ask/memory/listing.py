@@ -66,11 +66,13 @@ async def count(
     since: str | None = None,
     definition: str | None = None,
     among: list[str] | None = None,
+    secrets: list[str] | None = None,
 ) -> dict[str, Any]:
     """The number of elements that match a pattern, of those that `memory` gives; with `among`, only of those
-    that match one of these patterns too.
+    that match one of these patterns too, and with `secrets`, of those that say no other secret than these.
     """
-    query, time_slice, count = Wanted.of(xpath, current, since, definition, among), TimeSlice(), 0
+    query = Wanted.of(xpath, current, since, definition, among, secrets)
+    time_slice, count = TimeSlice(), 0
     if query == ANY and context is None:
         return {"count": len(daemon.agent.memory)}
     for element in _matching(daemon, query, context):
@@ -91,16 +93,18 @@ async def elements(
     definition: str | None = None,
     look: int = LOOK,
     among: list[str] | None = None,
+    secrets: list[str] | None = None,
 ) -> dict[str, Any]:
     """A page of what `memory` gives, newest first, at a cost that does not grow with memory.
 
     No index is made, but an existing one is used, and at most `look` elements are tried: `tried` is their
     number, `older` the `before` of the next look, None if nothing is left. With `since`, a look ends at the
-    first older element. With `among`, only those that match one of these patterns too.
+    first older element. With `among`, only those that match one of these patterns too, and with `secrets`,
+    those that say no other secret than these.
     """
     if look < 1:
         raise RequestError(f"expected look to be 1 or more, got {look}")
-    agent, query = daemon.agent, Wanted.of(xpath, current, since, definition, among)
+    agent, query = daemon.agent, Wanted.of(xpath, current, since, definition, among, secrets)
     page, tried, last, older = list[dict[str, Any]](), 0, 0, None
     time_slice = TimeSlice()
     for eid in _eids(daemon, query.bound, context, look if limit is None else limit, before):
@@ -149,8 +153,8 @@ def matching(
 
 
 class Wanted(Struct, frozen=True):
-    """The criteria for an element: a pattern, that it counts, since when it is there, whose runs made it, and
-    that it matches one of some more patterns.
+    """The criteria for an element: a pattern, that it counts, since when it is there, whose runs made it,
+    that it matches one of some more patterns, and the only secrets that it may say.
     """
 
     bound: Bound | None
@@ -158,6 +162,7 @@ class Wanted(Struct, frozen=True):
     since: float | None
     definition: str | None
     among: tuple[Bound, ...] | None = None
+    secrets: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -167,11 +172,13 @@ class Wanted(Struct, frozen=True):
         since: str | None,
         definition: str | None,
         among: list[str] | None = None,
+        secrets: list[str] | None = None,
     ) -> Wanted:
         """The criteria that these arguments state. Raises PatternError and RequestError."""
         bound = _bound(xpath) if xpath is not None else None
         others = None if among is None else tuple(map(_bound, among))
-        return cls(bound, current, moment_from(since), definition, others)
+        permitted = None if secrets is None else frozenset(secrets)
+        return cls(bound, current, moment_from(since), definition, others, permitted)
 
     def fits(self, agent: AgentState, element: Element) -> bool:
         """True if an element meets the criteria."""
@@ -181,6 +188,8 @@ class Wanted(Struct, frozen=True):
             maker = agent.runs.get(element.origin.run) if element.origin is not None else None
             if maker is None or maker.name != self.definition:
                 return False
+        if self.secrets is not None and agent.memory.labels.secrets((element.eid,)) - self.secrets:
+            return False
         if self.among is not None:
             tree = agent.memory.tree(element)
             if not any(bound.test(tree) for bound in self.among):

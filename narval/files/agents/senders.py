@@ -67,6 +67,9 @@ class Webhook(Sender, frozen=True, kw_only=True):
 class Caller(Sender, frozen=True, kw_only=True):
     """A program that calls by HTTP what an agent offers it."""
 
+    secrets: Annotated[tuple[str, ...], toml.secret_names] = ()
+    """The names of `[secret]` whose elements runs may give it."""
+
     @property
     def person(self) -> str:
         """The name in `offers`, under which its acts are recorded, and the label of its data."""

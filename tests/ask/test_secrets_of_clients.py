@@ -1,0 +1,112 @@
+"""What is called secret goes to no MCP client and to no caller by HTTP that may not have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval.core.errors import RequestError
+from narval.surfaces.python.agent import Agent
+from tests.acceptance.home import make
+
+SETTINGS = f"""
+[callers.shop]
+sha256 = "{"1" * 64}"
+[callers.clinic]
+sha256 = "{"2" * 64}"
+secrets = ["health"]
+[agent.offers]
+"w.ask" = ["http:shop", "http:clinic"]
+"""
+RIGHTS = """agents = ["narval"]
+tools = ["elements", "count", "show", "why", "history", "start"]
+read = ["note"]
+recipes = ["w.ask", "w.fail"]
+"""
+RECIPES = """<cookbook group="w">
+  <recipe name="ask" start_step="copy" end_step="copy">
+    <step id="copy" type="action" target="basic.copy">
+      <input id="element"><match>note[@topic='health']</match></input>
+    </step>
+  </recipe>
+  <recipe name="fail" start_step="fail" end_step="fail">
+    <step id="fail" type="action" target="w.fail"/>
+  </recipe>
+</cookbook>"""
+MODULE = """
+from narval import ActionError, Input, action
+
+@action(inputs=[Input("note", "note[@topic='health']")], pure=True)
+def fail(note):
+    raise ActionError(f"cannot use {note.text}", "unusable", final=True)
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    home = make(tmp_path / "home", settings=SETTINGS, module=MODULE, recipes=RECIPES).home
+    (home / "etc" / "trust.toml").write_text("""[secret]\nhealth = "note[@topic='health']"\n""")
+    (home / "etc" / "mcp").mkdir()
+    (home / "etc" / "mcp" / "desk.toml").write_text(RIGHTS)
+    (home / "etc" / "mcp" / "nurse.toml").write_text(f'{RIGHTS}secrets = ["health"]\n')
+    with narval.open(home) as agent:
+        agent.add("<note topic='health'>blood</note>")
+        agent.add("<note topic='garden'>water</note>")
+        yield agent
+
+
+def use(agent: Agent, client: str, tool: str, **arguments: Any) -> Any:
+    return agent.ask("use_tool", client=client, tool=tool, arguments=arguments)["answer"]
+
+
+@pytest.mark.parametrize(("client", "texts"), [("desk", ["water"]), ("nurse", ["water", "blood"])])
+def test_a_client_is_told_of_no_secret_element_that_it_may_not_read(
+    agent: Agent, client: str, texts: list[str]
+) -> None:
+    page = use(agent, client, "elements", xpath="note")["elements"]
+    assert [row["xml"].partition(">")[2].partition("<")[0] for row in page] == texts
+    assert use(agent, client, "count", xpath="note[contains(., 'blood')]")["count"] == len(texts) - 1
+    at = "narval://narval/memory?xpath=note"
+    assert ("blood" in agent.ask("client_resource", client=client, uri=at)["xml"]) == (client == "nurse")
+
+
+def test_a_client_is_told_of_its_run_that_holds_a_secret_only_that_it_is_over(agent: Agent) -> None:
+    eid = use(agent, "desk", "start", name="w.ask")["eid"]
+    agent.until_idle()
+    run = agent.ask("client_run", client="desk", run=eid)
+    assert (run["state"], run["elements"], run["withheld"]) == ("done", [], 1)
+    for tool in ("show", "why", "history"):
+        with pytest.raises(RequestError, match="what its home calls secret"):
+            use(agent, "desk", tool, run=eid)
+    with pytest.raises(RequestError, match="what its home calls secret"):
+        agent.ask("client_resource", client="desk", uri=f"narval://narval/run/{eid}")
+    assert str(eid) not in agent.ask("client_resource", client="desk", uri="narval://narval/runs")["json"]
+
+
+def test_an_error_that_quotes_a_secret_is_not_told(agent: Agent) -> None:
+    eid = use(agent, "desk", "start", name="w.fail")["eid"]
+    agent.until_idle()
+    run = agent.ask("client_run", client="desk", run=eid)
+    assert (run["state"], run["error"]["type"]) == ("failed", "unusable")
+    assert "blood" not in str(run)
+
+
+def test_who_may_have_a_secret_has_it(agent: Agent) -> None:
+    eid = use(agent, "nurse", "start", name="w.ask")["eid"]
+    agent.until_idle()
+    run = agent.ask("client_run", client="nurse", run=eid)
+    assert [row["xml"].partition(">")[2].partition("<")[0] for row in run["elements"]] == ["blood"]
+    assert "withheld" not in run
+    assert use(agent, "nurse", "show", run=eid)["state"] == "done"
+
+
+@pytest.mark.parametrize(("caller", "texts"), [("shop", []), ("clinic", ["blood"])])
+def test_a_caller_by_http_is_given_what_is_secret_only_if_it_may_have_it(
+    agent: Agent, caller: str, texts: list[str]
+) -> None:
+    run = agent.ask("call_offered", caller=caller, definition="w.ask", elements=[b"<order/>"], wait=10.0)
+    assert [row["xml"].partition(">")[2].partition("<")[0] for row in run["elements"]] == texts
