@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from narval.core.agent_name import stands_for_peer
 from narval.core.errors import RequestError, StoreError
-from narval.store.backups.copying import Copying, Told, write_store
+from narval.store.backups.copying import Copying, Told, is_sealed, write_store
 from narval.store.batch import HOME_AGENT, STORE, AgentRow
 from narval.store.look import ATTEMPTS, Look, look
-from narval.store.sqlite import File, refuse_other, sync
+from narval.store.sqlite import BESIDE, File, sync
 
 
 class Copied(NamedTuple):
@@ -34,12 +34,12 @@ def back_up(
 
     With `names` it has only these agents. The home's own agent, called `own` if homes share a store, gets the
     number that it has in a store of its own. `is_held` says if a daemon is at work on the store. Raises
-    RequestError if there is no such agent, and StoreError.
+    RequestError if there is no such agent, and StoreError, also for a file that is there and is no backup.
     """
     if not file.parent.is_dir():
         raise RequestError(f"expected a folder to write the backup into, found none: {file.parent}")
     if file.exists():
-        refuse_other(file)
+        _refuse_other(file, where)
     with TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
         new = Path(folder) / file.name
         for _ in range(ATTEMPTS):
@@ -59,6 +59,17 @@ def back_up(
                     )
             new.unlink()  # a daemon that started or ended has moved the files meanwhile
     raise StoreError(f"the store is being written all the time: {where}; try again")
+
+
+def _refuse_other(file: Path, where: Path | str) -> None:
+    """Raise StoreError for a file that is no backup: a store would be lost, and that of a daemon at work would
+    be damaged by the log beside it.
+    """
+    if isinstance(where, Path) and where.exists() and file.samefile(where):
+        raise StoreError(f"{file} is the store itself; write the backup to another file")
+    is_used = any(file.with_name(f"{file.name}{suffix}").exists() for suffix in BESIDE)
+    if is_used or not is_sealed(file):
+        raise StoreError(f"{file} is there and is no backup, so it is not replaced; choose another name")
 
 
 def _copying(source: Look, rows: list[AgentRow], own: str, *, is_part: bool, told: Told) -> Copying:

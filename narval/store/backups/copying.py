@@ -137,6 +137,16 @@ def write_store(
     sync(path)
 
 
+def is_sealed(path: Path) -> bool:
+    """True for a file that was written as a backup, of whatever version."""
+    query = 'SELECT 1 FROM meta WHERE agent = ? AND "key" = ?'
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as connection:
+            return connection.execute(query, (STORE, _SEAL)).fetchone() is not None
+    except sqlite3.DatabaseError:
+        return False
+
+
 def check_seal(source: Look) -> None:
     """Raise StoreError if the rows of a backup are not those that were written, or the file contains code.
 

@@ -195,7 +195,11 @@ def test_G60_what_is_no_backup_is_refused_and_nothing_altered(lived_in: Path, tm
     text = tmp_path / "text.db"
     text.write_text("a text")
     assert "does not begin as one" in refused(lived_in, "restore", text, "--force")
-    assert "does not begin as one" in refused(lived_in, "backup", text)
+    assert "is there and is no backup, so it is not replaced" in refused(lived_in, "backup", text)
+    own, elsewhere = lived_in / "var" / "store.db", tmp_path / "elsewhere.db"
+    assert "is the store itself" in refused(lived_in, "backup", own)
+    shutil.copyfile(own, elsewhere)
+    assert "is no backup, so it is not replaced" in refused(lived_in, "backup", elsewhere)
     assert text.read_text() == "a text"
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as made:
