@@ -186,8 +186,7 @@ async def retry_incident(
 ) -> list[dict[str, Any]]:
     """Begin all open runs of a row again, each from the part that failed: the newest `limit`, 1,000 at most.
 
-    Gives for each run the new one, or why it cannot be begun again. A run that is already being tried again
-    is left out.
+    Gives for each run the new one, or why it cannot be begun again.
     """
     if not 1 <= limit <= OF_ONE:
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
@@ -195,8 +194,7 @@ async def retry_incident(
     if row.newest.what != RUN:
         why = f"the incident {incident} is no run that failed; only runs can be begun again"
         raise RequestError(f"{why}; `{command(daemon, 'attention')}` says what to do about a part of one")
-    again = {run.retry_of for run in daemon.agent.runs.active.values()}
-    runs = [run for _, run in reversed(row.of.values()) if run not in again][:limit]
+    runs = [run for _, run in reversed(row.of.values())][:limit]
     return [await _retried(daemon, run, asker) for run in runs]
 
 

@@ -168,12 +168,16 @@ async def retry(
 ) -> dict[str, Any]:
     """Begin a run again from a step, as a new run of the current definition: what was done is kept.
 
-    Without a step, from the one that failed.
+    Without a step, from the one that failed. Raises RequestError while an earlier retry of it is under way:
+    what that one does would be done twice.
     """
     found = find_run(daemon, run)
     planned, kind = planner(daemon, found, step), found.engine.definition_kind
 
     def work(turn: Turn) -> Run:
+        again = next((other.eid for other in turn.agent.runs.active.values() if other.retry_of == run), None)
+        if again is not None:
+            raise RequestError(f"run {run} was begun again as {again}, which is under way: narval show {again}")
         _, resume = planned(turn.agent.library, turn.view.element)
         context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         resume = replace(resume, context=context)

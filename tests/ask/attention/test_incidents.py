@@ -211,7 +211,7 @@ def test_M53_a_row_is_tried_again_and_is_over_when_that_goes_well(home: Path, ag
         agent.ask("retry_incident", incident=row["incident"])
 
 
-def test_M53_a_run_that_is_tried_again_already_is_left_out(home: Path, agent: Agent) -> None:
+def test_M53_a_run_whose_retry_is_under_way_is_not_begun_twice(home: Path, agent: Agent) -> None:
     (home / "recipes" / "s.xml").write_text(RECIPES.replace('target="maybe.say"', 'target="talk.slow"'))
     (run,) = failed(agent, "demo.fail")
     (row,) = rows(agent)
@@ -221,7 +221,11 @@ def test_M53_a_run_that_is_tried_again_already_is_left_out(home: Path, agent: Ag
     agent.ask("reload")
     answer = agent.ask("retry_incident", incident=row["incident"])
     assert [line["run"] for line in answer] == [run]
-    assert agent.ask("retry_incident", incident=row["incident"]) == []
+    why = f"run {run} was begun again as {answer[0]['retry']}, which is under way"
+    (again,) = agent.ask("retry_incident", incident=row["incident"])
+    assert (again["retry"], again["error"].partition(":")[0]) == (None, why)
+    with pytest.raises(RequestError, match=why):
+        agent.retry(run)
 
 
 def test_M52_a_row_is_acknowledged_which_recipes_see_and_a_restart_keeps(home: Path) -> None:
