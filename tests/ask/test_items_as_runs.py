@@ -71,11 +71,9 @@ def test_P70_error_links_take_what_no_answer_gives(agent: Any) -> None:
 
 
 def test_P70_the_time_limit_of_a_step_withdraws_the_item_and_nothing_is_tried_again(tmp_path: Path) -> None:
-    text = PURCHASE.replace(
-        'target="purchase.approve"', 'target="purchase.approve" timeout="60" retries="5"'
-    )
+    text = PURCHASE.replace('target="purchase.approve"', 'target="purchase.approve" timeout="60" retries="5"')
     with narval.open(home_with(tmp_path / "home", text), clock=narval.SimulatedClock(0)) as agent:
-        run = agent.start("purchase.buy", REQUEST)
+        agent.start("purchase.buy", REQUEST)
         agent.until_idle()
         agent.elapse(seconds=61)
         assert [found["state"] for found in agent.ask("runs", kind="work")] == ["withdrawn"]

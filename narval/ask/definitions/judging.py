@@ -17,12 +17,12 @@ import msgspec
 
 from narval.ask.definitions.checking import check_texts, faults_beside
 from narval.ask.definitions.home_as_read import HomeAsRead, text_or_nothing
+from narval.ask.definitions.new_elements import NewElements
 from narval.ask.definitions.out_of_reach import OutOfReach
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.elements.canonical import elements_of
-from narval.core.elements.element import Element, identity
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
@@ -32,7 +32,6 @@ from narval.files.agents.collections import parse_file
 from narval.files.found_files import RECIPES
 from narval.files.grants import Standing
 from narval.files.loaded import Loaded
-from narval.files.memory_file import SHOWN as DECLARED
 from narval.files.memory_file import read_memory
 from narval.files.proposals.folder import MEMORY, Form
 from narval.trials.explore.findings import examine, is_explorable
@@ -62,7 +61,9 @@ class Judgement(msgspec.Struct, frozen=True):
     needs: list[Form] = []
     """The needs of each definition, outside and inside the home."""
     unnamed: list[str] = []
-    """The sentences on acts outside in ways that neither the wish nor the settings name."""
+    """The sentences on what its elements do to what is there already, and on acts outside in ways that
+    neither the wish nor the settings name.
+    """
     is_explored: bool = msgspec.field(name="explored", default=True)
     """False if the exploring ran out of time before it was complete."""
 
@@ -121,7 +122,7 @@ class TextsBeside:
             ],
             findings=findings,
             needs=[_need(one, need) for one in self._standings for need in one.needs],
-            unnamed=list(self._unnamed(wish)),
+            unnamed=[*dict.fromkeys(self._new_elements.effects()), *self._unnamed(wish)],
             is_explored=is_explored,
         )
 
@@ -175,6 +176,10 @@ class TextsBeside:
             return []
 
     @cached_property
+    def _new_elements(self) -> NewElements:
+        return NewElements(self._home, self._elements)
+
+    @cached_property
     def _standings(self) -> list[Standing]:
         """The needs of each of their runnable definitions, with the elements that they declare."""
         library, standings = self.loaded.library, list[Standing]()
@@ -209,7 +214,7 @@ class TextsBeside:
         defined = set[tuple[str, str]]()
         for name, text in self._texts.items():
             if name == MEMORY:
-                yield from self._declared_already()
+                yield from self._new_elements.faults()
                 continue
             with suppress(DefinitionError):
                 for one in parse_file(Source.of_text(name, text)).definitions:
@@ -245,14 +250,6 @@ class TextsBeside:
                 why = f"{caller.kind} {caller.full_name} in {caller.path} names it"
                 yield Fault(name, 1, 1, f"{what}, for {why}, found it nowhere")
 
-    def _declared_already(self) -> Iterator[Fault]:
-        declared = self._home.snapshot.own.declared or ()
-        identities = {identity(Element(0, xml)) for xml in declared} - {None}
-        for xml in self._elements:
-            if identity(Element(0, xml)) in identities or xml in declared:
-                what = f"{DECLARED} has {xml.decode('utf-8', 'replace')[:80]} already, or another of its name"
-                yield Fault(MEMORY, 1, 1, f"{what}; leave it out, or give it another name")
-
     # --- unnamed acts outside -------------------------------------------------------------------------------
 
     def _unnamed(self, wish: str) -> Iterator[str]:
@@ -260,7 +257,11 @@ class TextsBeside:
         before = text_or_nothing(self._home.path / self._changed["path"]) if self._changed is not None else ""
         named = f"{wish}\n{self._home.written}\n{before}".lower()
         seen = set[str]()
-        for name, sentence in chain(_written_in(self._texts), self._reached_by_elements(), self._reached()):
+        paths = (
+            (path, f"Its elements have the path {path}, {_UNNAMED}.") for path in self._new_elements.paths()
+        )
+        reached = self._reached_by_elements(), self._reached()
+        for name, sentence in chain(_written_in(self._texts), *reached, paths):
             is_first = name.lower() not in seen
             seen.add(name.lower())
             if is_first and not re.search(_WORD.format(re.escape(name.lower())), named):

@@ -177,7 +177,9 @@ async def retry(
     def work(turn: Turn) -> Run:
         again = next((other.eid for other in turn.agent.runs.active.values() if other.retry_of == run), None)
         if again is not None:
-            raise RequestError(f"run {run} was begun again as {again}, which is under way: narval show {again}")
+            raise RequestError(
+                f"run {run} was begun again as {again}, which is under way: narval show {again}"
+            )
         _, resume = planned(turn.agent.library, turn.view.element)
         context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         resume = replace(resume, context=context)

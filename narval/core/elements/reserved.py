@@ -20,8 +20,12 @@ DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", 
 """The elements of definitions."""
 
 
-SETTLING = frozenset(
-    {"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision", "start", "prompt"}
+SAID = frozenset({"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision"})
+"""The elements by which narval says something, or a person does through it."""
+
+
+SETTLING = SAID | frozenset(
+    {"start", "prompt"}
     | {"rule", "ack-template", "mailbox", "outbox", "identity", "notify", "feed", "folder", "calendar"}
     | {"service", "model", "webhook", "command", "memory", "counter"}
 )

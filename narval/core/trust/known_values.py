@@ -7,7 +7,7 @@ from html import escape
 
 from lxml.etree import _Element
 
-from narval.core.elements.element import Element, text_within
+from narval.core.elements.element import Element, Tree, text_within
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
 
@@ -61,11 +61,13 @@ class KnownValues:
 
 
 def _values_in(memory: Memory, eid: int, pattern: Pattern) -> tuple[str, ...]:
-    """The values in one element; none for one that is too large to be tried."""
     element = memory.element(eid)
-    if element is None or pattern.outgrown_by(tree := memory.tree(element), None):
-        return ()
-    return tuple(_texts(tree.context.xpath(pattern.text)))
+    return () if element is None else values_in(memory.tree(element), pattern)
+
+
+def values_in(tree: Tree, pattern: Pattern) -> tuple[str, ...]:
+    """The values that an expression selects in one element; none if it is too large to be tried."""
+    return () if pattern.outgrown_by(tree, None) else tuple(_texts(tree.context.xpath(pattern.text)))
 
 
 def _texts(result: object) -> Iterator[str]:

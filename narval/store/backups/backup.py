@@ -62,8 +62,8 @@ def back_up(
 
 
 def _refuse_other(file: Path, where: Path | str) -> None:
-    """Raise StoreError for a file that is no backup: a store would be lost, and that of a daemon at work would
-    be damaged by the log beside it.
+    """Raise StoreError for a file that is no backup: a store would be lost, and that of a daemon at work be
+    damaged by the log beside it.
     """
     if isinstance(where, Path) and where.exists() and file.samefile(where):
         raise StoreError(f"{file} is the store itself; write the backup to another file")

@@ -38,8 +38,8 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
 
     It is the state of one moment; work continues meanwhile.
 
-    FILE is a store in SQLite, whatever the database. It appears, or replaces an earlier backup, only when it is
-    complete; no other file is replaced. Your own files (recipes, modules, etc) are not in it.
+    FILE is a store in SQLite, whatever the database. It appears, or replaces an earlier backup, only when it
+    is complete; no other file is replaced. Your own files (recipes, modules, etc) are not in it.
     """
     from narval.files.settings import Settings
     from narval.store.backups.backup import back_up
