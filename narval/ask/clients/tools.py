@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
+from narval.ask.lookup import secrets_of
 from narval.ask.operations import OPERATIONS
 from narval.core.definitions.people.directory import FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest
@@ -56,7 +57,7 @@ def has_started(daemon: Daemon, client: McpClient, eid: int) -> bool:
 
 def is_withheld(daemon: Daemon, eid: int, secrets: Collection[str]) -> bool:
     """True if an element or a run says something secret besides these."""
-    return not daemon.agent.memory.labels.secrets((eid,)).issubset(secrets)
+    return not secrets_of(daemon.agent, eid).issubset(secrets)
 
 
 def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
-from narval.ask.lookup import find_run
+from narval.ask.lookup import find_run, secrets_of
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.core.elements.element import Element
@@ -188,7 +188,7 @@ class Wanted(Struct, frozen=True):
             maker = agent.runs.get(element.origin.run) if element.origin is not None else None
             if maker is None or maker.name != self.definition:
                 return False
-        if self.secrets is not None and agent.memory.labels.secrets((element.eid,)) - self.secrets:
+        if self.secrets is not None and secrets_of(agent, element.eid) - self.secrets:
             return False
         if self.among is not None:
             tree = agent.memory.tree(element)

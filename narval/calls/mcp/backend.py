@@ -126,7 +126,7 @@ class McpServers(Coroutines):
         element = next(iter(call.inputs.values()), None)
         made = arguments_of(tool, element if isinstance(element, Element) else None)
         arguments = json.dumps(made).encode()
-        tries = TRIES if tool.is_repeatable or tool.name in server.idempotent else 1
+        tries = TRIES if self._is_repeatable(tool, server) else 1
         for number in range(1, tries + 1):
             try:
                 async with asyncio.timeout(server.timeout):
@@ -156,6 +156,11 @@ class McpServers(Coroutines):
                 self._files.sweep_beside(call.home)
             return await asyncio.to_thread(result_of, tool.result, structured, content, call.home)
         return result_of(tool.result, structured, content)
+
+    @staticmethod
+    def _is_repeatable(tool: Tool, server: McpServer) -> bool:
+        """True if a tool may be called again where it is not known whether it was called."""
+        return tool.is_repeatable or tool.name in server.idempotent
 
     def _server(self, name: str, tool: Tool) -> McpServer:
         """The server of a tool, as the settings have it now. Raises ActionError."""
@@ -204,7 +209,13 @@ class McpServers(Coroutines):
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
-            return f"the MCP server {server.name}: {answer.message}{told_last(prints, server)}"
+            is_done_once = answer.kind == LOST and not self._is_repeatable(tool, server)
+            hint = (
+                f"; {tool.name} may have done its work: look before it is called again"
+                if is_done_once
+                else ""
+            )
+            return f"the MCP server {server.name}: {answer.message}{hint}{told_last(prints, server)}"
         if answer.kind == LOGIN_WANTED:
             return f"the MCP server {server.name}: {answer.message}"
         return answer.message

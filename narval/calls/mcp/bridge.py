@@ -42,7 +42,7 @@ from narval.calls.mcp.session import (
     session_error,
     shown_error,
 )
-from narval.calls.mcp.transports import LOST, SessionError
+from narval.calls.mcp.transports import LOST, TOO_LARGE, TOO_LONG, SessionError
 
 MOST_RESULT = 4 * 1024 * 1024
 """The most bytes of a result, as JSON."""
@@ -125,7 +125,7 @@ class Bridge:
             if not isinstance(message, ToolAnswered):
                 raise
             frame = memoryview(
-                packed(ToolAnswered(message.call, kind="too-large", message=str(error), final=True))
+                packed(ToolAnswered(message.call, kind=TOO_LARGE, message=str(error), final=True))
             )
         while frame:
             frame = frame[os.write(self._answers, frame) :]
@@ -150,7 +150,7 @@ class Bridge:
             if kind == LOST:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(end.came.wait(), _SOON)
-            cause = end.cause() or SessionError(kind, message)
+            cause = end.cause() or SessionError(kind, message, final=kind == TOO_LARGE)
             self._send(ToolAnswered(request.call, kind=cause.kind, message=str(cause), final=cause.final))
 
     def _reporter(self, call: str) -> Any:
@@ -189,7 +189,7 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
     parts = json.dumps(content).encode()
     if (size := max(len(structured), len(parts))) > MOST_RESULT:
         raise SessionError(
-            "too-large", f"expected a result of {MOST_RESULT:,} bytes at most, got {size:,}", final=True
+            TOO_LARGE, f"expected a result of {MOST_RESULT:,} bytes at most, got {size:,}", final=True
         )
     return ToolAnswered(request.call, structured, parts)
 
@@ -215,7 +215,7 @@ def _kind(error: BaseException) -> str:
     from mcp_types import CONNECTION_CLOSED
 
     if isinstance(error, MCPError):
-        return LOST if error.error.code == CONNECTION_CLOSED else "tool-error"
+        return {CONNECTION_CLOSED: LOST, TOO_LONG: TOO_LARGE}.get(error.error.code, "tool-error")
     if isinstance(error, RuntimeError | ValueError):
         return "bad-output"
     return LOST

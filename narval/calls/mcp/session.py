@@ -14,7 +14,14 @@ from collections.abc import AsyncIterator
 from typing import IO, TYPE_CHECKING, Any
 
 from narval.calls.mcp.frames import Connect
-from narval.calls.mcp.transports import LOST, SessionError, StreamEnd, http_streams, program_streams
+from narval.calls.mcp.transports import (
+    LOST,
+    TOO_LARGE,
+    SessionError,
+    StreamEnd,
+    http_streams,
+    program_streams,
+)
 from narval.core.definitions.action.tool import MOST_TOOLS, Tool, fault_of
 from narval.system.extras import install_command
 
@@ -70,12 +77,12 @@ class McpSession:
                 else:
                     tools[tool.name] = tool
             if seen > MOST_TOOLS:
-                raise SessionError("too-large", f"expected at most {MOST_TOOLS} tools, got more", final=True)
+                raise SessionError(TOO_LARGE, f"expected at most {MOST_TOOLS} tools, got more", final=True)
             cursor = page.next_cursor
             if not cursor:
                 self.tools, self.left_out = tools, left_out
                 return
-        raise SessionError("too-large", f"expected at most {PAGES} pages of tools, got more", final=True)
+        raise SessionError(TOO_LARGE, f"expected at most {PAGES} pages of tools, got more", final=True)
 
 
 def import_client_alone() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -18,14 +19,23 @@ from narval.calls.mcp.frames import Connect
 MOST_MESSAGE = 4 * 1024 * 1024
 """The most bytes of one message of a server."""
 
+MOST_SKIPPED = 16 * MOST_MESSAGE
+"""The most bytes of a message that is too long and is skipped; one that goes on ends the connection."""
+
 MOST_RUBBISH = 100
 """The most lines that are no messages, before the connection to a server is ended."""
 
 FAREWELL = 2.0
 """Seconds that a program has to end when its input is closed."""
 
+TOO_LONG = -32_090
+"""The code of the error that stands for an answer that was too long."""
+
 LOST, CANNOT_START = "server-lost", "cannot-start"
 """The errors of a server that died or does not answer, and of a program that cannot be started."""
+
+TOO_LARGE = "too-large"
+"""The error of an answer that is too large."""
 
 
 class SessionError(Exception):
@@ -142,21 +152,24 @@ async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: Str
     """Pass on the messages of a program until it closes its output, or sends too much."""
     import anyio
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
+    from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
     assert program.stdout is not None
     rubbish = 0
     async with to_session:
         while True:
+            message: Any
             try:
-                line = await program.stdout.readline()
-            except ValueError:
-                end.note(f"it sent a message of more than {MOST_MESSAGE:,} bytes")
-                return
-            if not line:
-                break
-            try:
+                line = await _line(program.stdout)
+                if not line:
+                    break
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except _TooLongError as error:
+                if error.request is None:
+                    end.note(f"it sent {error}")
+                    return
+                data = ErrorData(code=TOO_LONG, message=f"its answer is {error}")
+                message = JSONRPCError(jsonrpc="2.0", id=error.request, error=data)
             except (ValueError, RecursionError):
                 rubbish += bool(line.strip())
                 if rubbish > MOST_RUBBISH:
@@ -171,6 +184,39 @@ async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: Str
             await asyncio.wait_for(program.wait(), 0.5)
         status = program.returncode
         end.note("it closed its output" if status is None else f"it ended with status {status}")
+
+
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_END = 200
+"""The bytes at an end of a message within which the number of its request is looked for."""
+
+
+class _TooLongError(Exception):
+    """A message that was too long, and the number of the request that it answers; None if that is unknown."""
+
+    def __init__(self, request: int | None) -> None:
+        super().__init__(f"a message of more than {MOST_MESSAGE:,} bytes")
+        self.request = request
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    """The next line, b"" at the end. Raises _TooLongError after one that is too long, if it ends."""
+    first, last, skipped = b"", b"", 0
+    while skipped <= MOST_SKIPPED:
+        try:
+            line = await stream.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            line = error.partial
+        except asyncio.LimitOverrunError as error:
+            piece = await stream.readexactly(error.consumed)
+            first, last, skipped = first or piece[:_END], (last + piece)[-_END:], skipped + len(piece)
+            continue
+        if not skipped:
+            return line
+        request = _ID_FIRST.match(first) or _ID_LAST.search(last + line)
+        raise _TooLongError(int(request[1]) if request is not None else None)
+    raise _TooLongError(None)
 
 
 async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:

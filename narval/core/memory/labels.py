@@ -272,11 +272,6 @@ class Labels(LabelSets):
                     joined = self.join(joined, number) if joined else number
         return joined
 
-    def secrets(self, eids: Iterable[int]) -> set[str]:
-        """The names of the secrets that any of these elements or runs says, or was decided by."""
-        names = self._names[self.of(eids)]
-        return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
-
     def come_with(self, number: int) -> int:
         """Set the labels of what is added from now on."""
         self.coming = number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.calls.mcp.servers_at_work import HomeWithServer
 @pytest.mark.parametrize(
     ("how", "attributes", "kind", "message"),
     [
-        ("huge", {}, "server-lost", "it sent a message of more than 4,194,304 bytes"),
+        ("huge", {}, "too-large", "its answer is a message of more than 4,194,304 bytes"),
         ("rubbish", {}, "server-lost", "it sent more than 100 lines that are no messages"),
         ("mute", {"timeout": "2"}, "timeout", "did not come back within 2 s"),
         ("many", {}, "too-large", "expected at most 500 tools"),
@@ -64,6 +65,49 @@ def test_a_flood_costs_the_daemon_little_and_a_result_against_its_schema_is_refu
         assert made.attributes["type"] == "bad-output"
     finally:
         home.close()
+
+
+HUGE = '"result": {"text": "%s"}'
+LONG_ANSWERS = {
+    "the number is first": f'{{"jsonrpc": "2.0", "id": 7, {HUGE}}}',
+    "the number is last": f'{{{HUGE}, "jsonrpc": "2.0", "id": 7}}',
+    "the number is before the version": f'{{{HUGE}, "id": 7, "jsonrpc": "2.0"}}',
+}
+
+
+@pytest.mark.parametrize("form", LONG_ANSWERS.values(), ids=LONG_ANSWERS)
+@pytest.mark.parametrize("length", [5_000, 50_000])
+def test_an_answer_that_is_too_long_fails_its_own_request_alone(
+    monkeypatch: pytest.MonkeyPatch, form: str, length: int
+) -> None:
+    monkeypatch.setattr(transports, "MOST_MESSAGE", 4_096)
+    script = "import sys; print(sys.argv[1] % ('x' * int(sys.argv[2]))); print(sys.argv[3])"
+    words = (sys.executable, "-c", script, form, str(length), '{"jsonrpc": "2.0", "id": 8, "result": {}}')
+
+    async def use() -> None:
+        server, end = Connect("test", words, "", {}, "", ""), transports.StreamEnd()
+        async with transports.program_streams(server, end, None) as (read, _):
+            first, second = (await read.receive()).message, (await read.receive()).message
+        assert (first.id, first.error.code) == (7, transports.TOO_LONG)
+        assert (second.id, second.result) == (8, {})
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("form", [f"{{{HUGE}}}", "%s"], ids=["no number", "no message"])
+def test_a_line_that_is_too_long_and_answers_nothing_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(transports, "MOST_MESSAGE", 4_096)
+    words = (sys.executable, "-c", "import sys; print(sys.argv[1] % ('x' * 50_000), flush=True)", form)
+
+    async def use() -> None:
+        end = transports.StreamEnd()
+        async with transports.program_streams(Connect("test", words, "", {}, "", ""), end, None):
+            await end.came.wait()
+        assert end.why == "it sent a message of more than 4,096 bytes"
+
+    asyncio.run(use())
 
 
 def test_a_program_that_does_not_end_when_its_input_does_is_killed_and_its_pipes_are_closed(
