@@ -67,6 +67,8 @@ class Asker(msgspec.Struct, frozen=True):
     """The person who really asked, where one acts for another."""
     labels: tuple[str, ...] = ()
     """The labels of what this asker gives."""
+    call: str = ""
+    """The id of the call for which the program that asks was started; "" for none."""
     once: str = ""
     """The chat message that causes the request, as CHAT/NUMBER; the request is done once for it."""
 

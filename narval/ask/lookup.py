@@ -15,7 +15,7 @@ from narval.calls.confining import unconfined
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
-from narval.core.memory.labels import SECRET, WHETHER
+from narval.core.memory.labels import NONE, PROGRAM, SECRET, WHETHER
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
@@ -228,3 +228,15 @@ def secrets_of(agent: AgentState, eid: int) -> set[str]:
     labels = agent.memory.labels
     names = labels.names(labels.of((eid,)))
     return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
+
+
+def labels_of_program(daemon: Daemon, call: str) -> tuple[str, ...]:
+    """The labels of what a program gives that was started for a call: `program`, and those of the run that
+    calls; none if the call is not of this home.
+    """
+    for host in (daemon.host, *daemon.agents.supervisor.hosts):
+        if call.startswith(f"{host.dispatcher.identity.id}."):
+            labels, record = host.agent.memory.labels, host.dispatcher.calls.find(call)
+            of_run = labels.whole(labels.of((record.call.run,))) if record is not None else NONE
+            return (PROGRAM, *labels.names(of_run))
+    return ()

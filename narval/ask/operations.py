@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
 from narval.ask.lazy_table import LazyTable
+from narval.ask.lookup import labels_of_program
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
 from narval.core.errors import RequestError, StoreAwayError
@@ -127,6 +130,8 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
             f"{name} needs the scope {operation.scope}, and this connection is limited to {has}"
         )
     operation.check(arguments)
+    if asker.call:
+        asker = replace(asker, labels=labels_of_program(daemon, asker.call))
     if daemon.store.is_shared:
         await _recorded(daemon, operation)
     else:

@@ -27,6 +27,7 @@ from narval import __version__
 from narval.ask.asker import Asker, user
 from narval.core.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
 from narval.surfaces.control import wire
+from narval.surfaces.control.task_handle import CALL
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,7 @@ class ControlServer:
         uid = self._uid_of(writer.get_extra_info("socket"))
         self._opened += 1
         asker = user(uid, "socket", str(self._opened))
+        asker = msgspec.structs.replace(asker, call=peer_call(writer.get_extra_info("socket")))
         peer = _Peer(reader, writer, self._invoke, asker, self._limits)
         refusal = self._refusal(uid)
         if refusal is not None:
@@ -385,12 +387,30 @@ def peer_uid(connection: Any) -> int:
 
     If the system does not report it, only the mode of the folder keeps others out.
     """
+    credentials = _credentials(connection)
+    return os.geteuid() if credentials is None else credentials[1]
+
+
+def peer_call(connection: Any) -> str:
+    """The id of the call for which the program at the other end was started, as its environment says, which
+    a program hands on to those that it starts; "" for none.
+    """
+    credentials, start = _credentials(connection), f"{CALL}=".encode()
+    try:
+        environment = Path(f"/proc/{credentials[0]}/environ").read_bytes() if credentials is not None else b""
+    except OSError:  # it has gone, or the system does not say
+        return ""
+    variables = (variable for variable in environment.split(b"\0") if variable.startswith(start))
+    return next(variables, start)[len(start) :].decode("utf-8", "replace")
+
+
+def _credentials(connection: Any) -> tuple[int, int] | None:
+    """The process and the user at the other end; None if the system does not report it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
-        return os.geteuid()
-    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", credentials)[1]
-    return uid
+        return None
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
+    return pid, uid
 
 
 def listener_at(path: Path) -> socket.socket:

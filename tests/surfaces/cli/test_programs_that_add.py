@@ -1,0 +1,46 @@
+"""What a program of a run adds by the command line has the labels of that run, and those of a program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.surfaces.cli.command_line import daemon, data, well
+
+SCRIPT = """import subprocess, sys
+got = sys.stdin.read().replace("got", "pay")
+subprocess.run([sys.executable, "-m", "narval", "add", "-"], input=got, text=True, check=True)
+"""
+
+
+MODULE = """from narval import Output, action
+
+@action(outputs=[Output("got", "got")], label="bank")
+def bring():
+    return "<got to='eve'/>"
+"""
+BRING = """<recipe group="w" name="bring" start_step="bring" end_step="note">
+  <step id="bring" type="action" target="bank.bring"/>
+  <step id="note" type="automaton" target="w.note">
+    <arguments><got to="{$brought/@to}"/></arguments>
+  </step>
+  <transition id="t"><in idref="bring"/><out idref="note"/>
+    <condition as="brought"><match>got</match></condition></transition>
+</recipe>"""
+NOTE = """<automaton group="w" name="note">
+  <state name="start" command="{program} {script}"><input><match>got</match></input></state>
+</automaton>"""
+
+
+def test_a_program_hands_on_the_labels_of_its_run(home: Path) -> None:
+    script = home / "data" / "hand_on.py"
+    script.write_text(SCRIPT)
+    (home / "modules" / "bank.py").write_text(MODULE)
+    (home / "recipes" / "bring.xml").write_text(BRING)
+    (home / "recipes" / "note.xml").write_text(NOTE.format(program=sys.executable, script=script))
+    with daemon(home):
+        well(home, "start", "w.bring", "--wait")
+        (pay,) = data(home, "memory", "pay")
+        well(home, "add", "-", given="<pay/>")
+        (own,) = (row for row in data(home, "memory", "pay") if row["eid"] != pay["eid"])
+    assert (pay["labels"], own["labels"]) == (["bank", "program"], [])
