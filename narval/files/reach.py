@@ -9,6 +9,7 @@ from typing import NamedTuple
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.telling.words import counted
 from narval.core.errors import Fault
 from narval.core.memory.labels import FIXED, HOOK, SECRET
 from narval.core.patterns.pattern import condition
@@ -16,7 +17,7 @@ from narval.core.trust.landscape import KnownHome, WayIn
 from narval.core.trust.prospects import prospects
 from narval.core.trust.reach import Reach
 from narval.core.trust.rules import Rules
-from narval.core.trust.telling import refused_lines
+from narval.core.trust.telling import Refusal, refusals_of
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import McpClient, clients_of
@@ -120,6 +121,12 @@ def refusals(sources: ReachSources) -> Iterator[Fault]:
 
 
 def _refused(reach: Reach, definition: Definition, rules: Rules) -> Iterator[Fault]:
+    """One warning for each rule, at the first of the places where it refuses a call."""
+    places: dict[int, list[Refusal]] = {}
     for call in prospects(reach.calls_of(definition), rules):
-        for text in refused_lines(call):
-            yield Fault(definition.path, call.call.call.line, 1, text, warning=True)
+        for refusal in refusals_of(call):
+            places.setdefault(refusal.rule, []).append(refusal)
+    for first, *others in places.values():
+        more = f", and at {counted(len(others), 'more place')}" if others else ""
+        text = f"{first.text}{more}: narval check --trust {definition.full_name}"
+        yield Fault(definition.path, first.line, 1, text, warning=True)

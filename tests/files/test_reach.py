@@ -479,9 +479,28 @@ def test_F9_a_call_that_rules_refuse_is_a_warning_of_the_check(tmp_path: Path) -
     told(tmp_path, READS, ANSWER)
     (warning,) = (fault for fault in check_home(Home(tmp_path)) if "refused" in fault.message)
     assert warning.warning
-    assert str(warning).startswith(
-        "recipes/w1.xml:1:1: warning: 'send': m.send is refused where a stranger's mail (mail) is in letter"
+    assert str(warning) == (
+        "recipes/w1.xml:1:1: warning: 'send': m.send is refused by the rule on line 1 where "
+        "a stranger's mail (mail) is in letter/@to: narval check --trust w.answer"
     )
+
+
+def test_F9_a_rule_is_warned_of_once_for_each_definition_whose_calls_it_refuses(tmp_path: Path) -> None:
+    secret = "[secret]\nhealth = 'letter'\n\n[[rule]]\nsecret = 'health'\nthen = 'refuse'\n"
+    write(tmp_path, "etc/trust.toml", secret)
+    letter = "<arguments><letter/></arguments>"
+    told(
+        tmp_path,
+        recipe("a", *(f"s{at} m.post {letter}" for at in range(4))),
+        recipe("b", f"s m.post {letter}"),
+    )
+    warned = [fault for fault in check_home(Home(tmp_path)) if "refused" in fault.message]
+    assert [str(warning) for warning in warned] == [
+        "recipes/w0.xml:1:1: warning: 's0': m.post is refused by the rule on line 4 where "
+        "what is secret (secret:health) is in letter, and at 3 more places: narval check --trust w.a",
+        "recipes/w1.xml:1:1: warning: 's': m.post is refused by the rule on line 4 where "
+        "what is secret (secret:health) is in letter: narval check --trust w.b",
+    ]
 
 
 def test_F9_the_way_of_a_label_is_told_from_where_it_comes_in(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ _STARTS = {
     HOOK: "the webhook {}",
     HTTP: "the caller {}",
     MODEL: "the language model {}",
-    SECRET: "what is secret ({})",
+    SECRET: "what is secret",
     SERVER: "the server {} of MCP",
     STORE: "the store {}",
 }
@@ -123,17 +123,26 @@ def way_in_words(way: Sequence[WayStep]) -> Iterator[str]:
         yield f"{step.words} ({at})" if at else step.words
 
 
-def refused_lines(call: CallProspect) -> Iterator[str]:
-    """The lines that say which labels have a call refused as soon as they reach it."""
+class Refusal(NamedTuple):
+    """A place at which a call is refused: the line of its definition and of the rule, and the words."""
+
+    line: int
+    rule: int
+    text: str
+
+
+def refusals_of(call: CallProspect) -> Iterable[Refusal]:
+    """The rules that refuse a call as soon as some label reaches it, each with the first part it is about."""
+    refusals: dict[int, Refusal] = {}
     for part in call.parts:
         refused = [one for one in part.labels if one.prospect == "refused"]
         if refused:
-            made = call.call.call
+            made, end = call.call.call, refused[0].ends[-1]
             come = f"is in {_named(part)}" if part.part.input else "decides that it is called"
-            yield (
-                f"{made.part!r}: {name_of(call.call)} is refused where {_from(refused)} {come}, "
-                f"{_because(refused[0].ends[-1])}; narval check --trust tells how it comes there"
-            )
+            text = f"{made.part!r}: {name_of(call.call)} is {_because(end)} where {_from(refused)} {come}"
+            rule = end.rule.line if end.rule is not None else 0
+            refusals.setdefault(rule, Refusal(made.line, rule, text))
+    return refusals.values()
 
 
 def _alike(parts: Iterable[PartProspect]) -> list[tuple[str, list[PartProspect]]]:
