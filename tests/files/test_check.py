@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -228,7 +229,8 @@ CALLING = """<cookbook group="w">
   <transition id="over"><in idref="s"/><out idref="e"/></transition></recipe>
 <recipe name="guarded" start_step="s" end_step="e">
   <step id="s" type="recipe" target="w.guarded"/><step id="e" type="action" target="w.nothing"/>
-  <transition id="t"><in idref="s" on-error="yes"/><out idref="e"/></transition></recipe>
+  <transition id="t"><in idref="s" on-error="yes"/><out idref="e"/></transition>
+  <transition id="u"><in idref="s"/><out idref="e"/></transition></recipe>
 </cookbook>"""
 
 
@@ -239,6 +241,47 @@ def test_N13_a_recipe_that_can_only_call_itself_is_warned_of(home: Home) -> None
     assert "recipe 'w.alone' can only call itself (w.alone → w.alone)" in warned[0].message
     assert "recipe 'w.a' can only call itself (w.a → w.b → w.a)" in warned[1].message
 
+
+WAYS = """<recipe group="w" name="ask" start_step="ask" end_step="book">
+{steps}
+{transitions}</recipe>"""
+
+
+@pytest.mark.parametrize(
+    ("ways", "ends"),
+    [
+        ("ask>book ask>refuse refuse>tell", ["tell"]),
+        ("ask>refuse refuse>book", []),
+        ("ask>book+tell", []),  # a branch beside the one to the end
+        ("ask>refuse+tell ask>book", ["refuse", "tell"]),
+        ("ask>refuse+tell refuse,tell>note ask>book", ["note"]),
+        ("ask>refuse+book refuse>tell", []),
+        ("ask!>tell ask>book", ["tell"]),
+        ("ask!>book", ["ask"]),  # once it is done
+    ],
+)
+def test_a_step_after_which_a_plan_is_stuck_is_warned_of(home: Home, ways: str, ends: list[str]) -> None:
+    names = dict.fromkeys(re.findall(r"\w+", ways))
+    steps = [f'<step id="{name}" type="action" target="w.nothing"/>' for name in names]
+    transitions = []
+    for way in ways.split():
+        sources, targets = way.split(">")
+        ins = (f'<in idref="{at.strip("!")}"{HANDLES if "!" in at else ""}/>' for at in sources.split(","))
+        outs = (f'<out idref="{at}"/>' for at in targets.split("+"))
+        transitions.append(f'<transition id="{len(transitions)}">{"".join((*ins, *outs))}</transition>')
+    text = WAYS.format(steps="\n".join(steps), transitions="".join(transitions))
+    _write(home.path / "recipes/ways.xml", text)
+    warned = check_home(home)
+    assert [(fault.line, fault.warning) for fault in warned] == [
+        (2 + [*names].index(at), True) for at in ends
+    ]
+    for fault, at in zip(warned, ends, strict=True):
+        assert fault.message.startswith(
+            f"step {at!r} leads nowhere, and a plan has one end, 'book': lead both"
+        )
+
+
+HANDLES = ' on-error="yes"'
 
 AGAIN = """<recipe group="w" name="r" start_step="s" end_step="e" restart="{restart}">
   <step id="s" type="{kind}" target="w.{target}" {more}/><step id="e" type="action" target="w.nothing"/>

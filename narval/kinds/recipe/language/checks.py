@@ -17,6 +17,7 @@ from narval.core.definitions.suggestions import closest, nearest
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
+from narval.kinds.recipe.language.dead_ends import dead_ends, remedy_of
 from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
 from narval.kinds.recipe.language.prompts import Slip
 from narval.kinds.recipe.language.waking import comes_back, waking
@@ -188,12 +189,12 @@ def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     """Warnings about recipes that can only call themselves, directly or through others, or begin again
-    without end; about outcomes that nothing handles, or answers that may belong to others; and about
-    arguments that nothing takes, or whose attributes nothing reads.
+    without end; about steps that lead nowhere; about outcomes that nothing handles, or answers that may
+    belong to others; and about arguments that nothing takes, or whose attributes nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)
-    checks = (_unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again)
+    checks = (_dead_ends, _unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
     woken = waking(library)
     for recipe in recipes:
@@ -211,6 +212,12 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
         for recipe in recipes
         if (circle := _circle(recipe.full_name, endless)) is not None
     ]
+
+
+def _dead_ends(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each step after which a plan is stuck."""
+    for step in dead_ends(recipe):
+        yield Fault(recipe.path, step.line, 1, remedy_of(recipe, step), warning=True)
 
 
 def _unread(recipe: Recipe, library: Library) -> Iterator[Fault]:

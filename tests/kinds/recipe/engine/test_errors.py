@@ -324,7 +324,11 @@ def test_N27_a_plan_of_which_no_transition_can_fire_fails_with_an_error_that_say
     assert said.state(run) == "failed"
     error = said.error()
     assert error["type"] == "stuck"
-    assert error["message"] == "no transition can fire any more, and the end step z is impossible"
+    assert error["message"] == (
+        "no transition can fire any more, and the end step z is impossible; step 'b' leads nowhere, and a "
+        'plan has one end, \'z\': lead both to one step, such as <step id="end" type="action" '
+        'target="basic.nothing"/>, and make that the end_step'
+    )
     detail = said.errors()[0].tree().findtext("detail")
     assert detail == "transition u is impossible: it cannot fire any more: b is done (wanted: error)"
 

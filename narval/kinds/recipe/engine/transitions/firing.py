@@ -26,6 +26,7 @@ from narval.kinds.recipe.engine.transitions.impossible import (
     classify,
     spread_impossible,
 )
+from narval.kinds.recipe.language.dead_ends import lead_nowhere, remedy_of
 from narval.kinds.recipe.language.definition import Step, Transition, in_order
 
 
@@ -143,7 +144,9 @@ def fail_if_stuck(decision: RecipeDecision) -> None:
         end = decision.definition.end.id
         why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
         ends = "\n".join(explain.dead_ends(decision.definition, state))
-        decision.fail(decision.add_error("stuck", why, detail=ends))
+        nowhere = (each for each in lead_nowhere(decision.definition) if state.step(each.id).state == "done")
+        remedies = [remedy_of(decision.definition, step) for step in nowhere]
+        decision.fail(decision.add_error("stuck", "; ".join((why, *remedies)), detail=ends))
 
 
 def handles_errors(transition: Transition) -> bool:
