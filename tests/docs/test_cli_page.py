@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.surfaces.cli import COMMANDS
+from narval.surfaces.cli import COMMANDS, GROUPS
 from narval.system.logins import login
 from tests.forked_commands import write_program
 from tests.house.operations_page import all_commands
@@ -143,6 +143,14 @@ def test_every_example_of_the_page_does_what_it_shows(reader: Reader) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
     follow(reader, PAGE)
+
+
+def test_the_page_lists_the_commands_in_the_groups_of_the_help() -> None:
+    links = "".join(
+        f"| {heading} | {', '.join(f'[`{name}`](#narval-{name})' for name in summaries)} |\n"
+        for heading, summaries in GROUPS.items()
+    )
+    assert links in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

@@ -15,82 +15,96 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 from narval.system.startup_gc import suspended
 
 _FIRST_SENTENCES = {
-    "init": "Make a home that runs as it is.",
-    "run": "Run the daemon in the foreground.",
-    "status": "Tell if the daemon is alive, and what it does.",
-    "stop": "End the daemon well, and wait until it has ended.",
-    "reload": "Have the daemon read its files now.",
-    "web": "Serve the pages of this home to a browser.",
-    "agents": "List the agents of the home, or change which there are.",
-    "check": "List every fault of what a home holds; nothing is run.",
-    "collection": "List the collections that are published, or publish one.",
-    "simulate": "Tell what would happen, without anything happening.",
-    "automaton": "Run the automaton in FILE in the foreground, without a home.",
-    "dataflow": "Run a dataflow of FILE in the foreground, without a home.",
-    "start": "Start a run of the definition NAME and print its eid.",
-    "add": "Add elements to memory, and print their eids.",
-    "outdate": "Let elements count no more.",
-    "withdraw": "Withdraw an element that should never have counted.",
-    "confirm": "Confirm a doubtful element: it counts again.",
-    "undo": "Undo what a run has done.",
-    "trust": "Show the rules about what may go where.",
-    "memory": "List the elements that match XPATH; without it, all.",
-    "element": "Show an element, what it was made from, and what came of it.",
-    "part": "Show all about one part of a run, or about an arc.",
-    "timeline": "Show the calls of a run over time, and its waits.",
-    "send": "Send elements to AGENT; print the ids of the messages.",
-    "letters": "List messages, sent or received, that are not taken yet.",
-    "runs": "List the runs there are, newest first.",
-    "figures": "Tell how many runs ended each day, and how long they took.",
-    "gantt": "Show the runs of the last hour over time.",
-    "show": "Show one run: steps, transitions, context, errors, graph.",
-    "history": "Show what happened in a run, in order, in sentences.",
-    "why": "Tell what a run waits for, or what became of an element.",
-    "cancel": "End a run: its calls are given up.",
-    "signal": "Tell a run something, under a name.",
-    "retry": "Begin a run again from one of its steps.",
-    "renew": "End a run, and start it anew by its file as it is now.",
-    "migrate": "Let runs go on with another version of their file.",
-    "attention": "Tell what needs attention, gravest first.",
-    "errors": "List errors that no one has dealt with.",
-    "calendar": "Tell by day what is to come, and what came late.",
-    "work": "List what you are asked, and answer it.",
-    "remind": "Be reminded of something at a time.",
-    "reminders": "List your reminders to come, the next one first.",
-    "people": "List the people of the home, and what they may do on the web.",
-    "hooks": "List the webhooks of etc/narval.toml.",
-    "links": "List the links with other homes, and why nothing comes.",
-    "link": "List the links with other homes, or make and end one.",
-    "chat": "Have the chats of etc/narval.toml at work, in the foreground.",
-    "chats": "List the chats of etc/narval.toml.",
-    "task": "List the tasks that are at work, or do something about them.",
-    "complete": "Complete a token of a process: it goes on.",
-    "backtrack": "Send a process back to where a token was active.",
-    "rerun": "Run the node of a token again that failed.",
-    "tokens": "List the tokens of a process, on nodes and arcs.",
-    "environment": "Show the attributes of a process, or of a token.",
-    "remembered": "List what dataflows remember.",
-    "definitions": "List what is loaded, from which file, and what did not load.",
-    "tell": "Tell in plain sentences what a definition does.",
-    "edit": "Alter the file of a definition, and take that back.",
-    "propose": "Have a model draft a definition from a wish.",
-    "proposals": "List definitions that nobody accepted yet.",
-    "accept": "Accept a proposal.",
-    "grants": "Show what definitions need outside, and what is granted.",
-    "grant": "Grant what a definition needs now.",
-    "revoke": "Take back what was granted.",
-    "actions": "List the actions there are, with their inputs and outputs.",
-    "diff": "Show how the files of the home differ from what ships.",
-    "take": "Copy something that ships into the home, to be altered.",
-    "mcp": "List the MCP servers of the home, or serve a client.",
-    "log": "Show the daemon's own log.",
-    "backup": "Write what the home remembers into FILE.",
-    "restore": "Put back what `narval backup` wrote into FILE.",
-    "service": "Write a systemd unit for the daemon of this home.",
-    "completion": "Print the script that has a shell complete narval's lines.",
+    "To begin": {
+        "init": "Make a home that runs as it is.",
+        "run": "Run the daemon in the foreground.",
+        "status": "Tell if the daemon is alive, and what it does.",
+        "check": "List every fault of what a home holds; nothing is run.",
+        "web": "Serve the pages of this home to a browser.",
+        "stop": "End the daemon well, and wait until it has ended.",
+    },
+    "To look": {
+        "attention": "Tell what needs attention, gravest first.",
+        "why": "Tell what a run waits for, or what became of an element.",
+        "runs": "List the runs there are, newest first.",
+        "show": "Show one run: steps, transitions, context, errors, graph.",
+        "history": "Show what happened in a run, in order, in sentences.",
+        "memory": "List the elements that match XPATH; without it, all.",
+        "element": "Show an element, what it was made from, and what came of it.",
+        "errors": "List errors that no one has dealt with.",
+        "calendar": "Tell by day what is to come, and what came late.",
+        "log": "Show the daemon's own log.",
+        "timeline": "Show the calls of a run over time, and its waits.",
+        "part": "Show all about one part of a run, or about an arc.",
+        "gantt": "Show the runs of the last hour over time.",
+        "figures": "Tell how many runs ended each day, and how long they took.",
+        "tokens": "List the tokens of a process, on nodes and arcs.",
+        "environment": "Show the attributes of a process, or of a token.",
+        "remembered": "List what dataflows remember.",
+    },
+    "To act": {
+        "start": "Start a run of the definition NAME and print its eid.",
+        "add": "Add elements to memory, and print their eids.",
+        "signal": "Tell a run something, under a name.",
+        "cancel": "End a run: its calls are given up.",
+        "retry": "Begin a run again from one of its steps.",
+        "renew": "End a run, and start it anew by its file as it is now.",
+        "migrate": "Let runs go on with another version of their file.",
+        "complete": "Complete a token of a process: it goes on.",
+        "backtrack": "Send a process back to where a token was active.",
+        "rerun": "Run the node of a token again that failed.",
+        "outdate": "Let elements count no more.",
+        "withdraw": "Withdraw an element that should never have counted.",
+        "confirm": "Confirm a doubtful element: it counts again.",
+        "undo": "Undo what a run has done.",
+    },
+    "People": {
+        "work": "List what you are asked, and answer it.",
+        "task": "List the tasks that are at work, or do something about them.",
+        "remind": "Be reminded of something at a time.",
+        "reminders": "List your reminders to come, the next one first.",
+        "people": "List the people of the home, and what they may do on the web.",
+        "chat": "Have the chats of etc/narval.toml at work, in the foreground.",
+        "chats": "List the chats of etc/narval.toml.",
+    },
+    "Definitions": {
+        "definitions": "List what is loaded, from which file, and what did not load.",
+        "actions": "List the actions there are, with their inputs and outputs.",
+        "tell": "Tell in plain sentences what a definition does.",
+        "simulate": "Tell what would happen, without anything happening.",
+        "edit": "Alter the file of a definition, and take that back.",
+        "reload": "Have the daemon read its files now.",
+        "diff": "Show how the files of the home differ from what ships.",
+        "take": "Copy something that ships into the home, to be altered.",
+        "propose": "Have a model draft a definition from a wish.",
+        "proposals": "List definitions that nobody accepted yet.",
+        "accept": "Accept a proposal.",
+        "grants": "Show what definitions need outside, and what is granted.",
+        "grant": "Grant what a definition needs now.",
+        "revoke": "Take back what was granted.",
+        "trust": "Show the rules about what may go where.",
+        "automaton": "Run the automaton in FILE in the foreground, without a home.",
+        "dataflow": "Run a dataflow of FILE in the foreground, without a home.",
+    },
+    "Agents and machines": {
+        "agents": "List the agents of the home, or change which there are.",
+        "send": "Send elements to AGENT; print the ids of the messages.",
+        "letters": "List messages, sent or received, that are not taken yet.",
+        "collection": "List the collections that are published, or publish one.",
+        "link": "List the links with other homes, or make and end one.",
+        "links": "List the links with other homes, and why nothing comes.",
+        "hooks": "List the webhooks of etc/narval.toml.",
+        "mcp": "List the MCP servers of the home, or serve a client.",
+    },
+    "To keep": {
+        "backup": "Write what the home remembers into FILE.",
+        "restore": "Put back what `narval backup` wrote into FILE.",
+        "service": "Write a systemd unit for the daemon of this home.",
+        "completion": "Print the script that has a shell complete narval's lines.",
+    },
 }
-"""The first sentence of each command's own help, in the order of a first day; repeated here so that the list
-of commands imports none of them.
+"""The first sentence of each command's own help, by the headings of the list, in an order that teaches. They
+are repeated here so that the list of commands imports none of them.
 """
 
 _WHERE = {
@@ -128,11 +142,14 @@ def _command(name: str) -> Command | CommandGroup:
     return command
 
 
-COMMANDS = LazyTable(sorted(_MODULE_OF, key=[*_FIRST_SENTENCES].index), _command)
-"""Each command by its name, imported on use, as most runs need few."""
+GROUPS = {
+    heading: {name: sentence for name, sentence in sentences.items() if name in _MODULE_OF}
+    for heading, sentences in _FIRST_SENTENCES.items()
+}
+"""The summary of each command in the list of commands, by their headings."""
 
-SUMMARIES = {name: _FIRST_SENTENCES[name] for name in COMMANDS}
-"""The summary of each command in the list of commands."""
+COMMANDS = LazyTable([name for summaries in GROUPS.values() for name in summaries], _command)
+"""Each command by its name, imported on use, as most runs need few."""
 
 _HELP = """narval remembers, notices and acts.
 
@@ -147,7 +164,7 @@ main = click.version_option(__version__, "--version", prog_name="narval", messag
         # a group without a command asks for one, and adds nothing
         commands=cast(MutableMapping[str, click.Command], COMMANDS),
         params=[*common_options()],
-        summaries=SUMMARIES,
+        groups=GROUPS,
         help=_HELP,
     )
 )

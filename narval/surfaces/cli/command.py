@@ -200,21 +200,23 @@ class CommandGroup(_Explained, click.Group):
 class Commands(click.Group):
     """The group of all commands; an error of narval ends one with its message and exit status.
 
-    Help and completion show their `summaries`, so that neither imports any command.
+    Help and completion show their summaries, by headings in `groups`, so that neither imports any command.
     """
 
-    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **settings: Any) -> None:
+    def __init__(self, *arguments: Any, groups: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.summaries = summaries
+        self.groups = groups
 
     def list_commands(self, context: click.Context) -> list[str]:
         """The names in the order in which they were added."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the name and the summary of each command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*self.summaries.items()])
+        """Write the name and the summary of each command below its heading, all in the same columns."""
+        width = max(map(len, self.commands))
+        for heading, summaries in self.groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in summaries.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that begin with what was typed."""
@@ -222,7 +224,8 @@ class Commands(click.Group):
 
         commands = [
             CompletionItem(name, help=summary)
-            for name, summary in self.summaries.items()
+            for summaries in self.groups.values()
+            for name, summary in summaries.items()
             if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from narval.ask.operations import OPERATIONS
 from narval.files.making.new_home import create_home
-from narval.surfaces.cli import COMMANDS, SUMMARIES, main
+from narval.surfaces.cli import COMMANDS, GROUPS, main
 from narval.surfaces.cli.command import CommandGroup
 from tests.house.operations_page import all_commands, of_commands
 from tests.surfaces.cli.command_line import (
@@ -57,11 +57,16 @@ def test_every_command_explains_itself_with_an_example(name: str) -> None:
         assert {word for word in given if word.startswith("--")} <= known
 
 
-def test_help_lists_every_command_with_one_whole_sentence() -> None:
-    lines = CliRunner().invoke(main, ["--help"]).output.partition("Commands:\n")[2].splitlines()
+def test_help_lists_every_command_below_a_heading_with_one_whole_sentence() -> None:
+    groups = CliRunner().invoke(main, ["--help"]).output.split("\n\n")[-len(GROUPS) :]
+    rows = [group.splitlines() for group in groups]
+    assert [row[0] for row in rows] == [f"{heading}:" for heading in GROUPS]
+    lines = [line for row in rows for line in row[1:]]
     assert [line.split()[0] for line in lines] == list(COMMANDS)
     assert all(line.endswith(".") and not line.endswith("..") for line in lines)
-    assert {name: command.get_short_help_str(200) for name, command in COMMANDS.items()} == SUMMARIES
+    assert len({line.index(line.split(maxsplit=1)[1]) for line in lines}) == 1, "they are in the same columns"
+    summaries = {name: sentence for group in GROUPS.values() for name, sentence in group.items()}
+    assert {name: command.get_short_help_str(200) for name, command in COMMANDS.items()} == summaries
 
 
 def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of_a_process() -> None:
