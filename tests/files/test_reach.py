@@ -480,8 +480,8 @@ def test_F9_a_call_that_rules_refuse_is_a_warning_of_the_check(tmp_path: Path) -
     (warning,) = (fault for fault in check_home(Home(tmp_path)) if "refused" in fault.message)
     assert warning.warning
     assert str(warning) == (
-        "recipes/w1.xml:1:1: warning: 'send': m.send is refused by the rule on line 1 where "
-        "a stranger's mail (mail) is in letter/@to: narval check --trust w.answer"
+        "recipes/w1.xml:1:1: warning: 'send': m.send is refused by the rule on line 1 of "
+        "etc/trust.toml where a stranger's mail (mail) is in letter/@to: narval check --trust w.answer"
     )
 
 
@@ -496,9 +496,9 @@ def test_F9_a_rule_is_warned_of_once_for_each_definition_whose_calls_it_refuses(
     )
     warned = [fault for fault in check_home(Home(tmp_path)) if "refused" in fault.message]
     assert [str(warning) for warning in warned] == [
-        "recipes/w0.xml:1:1: warning: 's0': m.post is refused by the rule on line 4 where "
+        "recipes/w0.xml:1:1: warning: 's0': m.post is refused by the rule on line 4 of etc/trust.toml where "
         "what is secret (secret:health) is in letter, and at 3 more places: narval check --trust w.a",
-        "recipes/w1.xml:1:1: warning: 's': m.post is refused by the rule on line 4 where "
+        "recipes/w1.xml:1:1: warning: 's': m.post is refused by the rule on line 4 of etc/trust.toml where "
         "what is secret (secret:health) is in letter: narval check --trust w.b",
     ]
 

@@ -139,7 +139,8 @@ def refusals_of(call: CallProspect) -> Iterable[Refusal]:
         if refused:
             made, end = call.call.call, refused[0].ends[-1]
             come = f"is in {_named(part)}" if part.part.input else "decides that it is called"
-            text = f"{made.part!r}: {name_of(call.call)} is {_because(end)} where {_from(refused)} {come}"
+            why = _because(end, " of etc/trust.toml")
+            text = f"{made.part!r}: {name_of(call.call)} is {why} where {_from(refused)} {come}"
             rule = end.rule.line if end.rule is not None else 0
             refusals.setdefault(rule, Refusal(made.line, rule, text))
     return refusals.values()
@@ -185,14 +186,14 @@ def _end(one: LabelProspect) -> str:
     return text
 
 
-def _because(end: End) -> str:
+def _because(end: End, of: str = "") -> str:
     why = f", {end.rule.why}" if end.rule is not None and end.rule.why and end.then != "allow" else ""
-    return f"{_THEN[end.then]}{_rule(end)}{why}"
+    return f"{_THEN[end.then]}{_rule(end, of)}{why}"
 
 
-def _rule(end: End) -> str:
+def _rule(end: End, of: str = "") -> str:
     if end.rule is not None:
-        return f" by the rule on line {end.rule.line}"
+        return f" by the rule on line {end.rule.line}{of}"
     return _NO_RULE if end.then == "allow" else ""
 
 

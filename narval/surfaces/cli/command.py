@@ -222,12 +222,8 @@ class Commands(click.Group):
         """The commands and options that begin with what was typed."""
         from click.shell_completion import CompletionItem
 
-        commands = [
-            CompletionItem(name, help=summary)
-            for summaries in self.groups.values()
-            for name, summary in summaries.items()
-            if name.startswith(incomplete)
-        ]
+        rows = (row for summaries in self.groups.values() for row in summaries.items())
+        commands = [CompletionItem(name, help=text) for name, text in rows if name.startswith(incomplete)]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
