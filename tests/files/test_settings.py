@@ -209,6 +209,12 @@ def test_a_wrong_value_is_reported_at_its_place(text: str, expected: str) -> Non
             "4:11: not TOML: name is given again; it is on line 2 already",
         ),
         ("[link]\nkey = [\n1]\nkey = 2", "4:8: not TOML: link.key is given again; it is on line 2 already"),
+        (
+            "[link]\nkey = 1\n\n[web]\n[link]\nca = 2",
+            "5:6: not TOML: [link] is declared again; it is on line 1 already: go on there",
+        ),
+        ("web = {}\n[web]", "2:5: not TOML: [web] is declared again; it is on line 1 already: go on there"),
+        ("[[a]]\n[a]", "2:3: not TOML: [a] is declared again; it is on line 1 already: go on there"),
         ("name = 'x", "1:10: not TOML: "),
         ("a = 1\na = 2", "2:"),
         ("= 1", "1:1: not TOML: "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Mapping
@@ -165,7 +166,21 @@ def _syntax_error(source: Source, message: str) -> DefinitionError:
     what = message[: place.start()]
     if what == "Cannot overwrite a value":
         what = _given_before(source, at) or what
+    elif twice := _DECLARED_TWICE.fullmatch(what):
+        what = _declared_before(source, at[0], ast.literal_eval(twice[1])) or what
     return source.error(f"not TOML: {what}", *at)
+
+
+_DECLARED_TWICE = re.compile(r"Cannot declare (\(.*\)) twice")
+
+
+def _declared_before(source: Source, line: int, path: Path) -> str:
+    """The table that a text declares again on a line, and the line that has it first; "" if none has."""
+    before = _PlaceReader("\n".join(source.text.split("\n")[: line - 1])).read()
+    if path not in before:
+        return ""
+    first = source.place(before[path].key)[0]
+    return f"[{'.'.join(map(str, path))}] is declared again; it is on line {first} already: go on there"
 
 
 def _given_before(source: Source, at: tuple[int, int]) -> str:

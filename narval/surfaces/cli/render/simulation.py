@@ -185,7 +185,7 @@ def ending(report: SimulationReport) -> Iterator[StyledLine]:
 
 def _counts(report: SimulationReport) -> Iterator[str]:
     phases = Counter(line["phase"] for line in report.lines if line["what"] == "ended")
-    ended = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+    ended = ", ".join(f"{number:,} {phase}" for phase, number in sorted(phases.items()))
     if ended:
         yield f"  runs that ended: {ended}"
     calls = Counter((met.action, met.how) for met in report.calls if met.how not in ("ran", "source"))
