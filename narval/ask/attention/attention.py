@@ -32,6 +32,7 @@ from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, of_others, size
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.definitions.telling.words import listed
+from narval.core.definitions.wall import in_zone
 from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import ASKING
@@ -182,7 +183,7 @@ def _slowed(agent: AgentState) -> Iterator[Form]:
         if job.slowed and id not in clockwork.held  # what one that is held lacks is told elsewhere
     }
     for id, job in islice(slowed.values(), SHOWN):
-        at = json_forms.moment(clockwork.timers.due((0, id)))
+        at = in_zone(clockwork.timers.due((0, id)) or 0.0, clockwork.zone)
         yield item("slowed", "high", f"{slowed_text(job)}; the next begins at {at}", {"page": "definitions"})
     if len(slowed) > SHOWN:
         more = counted(len(slowed) - SHOWN, "more definition")

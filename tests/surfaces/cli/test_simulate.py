@@ -31,7 +31,7 @@ def night(shop: Home) -> Path:
 
 
 STORY = """\
-night on a home on its first day, from 2026-11-20 23:30: Two in one night.
+night on a home on its first day, from 2026-11-20 23:30 Europe/Paris: Two in one night.
 
 Friday 2026-11-20
   23:30:00  run 17    shop.sell starts

@@ -78,7 +78,7 @@ def digests(home: Path) -> dict[str, str]:
 
 
 REPORT = """\
-try.wonder on what came from WHEN to WHEN
+try.wonder on what came from WHEN to WHEN Europe/Paris
   3 arrivals: 3 by hand
   memory of that day: 0 elements kept, the oldest is of WHEN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextvars import copy_context
@@ -38,6 +39,43 @@ def test_moments_are_those_of_the_zone_of_the_home(home: Path) -> None:
         assert shown in well(home, *command), command
     assert f"started     {shown} Asia/Tokyo" in well(home, "show", run)
     assert zone().startswith("EST"), "a program that asks no home goes by its own"
+
+
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+
+
+def test_whatever_shows_a_moment_names_its_zone(home: Path) -> None:
+    run = well(home, "start", "demo.greet", "-", given="<name>Ann</name>").split()[0]
+    narval(home, "start", "demo.fail", "--wait")
+    lines, [name] = data(home, "history", run), data(home, "memory", "name")
+    [incident] = data(home, "errors")
+    for command in (
+        ("history", run),
+        ("history", run, "--limit", 5),
+        ("history", run, "--journal"),
+        ("history", run, "--journal", "--limit", 5),
+        ("history", run, "--replay"),
+        ("show", run),
+        ("show", run, "--at", lines[-1]["seq"]),
+        ("why", run),
+        ("why", name["eid"]),
+        ("why", name["eid"], "--origin"),
+        ("element", name["eid"]),
+        ("runs",),
+        ("memory", "name"),
+        ("part", run, "say"),
+        ("timeline", run),
+        ("errors",),
+        ("errors", "show", incident["incident"]),
+        ("attention",),
+        ("definitions",),
+        ("definitions", "demo.greet"),
+        ("log",),
+        ("simulate", "demo.slow", "--until", "1h"),
+    ):
+        shown = well(home, *command)
+        assert MOMENT.search(shown), command
+        assert "Asia/Tokyo" in shown, command
 
 
 CLOCKS = """\

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from narval.ask.text import Row, clean, counted
+from narval.ask.text import Row, clean, counted, zone
 
 MOST_LISTED = 20
 """The most runs that are told one by one, and the most events of each."""
@@ -17,7 +17,8 @@ WAYS = (("as_it_is", "as it is"), ("migrated", "migrated"))
 
 def fates_told(simulated: Row) -> Iterator[str]:
     """The lines on the future of runs, as they are and migrated."""
-    yield f"Until {_shown(simulated['until'])}, if nothing comes from outside but what a scenario says:"
+    until = f"{_shown(simulated['until'])} {zone()}"
+    yield f"Until {until}, if nothing comes from outside but what a scenario says:"
     if simulated["stopped"]:
         yield f"  it was ended before its time: {clean(simulated['stopped'])}"
     rows = simulated["runs"]

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from narval.ask.text import Row, clean, counted, shortened
+from narval.ask.text import zone as named_zone
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.simulation import moment_form, shown_there
 from narval.trials.past.outcome import PastReport
@@ -51,7 +52,7 @@ def told(form: Row) -> Iterator[str]:
 def heading(form: Row) -> str:
     """The definitions that were played, and the time span."""
     names = ", ".join(map(clean, form["definitions"]))
-    return f"{names} on what came from {_moment(form['since'])} to {_moment(form['until'])}"
+    return f"{names} on what came from {_moment(form['since'])} to {_moment(form['until'])} {named_zone()}"
 
 
 def known(form: Row) -> Iterator[str]:

@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from narval.ask.text import clean, counted, shortened
+from narval.ask.text import zone as named_zone
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import SNIPPET
@@ -167,7 +168,8 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
 
 def heading(scenario: Scenario, start: float, zone: tzinfo | None) -> str:
     """The heading of a story: scenario, memory, moment."""
-    begun = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {shown(start, zone)}"
+    since = f"{shown(start, zone)} {named_zone()}"
+    begun = f"{clean(scenario.name)} on {BEGINNINGS[scenario.memory]}, from {since}"
     return f"{begun}: {clean(scenario.description)}" if scenario.description else begun
 
 
