@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import narval
+from narval.daemon.agents.open_matters import Matters, OpenMatters
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened, scene, states
 
@@ -49,6 +51,11 @@ async def test_M13_failed_nodes_and_errors_of_agents_are_counted_and_outlast_the
         return [row["text"] for row in rows if row["what"] == "agent"]
 
     sentence = "agent ada has 1 other error: narval attention --agent ada"
+    await ask(daemon, "bob", "start", name="p.p")
+    await daemon.main_loop.until_idle()
+    assert len(await others()) == 2
+    await ask(daemon, "", "remove_agent", name="bob", now=True)
+    await ask(daemon, "", "add_agent", name="bob")
     assert await others() == [sentence]
     await daemon.main_loop.elapse(121.0)
     assert (await states(daemon))["ada"] == "passive"
@@ -64,3 +71,13 @@ async def test_M13_failed_nodes_and_errors_of_agents_are_counted_and_outlast_the
     daemon = await scene.open()
     assert await others() == []
     await scene.end()
+
+
+def test_M13_a_hundred_failed_runs_of_an_agent_are_counted_by_one_look() -> None:
+    fails = '<step id="a" type="action" target="basic.error"/>'
+    with narval.open(clock=narval.SimulatedClock(0)) as agent:
+        agent.load(f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
+        for _ in range(100):
+            agent.start("w.f")
+        agent.until_idle()
+        assert OpenMatters().of("ada", agent.daemon.agent) == Matters(100, 0, 0)

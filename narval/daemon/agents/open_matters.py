@@ -13,8 +13,8 @@ from narval.agent.incidents import ERROR, RUN, IncidentRows
 from narval.agent.turn import Turn
 from narval.core.engines.registry import asking_kinds
 
-MOST = 100
-"""So many errors and failures of an agent, the newest, are looked at."""
+MOST = 200
+"""So many errors and failures of an agent, the newest, are looked at first: a failed run has one of each."""
 
 OPEN = "open"
 """The fact of an agent that has the numbers it left when it became passive."""

@@ -204,6 +204,7 @@ class Supervisor:
         """
         for name in [name for name, number in self._rows.numbers() if number in numbers]:
             self._tell(name, lifecycle.Lost())
+            self._matters.left.pop(name, None)  # another of that name has other matters
             self._rows.forget(name)
             self._lives.pop(name, None)
 
