@@ -40,6 +40,9 @@ class Interleaving:
     `kind` is 0 where actions do as they are written, and 1 where they fail in all ways that there are.
     """
 
+    answers_inline_calls = False
+    """Nothing is answered at once but by chance."""
+
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, RunClock(clock), ledger
         self.troubles, self.cluster, self.servers, self.changed = SourceTroubles(), None, None, _nothing
@@ -62,9 +65,6 @@ class Interleaving:
             record.begin(_nothing)
         if not call.is_source and self.chance.random() < 0.2:
             self.answer(call.id)
-
-    def at_once(self, call: CallContext) -> None:
-        """Nothing is answered at once but by chance."""
 
     def abandon(self, record: CallRecord) -> None:
         """Give a call up, some time: it may come back before that."""
@@ -116,7 +116,7 @@ class Interleaving:
     def allow(self, call: CallContext) -> None:
         """None fetches anything."""
 
-    def notify(self, changed: Callable[[str], None]) -> None:
+    def notify(self, changed: Callable[[], None]) -> None:
         """Who waits until idle does not wait for chance."""
 
     def is_up_to_date(
