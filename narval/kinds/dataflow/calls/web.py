@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from time import time
 from urllib.parse import urlsplit
 
@@ -27,6 +29,8 @@ LONGEST_WAIT = 60.0
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_PIECE = 1 << 20
 _DECLARED = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w-]{1,40})")
 
 
@@ -116,11 +120,31 @@ def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
     return wait if wait <= LONGEST_WAIT else None
 
 
+def charset_of_file(path: Path) -> str:
+    """The character set of a text file: that of its byte order mark, else UTF-8 if all of it is that, else
+    one in which every byte is a character. The file is read in pieces. Raises OSError.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        piece = file.read(_PIECE)
+        for mark, name in _MARKS:
+            if piece.startswith(mark):
+                return name
+        try:
+            while piece:
+                decoder.decode(piece)
+                piece = file.read(_PIECE)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8"
+
+
 def text_of_page(body: bytes, type: str) -> str:
     """The text of a page: in the character set named by its type, its byte order mark or its content, else
     UTF-8, else one in which every byte is a character.
     """
-    for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, name in _MARKS:
         if body.startswith(mark):
             return body.decode(name, "replace")
     named = _CHARSET.search(type)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Mapping
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ from narval.core.source.text import Source
 from narval.files.outside.sources import FlowSource
 from narval.files.settings import parse_settings
 from narval.kinds.dataflow.calls.documents import relation_of
+from narval.kinds.dataflow.calls.performers import sources
+from narval.kinds.dataflow.calls.performers.performing import ThreadStream
 from narval.kinds.dataflow.calls.results import LocalResults
-from narval.kinds.dataflow.engine.network.batches import TupleBatch
+from narval.kinds.dataflow.calls.web import charset_of_file
+from narval.kinds.dataflow.engine.network.batches import BATCH, TupleBatch
 from tests.kinds.dataflow.calls.driving import Taken, drive
 
 HOMES = relation_of(TupleBatch(("id", "price"), [("a", 7), ("b", 9), ("a", 7)]), "homes")
@@ -162,13 +167,58 @@ DOCUMENTS = {
 def test_TA19_files_of_the_settings_are_sources(tmp_path: Path, kind: Any) -> None:
     text, records, expected = DOCUMENTS[kind]
     (tmp_path / "f").write_text(text)
-    sources = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), records=records)}
-    over, taken = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=sources)
+    there = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), records=records)}
+    over, taken = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=there)
     assert over.state == "done", over
     assert taken.rows["out"] == expected
-    over, taken = drive(tmp_path, flow("""retrieve("s", "id = 'b'" : out)"""), sources=sources)
+    over, taken = drive(tmp_path, flow("""retrieve("s", "id = 'b'" : out)"""), sources=there)
     assert over.state == "done", over
     assert taken.rows.get("out", []) == [row for row in expected if row["id"] == "b"]
+
+
+def test_TA41_a_csv_file_is_read_as_its_tuples_are_taken(tmp_path: Path) -> None:
+    """A line that is written after the first tuples were taken is read too, so the rest was not read yet."""
+    (tmp_path / "f").write_text("id,text\n" + "".join(f"{row},{'x' * 100}\n" for row in range(4 * BATCH)))
+    source = FlowSource("s", "csv", path=str(tmp_path / "f"))
+    batches = sources.csv_in_file(source, tmp_path / "f", lambda *_: None, "id <> '7'")
+    rows = len(next(batches).rows)
+    with (tmp_path / "f").open("a") as file:
+        file.write("last,x\n")
+    last = None
+    for batch in batches:
+        rows, last = rows + len(batch.rows), batch.rows[-1]
+    assert (rows, last) == (4 * BATCH, ("last", "x"))
+
+
+def test_TA41_a_thread_is_as_many_values_ahead_as_it_may() -> None:
+    made: list[int] = []
+
+    async def take() -> list[int]:
+        stream = ThreadStream(iter(lambda: made.append(len(made)) or len(made), 0), 4).batches()
+        async with aclosing(stream) as batches:
+            first = await anext(batches)
+            await asyncio.sleep(0.05)
+            return first
+
+    first = asyncio.run(take())
+    assert len(made) <= len(first) + 4 + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "charset"),
+    [
+        ("café\n" * 500_000, "utf-8"),
+        ("café\n" * 10, "utf-8-sig"),
+        ("café\n" * 10, "utf-16"),
+        ("cafe\n" * 500_000 + "café\n", "cp1252"),
+        ("", "utf-8"),
+    ],
+)
+def test_TA19_the_character_set_of_a_file_is_that_of_its_bytes(
+    tmp_path: Path, text: str, charset: str
+) -> None:
+    (tmp_path / "f").write_bytes(text.encode(charset))
+    assert charset_of_file(tmp_path / "f") == charset
 
 
 def test_TA19_a_feed_is_a_source(tmp_path: Path) -> None:

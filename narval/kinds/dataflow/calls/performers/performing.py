@@ -76,15 +76,18 @@ class UserCode:
             return [await function(value) for value in values]
         return await self.in_thread(lambda: [function(value) for value in values])
 
-    async def stream(self, calls: Iterable[Callable[[], Any]]) -> AsyncGenerator[list[Any]]:
-        """The values that calls return or yield, one call after another, each as soon as it is there.
+    async def stream(
+        self, calls: Iterable[Callable[[], Any]], most: int = BATCH
+    ) -> AsyncGenerator[list[Any]]:
+        """The values that calls return or yield, one call after another, each as soon as it is there. Code
+        that blocks is at most `most` values ahead.
 
         Async code is awaited. Other code has a thread of its own until it ends, like a source. A thread of
         the executor would be lost to the functions that take its values, for which it waits.
         """
         for is_awaited, group in groupby(calls, _is_awaited):
             some = list(group)
-            streams = map(_awaited, some) if is_awaited else [ThreadStream(_each_of(some)).batches()]
+            streams = map(_awaited, some) if is_awaited else [ThreadStream(_each_of(some), most).batches()]
             for stream in streams:
                 async with aclosing(stream) as batches:
                     async for values in batches:
@@ -101,12 +104,12 @@ class UserCode:
 class ThreadStream:
     """Values that a generator yields in a thread of its own, while the loop takes them.
 
-    The generator is at most `BATCH` values ahead. It is closed in its thread when it ends, or at its next
+    The generator is at most `most` values ahead. It is closed in its thread when it ends, or at its next
     value after the loop has stopped taking them.
     """
 
-    def __init__(self, values: Iterator[Any]) -> None:
-        self._source = values
+    def __init__(self, values: Iterator[Any], most: int = BATCH) -> None:
+        self._source, self._most = values, most
         self._values: list[Any] = []
         self._error: Exception | None = None
         self._has_ended = self._is_stopped = False
@@ -153,7 +156,7 @@ class ThreadStream:
             self._values.append(value)
             if len(self._values) == 1:
                 self._tell()
-            self._changed.wait_for(lambda: self._is_stopped or len(self._values) < BATCH)
+            self._changed.wait_for(lambda: self._is_stopped or len(self._values) < self._most)
             return not self._is_stopped
 
     def _tell(self) -> None:

@@ -6,10 +6,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
@@ -20,8 +21,8 @@ from narval.kinds.dataflow.calls.documents import tuple_in
 from narval.kinds.dataflow.calls.performers.functions import batch_from
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, in_batches
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.calls.web import text_of_page
-from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, batch_of, slices
+from narval.kinds.dataflow.calls.web import charset_of_file, text_of_page
+from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, TupleBatch, batch_of, slices
 from narval.kinds.dataflow.engine.network.operators.conditions import chooser
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
@@ -30,6 +31,9 @@ from narval.kinds.dataflow.language.rules import TextError, value_type
 
 ReadNumber = Callable[..., Any]
 """Reads the number of an attribute from its text, in a form; other texts give None, and are counted."""
+
+AHEAD = 4
+"""The most batches that are read of a file before they are taken."""
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
@@ -56,6 +60,14 @@ class Retrieve:
                         yield FlowAnswer(batch_from(part)._replace(relation=name))
             return
         source = source_of(self._tools.sources, name)
+        if source.kind == "csv" and not source.url:
+            self._tools.labels.add(FILE)
+            read = partial(csv_in_file, source, source.file(self._tools.home), number, query)
+            async with aclosing(self._tools.code.stream([read], AHEAD)) as batches:
+                async for some in batches:
+                    for batch in some:
+                        yield FlowAnswer(batch._replace(relation=name))
+            return
         text = await self._text(source)
         for batch in await self._tools.code.in_thread(partial(_chosen, source, text, number, query)):
             yield FlowAnswer(batch._replace(relation=name))
@@ -88,19 +100,34 @@ def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
 
 def _chosen(source: FlowSource, text: str, number: ReadNumber, query: str) -> list[TupleBatch]:
     """The tuples of a document that satisfy a query. Raises FlowError."""
+    # Attributes that some tuples lack have no value in them, in any order.
+    whole = batch_of(_read(source, text, number))
+    return list(_satisfying(query, whole.schema, slices(whole.rows)))
+
+
+def csv_in_file(source: FlowSource, path: Path, number: ReadNumber, query: str) -> Iterator[TupleBatch]:
+    """The tuples of a CSV file that satisfy a query, read as they are taken. Raises FlowError."""
+    try:
+        with path.open(encoding=charset_of_file(path), errors="replace", newline="") as file:
+            schema, rows = _csv(source, file, number)
+            yield from _satisfying(query, schema, in_batches(rows))
+    except OSError as error:
+        raise FlowError("bad-source", f"{path}: {error}") from None
+    except csv.Error as error:
+        raise _not_read(source, error) from None
+
+
+def _satisfying(query: str, schema: Schema, batches: Iterable[list[Row]]) -> Iterator[TupleBatch]:
+    """The rows that satisfy a query, in batches. Raises FlowError."""
     try:
         tests = parse_text("select", query) if query.strip() else ()
     except TextError as error:
         raise FlowError("wrong-query", error.message) from None
-    # Attributes that some tuples lack have no value in them, in any order.
-    whole = batch_of(_read(source, text, number))
-    batches: list[TupleBatch] = []
-    for rows in slices(whole.rows):
+    for rows in batches:
         for test in tests:
-            rows = chooser(test, whole.schema)(rows)
+            rows = chooser(test, schema)(rows)
         if rows:
-            batches.append(whole._replace(rows=rows))
-    return batches
+            yield TupleBatch(schema, rows)
 
 
 # --- forms ----------------------------------------------------------------------------------------------
@@ -113,7 +140,11 @@ def _read(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[st
     except FlowError:
         raise
     except Exception as error:
-        raise FlowError("bad-document", f"{source.name}: expected {source.kind}, found {error}") from None
+        raise _not_read(source, error) from None
+
+
+def _not_read(source: FlowSource, error: Exception) -> FlowError:
+    return FlowError("bad-document", f"{source.name}: expected {source.kind}, found {error}")
 
 
 def _typed(number: ReadNumber, numbers: Mapping[str, NumberForm | None], row: Any) -> Any:
@@ -132,11 +163,27 @@ def _numbers_of(wrapper: Any) -> Mapping[str, NumberForm | None]:
     return {name: form for name, (type, form) in types.items() if type == "Number"}
 
 
+def _csv(source: FlowSource, file: TextIO, number: ReadNumber) -> tuple[Schema, Iterator[Row]]:
+    """The attributes and the rows of a CSV file; a row that is too short has no value in the last ones."""
+    heading = file.readline()
+    file.seek(0)
+    lines = csv.reader(file, delimiter=max(",;\t|", key=heading.count))
+    places = {name: place for place, name in enumerate(next(lines, ())) if name}
+    numbers = [(at, name) for at, name in enumerate(places) if name in source.numbers]
+
+    def row_of(line: list[str]) -> Row:
+        row: list[Any] = [line[place] if place < len(line) else None for place in places.values()]
+        for at, name in numbers:
+            if row[at] is not None:
+                row[at] = number(name, row[at], source.numbers[name])
+        return tuple(row)
+
+    return tuple(places), map(row_of, filter(None, lines))
+
+
 def _of_csv(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
-    heading, _, _ = text.partition("\n")
-    delimiter = max(",;\t|", key=heading.count)
-    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, restkey="")
-    return iter([{name: value for name, value in row.items() if name} for row in rows])
+    schema, rows = _csv(source, io.StringIO(text, newline=""), number)
+    return iter([dict(zip(schema, row, strict=True)) for row in rows])
 
 
 def _of_json(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
