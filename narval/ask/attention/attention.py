@@ -252,10 +252,12 @@ def _incidents(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form
     """The rows of incidents other than faults of files, the latest first."""
     found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
     found.sort(key=lambda pair: -next(reversed(pair[1].of)))
+    again = {run.retry_of: run.eid for run in agent.runs.active.values() if run.retry_of} if found else {}
     for id, row in found[:SHOWN]:
-        yield item(
-            "incident", "high", _sentence(agent, row), {"incident": id}, next(iter(row.of.values()))[0]
-        )
+        retries = [again[run] for _, run in row.of.values() if run in again]
+        more = f"; begun again as {listed(list(map(str, retries[:SHOWN])))}, under way" if retries else ""
+        text = f"{_sentence(agent, row)}{more}"
+        yield item("incident", "high", text, {"incident": id}, next(iter(row.of.values()))[0])
     if len(found) > SHOWN:
         more = counted(len(found) - SHOWN, "more sort")
         yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})

@@ -221,6 +221,8 @@ def test_M53_a_run_whose_retry_is_under_way_is_not_begun_twice(home: Path, agent
     agent.ask("reload")
     answer = agent.ask("retry_incident", incident=row["incident"])
     assert [line["run"] for line in answer] == [run]
+    (told,) = (line["text"] for line in agent.ask("attention") if line["what"] == "incident")
+    assert told.endswith(f"; begun again as {answer[0]['retry']}, under way")
     why = f"run {run} was begun again as {answer[0]['retry']}, which is under way"
     (again,) = agent.ask("retry_incident", incident=row["incident"])
     assert (again["retry"], again["error"].partition(":")[0]) == (None, why)
