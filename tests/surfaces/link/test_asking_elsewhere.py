@@ -95,6 +95,7 @@ def test_a_run_is_started_and_followed_to_its_end(pair: Pair) -> None:
     assert pair.well("history", run["eid"]) == narval(pair.office, "history", run["eid"]).stdout
     following = begun(pair.laptop, "--peer", "office", "log", "--follow", "--lines", "0")
     pair.well("reload")
+    assert line_of(following).startswith(b"moments of ")
     assert b"narval." in line_of(following)
     following.kill()
     following.communicate()
