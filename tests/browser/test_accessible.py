@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
@@ -39,6 +41,20 @@ EDITED = """<recipe group="edited" name="one" start_step="s" end_step="s">
   <step id="s" type="action" target="talk.nothing"/>
 </recipe>
 """
+
+
+@pytest.fixture(scope="module")
+def watched(browser: Any, household: Household, session: Any) -> Iterator[Watched]:
+    """Pages of somebody who has logged in; what goes wrong in them fails the test."""
+    made = Watched(browser, household.address, session)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def page(watched: Watched) -> Any:
+    """A page that goes from one address to the next: a context for each would cost as much as a look."""
+    return watched.page()
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +138,9 @@ CHECK = "options => axe.run(document, options).then(found => found.violations)"
 
 @pytest.mark.parametrize("route", LOOKS, ids=lambda route: route.name)
 def test_M60_M90_axe_finds_no_violation_and_a_page_is_made_anew(
-    route: PageRoute, watched: Watched, samples: Samples
+    route: PageRoute, page: Any, watched: Watched, samples: Samples
 ) -> None:
-    page = watched.page()
+    watched.trouble.clear()
     answer = page.goto(address(route, samples))
     assert answer.status == 200, page.locator("main").inner_text()
     page.locator("main").wait_for()

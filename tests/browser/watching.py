@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-PATIENCE = 20_000
+PATIENCE = 60_000
 """Milliseconds in which what is to appear does so, on a machine that has other things to do."""
 
 
