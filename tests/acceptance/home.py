@@ -18,7 +18,7 @@ from narval.files.making.new_home import create_home
 from tests.forked_commands import Command, command
 from tests.places import ROOT
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds to wait for what must come; a test that waits this long has failed."""
 
 

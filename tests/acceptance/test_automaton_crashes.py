@@ -177,7 +177,7 @@ def counting() -> str:
 def test_A12_random_kills_of_programs_and_daemons_lose_nothing_and_leave_nothing(
     tmp_path: Path, seed: int
 ) -> None:
-    """As long as NARVAL_SOAK says, in seconds, from the first program on; 6 usually."""
+    """As long as NARVAL_SOAK says, in seconds, from the first line on; 6 usually."""
     chance, home = random.Random(seed), tmp_path / "home"
     narval = make(home)
     narval.write("recipes/count.xml", counting())
@@ -191,7 +191,7 @@ def test_A12_random_kills_of_programs_and_daemons_lose_nothing_and_leave_nothing
         while narval.ask("show", str(run))["phase"] == "active":
             with narval.running() as daemon:
                 if ends == inf:
-                    until(lambda: carrying(home), "a program is at work")
+                    until((home / "results").exists, "the first program has written its line")
                     ends = time.monotonic() + float(os.environ.get("NARVAL_SOAK", "6"))
                 kills += shoot(home, chance, min(ends, time.monotonic() + chance.uniform(0.3, 2.0)))
                 if time.monotonic() > ends:

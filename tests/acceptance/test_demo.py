@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.home import PATIENCE
 from tests.places import ROOT
 
 QUESTION = "Answer otto@example.com: Re: Price list?"
@@ -31,7 +32,8 @@ def sent(scratch: Path) -> int:
 
 def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: Path) -> None:
     scratch = tmp_path / "home"
-    done = subprocess.run(line(scratch), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    done = subprocess.run(line(scratch), **pipes, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     asked = [text for text in done.stdout.splitlines() if text.startswith("You are asked")]
     assert asked == [f"You are asked  {QUESTION}"], "the rules of etc/trust.toml ask nothing"
@@ -47,7 +49,9 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
     ]
     assert [words[2] for words in shown] == ["work", "run"]
     for words in shown:
-        typed = subprocess.run([sys.executable, "-m", "narval", *words], capture_output=True, timeout=60)
+        typed = subprocess.run(
+            [sys.executable, "-m", "narval", *words], capture_output=True, timeout=PATIENCE
+        )
         assert typed.returncode == 0, typed.stderr
     assert sent(scratch) == 37, "what was agreed to went out"
 

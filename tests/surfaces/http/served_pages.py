@@ -50,7 +50,8 @@ class Browsing:
     """Somebody who is logged in, in a few sessions, as each may ask fifty times a second."""
 
     def __init__(self, home: Path, port: int, person: str, sessions: int = 4) -> None:
-        self.port, self._connection = port, http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.home, self.port = home, port
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.secrets: list[str] = []
         kept = Sessions(Home(home).var / FOLDER)
         for _ in range(sessions):
