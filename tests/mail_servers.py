@@ -163,7 +163,7 @@ class Servers:
 
 
 def _wait_for(port: int) -> None:
-    for _ in range(200):
+    for _ in range(600):
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.1)

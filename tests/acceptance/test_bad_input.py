@@ -77,7 +77,7 @@ def test_hostile_mail_does_no_harm_and_the_mail_after_it_is_answered(
         box.joinpath(f"{number}.raw").write_bytes(data)
     good = (head % 99).replace(b"From: a@", b"From: b@")  # an address is answered once in a day
     box.joinpath("good").write_bytes(good + b"\nhello\n")
-    done = narval("run", "--until-idle", "--timeout", "40")
+    done = narval("run", "--until-idle", "--timeout", "120")
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
     sent = [file.read_bytes() for file in (narval.home / "var/outbox/new").iterdir()]
     assert any(b"In-Reply-To: <99@example.com>" in mail for mail in sent)

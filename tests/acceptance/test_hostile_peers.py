@@ -41,7 +41,7 @@ def connected(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     with wire.address(path) as name:
         connection.connect(name)  # before the time limit is set: it waits where the queue is full
-    connection.settimeout(30)
+    connection.settimeout(60)
     return connection
 
 
@@ -51,7 +51,7 @@ def request(number: int, method: str, **params: Any) -> bytes:
 
 def status(path: Path) -> dict[str, Any]:
     """What the daemon says of itself, tried for as long as a person would wait."""
-    with Client(path, patience=30.0) as client:
+    with Client(path, patience=60.0) as client:
         return dict(client.ask("status"))
 
 

@@ -67,7 +67,7 @@ def live_through(home: Path, mails: int, seed: int) -> Counter[str]:
         daemon.communicate()
     for number in coming:
         arrive(home, number)
-    done = narval("run", "--until-idle", "--timeout", "100")
+    done = narval("run", "--until-idle", "--timeout", "120")
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
     found = acknowledged(home)
     assert set(found) == answerable, f"seed {seed}"

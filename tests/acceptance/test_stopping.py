@@ -125,6 +125,6 @@ def test_N35_what_was_asked_without_a_daemon_is_performed_by_the_next_one(tmp_pa
     added = narval("add", "-", given=b"<start-plan recipe='w.quick'/>")
     assert added.returncode == 0
     assert not (narval.home / "performed").exists()
-    assert narval("run", "--until-idle", "--timeout", "20").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     assert narval.ask("show", str(run))["state"] == "done"
     assert (narval.home / "performed").read_text().count("quick") == 2

@@ -57,7 +57,7 @@ def test_N35_a_full_disk_stops_the_daemon_with_a_message_and_loses_nothing_confi
     assert 0 < len(confirmed) < 500
     assert "nothing of this turn was performed" in errors.decode()
     assert "Traceback" not in errors.decode()
-    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     runs = {run["eid"]: run["state"] for run in narval.ask("runs", "--limit", "all")}
     assert {runs[eid] for eid in confirmed} == {"done"}
     acks = [element["xml"] for element in narval.ask("memory", "ack", "--limit", "all")]
@@ -84,13 +84,13 @@ def test_N35_a_store_from_an_interrupted_write_opens(tmp_path: Path) -> None:
             (copy.home / "var/store.db-shm").unlink()
         copy("add", "-", given=b"<note/>")  # records, and leaves it to the daemon to tell
         for _ in range(2):
-            assert copy("run", "--until-idle", "--timeout", "30").returncode == 0
+            assert copy("run", "--until-idle", "--timeout", "120").returncode == 0
         assert len(copy.ask("memory", "ack")) <= len(confirmed)
         unreadable = copy("memory", "error[@type='unreadable']", "--json").stdout
         told = [error["xml"] for error in json.loads(unreadable)]
         assert len(told) == is_noted
         assert all("(store.db-wal) was cut short" in each for each in told)
-    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     assert json.loads(narval("memory", "error", "--json").stdout) == []
     assert {run["state"] for run in narval.ask("runs") if run["eid"] in confirmed} == {"done"}
     assert len(narval.ask("memory", "ack")) == len(confirmed)
@@ -118,29 +118,29 @@ def test_N35_a_store_that_another_program_holds_locked_stops_the_daemon_and_lose
     assert (narval.home / "answered").read_text().split() == ["1"]
     other.rollback()
     other.close()
-    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     assert [(run["eid"], run["state"]) for run in narval.ask("runs")] == [(first, "done")]
     assert narval("start", "w.answer", "-", given=b"<mail n='3'/>").returncode == 0
-    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     assert (narval.home / "answered").read_text().split() == ["1", "3"]
 
 
 def test_N35_a_damaged_page_is_refused_by_name_and_a_backup_goes_on(tmp_path: Path) -> None:
     narval = make(tmp_path / "home", module=MODULE, recipes=RECIPES)
     assert narval("start", "w.answer", "-", given=b"<mail n='1'/>").returncode == 0
-    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     store = narval.home / "var/store.db"
     whole = store.read_bytes()
     broken = bytearray(whole)
     for page in range(1, len(whole) // 2048):
         broken[page * 2048 : page * 2048 + 64] = b"\xff" * 64
     store.write_bytes(broken)
-    done = narval("run", "--until-idle", "--timeout", "30")
+    done = narval("run", "--until-idle", "--timeout", "120")
     assert done.returncode == 1
     assert b"the store is damaged" in done.stderr
     assert b"put back a backup" in done.stderr
     assert b"Traceback" not in done.stderr
     store.write_bytes(whole)
     assert narval("start", "w.answer", "-", given=b"<mail n='2'/>").returncode == 0
-    assert narval("run", "--until-idle", "--timeout", "30").returncode == 0
+    assert narval("run", "--until-idle", "--timeout", "120").returncode == 0
     assert (narval.home / "answered").read_text().split() == ["1", "2"]

@@ -99,7 +99,7 @@ def test_N29_only_a_call_that_must_not_be_made_twice_is_announced(scene: Scene, 
         daemon = await scene.open()
         for name, announced in ((f"w.{place}", 1), (f"w.{place}-again", 0)):
             run = await daemon.host.submit(lambda turn, name=name: turn.start(name))
-            await daemon.host.ended(run, 20.0)
+            await daemon.host.ended(run, 60.0)
             assert (run.status, begun(daemon, run.eid)) == ("done", announced)
         assert made(scene) == 2
         await scene.end()
@@ -121,7 +121,7 @@ def test_N35_a_call_that_had_not_begun_is_begun_and_one_that_had_is_interrupted(
             run = None
             with suppress(Killed):
                 run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
-                await daemon.host.ended(run, 20.0)
+                await daemon.host.ended(run, 60.0)
             alive = scene.commits < scene.kill_at[0]
             await scene.end()
             scene.kill_at = None
@@ -129,7 +129,7 @@ def test_N35_a_call_that_had_not_begun_is_begun_and_one_that_had_is_interrupted(
             await daemon.main_loop.until_idle()
             if run is not None:
                 again = daemon.agent.runs[run.eid]
-                await daemon.host.ended(again, 20.0)
+                await daemon.host.ended(again, 60.0)
                 words.append(again.status)
                 # at most once; and if it never was, nobody says that it might have been
                 assert made(scene) - before == 1 if again.status == "done" else made(scene) - before <= 1
@@ -155,7 +155,7 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await daemon.host.ended(daemon.agent.runs[waits.eid], 20.0)
+        await daemon.host.ended(daemon.agent.runs[waits.eid], 60.0)
         assert daemon.agent.runs[waits.eid].status == "done"
         assert daemon.agent.runs[busy.eid].status == "failed"
         assert made(scene) == 1
@@ -186,7 +186,7 @@ def test_N35_a_call_that_is_refused_after_a_kill_is_not_said_to_have_begun_again
             scene.write("etc/narval.toml", 'grants = "ask"\n')
         daemon = await scene.open()
         again = daemon.agent.runs[run.eid]
-        await daemon.host.ended(again, 20.0)
+        await daemon.host.ended(again, 60.0)
         assert (again.status, begun(daemon, run.eid)) == (("done", 1) if granted else ("failed", 0))
         await scene.end()
 
@@ -204,7 +204,7 @@ def test_N35_a_call_that_a_new_rule_asks_about_after_a_kill_is_said_to_have_begu
         (item,) = await invoke(daemon, ANN, "worklist", {})
         await invoke(daemon, ANN, "answer", {"item": item["item"], "outcome": "approve"})
         again = daemon.agent.runs[run.eid]
-        await daemon.host.ended(again, 20.0)
+        await daemon.host.ended(again, 60.0)
         assert (again.status, begun(daemon, run.eid)) == ("done", 1)
         await scene.end()
 
@@ -224,7 +224,7 @@ def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: S
 
         calls.announce = cancel_first  # type: ignore[method-assign]
         run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
-        await daemon.host.ended(run, 20.0)
+        await daemon.host.ended(run, 60.0)
         await daemon.main_loop.until_idle()
         assert run.status == "cancelled"
         assert made(scene) == 0

@@ -177,7 +177,7 @@ def test_N29_a_call_that_outlives_its_limit_or_kills_its_worker_is_tried_again(
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, name)
-        await daemon.host.ended(run, 20.0)
+        await daemon.host.ended(run, 60.0)
         assert run.status == "done"
         assert [each.attributes["try"] for each in named(daemon, "note")] == ["2"]
         if name == "w.thread":  # what the first try brings late is dropped

@@ -47,7 +47,7 @@ def test_all_who_wait_for_other_items_are_told_of_a_new_one(agent: Agent) -> Non
         ]
         await asyncio.sleep(0)
         item = (await asked(agent, "ann", "start", name="w.any"))["eid"]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             rows = await asyncio.gather(*waiting)
         assert [[row["item"] for row in told] for told in rows] == [[item]] * 3
 

@@ -228,7 +228,7 @@ def test_N11_why_names_the_nearest_element_and_the_predicate_that_failed(agent: 
 def test_N11_why_says_that_an_element_was_used_before(agent: Agent) -> None:
     first = agent.start("t.wait")
     agent.add("<mail kind='a' n='6'/>")
-    agent.wait(first, 20)
+    agent.wait(first, 60)
     second = agent.start("t.wait")
     agent.until_idle()
     (condition,) = agent.why(second)["waiting"][0]["conditions"]
@@ -384,7 +384,7 @@ def test_stop_ends_the_work(agent: Agent) -> None:
         working = asyncio.create_task(work(agent.daemon))
         await asyncio.sleep(0.01)
         assert await invoke(agent.daemon, PROGRAM, "stop", {}) == {"stopping": True}
-        summary = await asyncio.wait_for(working, 20)
+        summary = await asyncio.wait_for(working, 60)
         assert summary == {"idle": True, "timed_out": False, "failed": [], "later": [], "asked": []}
 
     agent.runner.run(stopped())

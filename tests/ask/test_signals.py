@@ -131,7 +131,7 @@ def test_the_socket_takes_signals(home: Path) -> None:
         run = client.ask("start", name="s.order")["eid"]
         client.ask("history", run=run, wait=5.0)
         assert client.ask("signal", run=run, name="approve", elements=[b"<by>ann</by>"])["run"] == run
-        assert client.ask("wait", run=run, timeout=30.0)["phase"] == "done"
+        assert client.ask("wait", run=run, timeout=60.0)["phase"] == "done"
 
 
 def test_without_a_daemon_a_signal_is_recorded_and_the_next_one_goes_on(home: Path) -> None:

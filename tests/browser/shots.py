@@ -280,7 +280,7 @@ def fill(home: Home) -> dict[str, int | str]:
         first = client.ask("task_put", name="bank.scan", elements=cheques)["cases"][0]
         for _ in range(2):  # one of them has the first object
             task = client.ask("task_init", name="bank.scan")["task"]
-            client.ask("task_get", task=task, wait=20.0)
+            client.ask("task_get", task=task, wait=60.0)
             client.ask("task_assert", task=task, state="checking")
         for event in ("bank.update", "bank.hurry"):
             client.ask("task_raise", name="bank.scan", event=event)

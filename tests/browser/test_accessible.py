@@ -80,7 +80,7 @@ def samples(household: Household) -> Samples:
         sheets = [b"<sheet n='1'/>", b"<sheet n='2'/>"]
         object = client.ask("task_put", name="w.scan", elements=sheets)["cases"][0]["object"]
         task = client.ask("task_init", name="w.scan")["task"]
-        client.ask("task_get", task=task, wait=20.0)
+        client.ask("task_get", task=task, wait=60.0)
         client.ask("task_assert", task=task, state="reading")
         client.ask("task_raise", name="w.scan", event="ev.never")
         client.ask("start", name="flats.Watch", wait=True)

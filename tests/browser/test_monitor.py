@@ -298,7 +298,7 @@ class TestWhatIsSeen:
         letter = household.add("<letter to='ann' urgent='yes' title='Come to tea'/>")
         run = household.start("demo.await")
         with household.client() as client:
-            client.ask("wait", run=run, timeout=30)
+            client.ask("wait", run=run, timeout=60)
         for width in (1280, 390):
             page = watched.page(viewport={"width": width, "height": 800})
             page.goto(f"{BASE}/runs/{run}")
@@ -402,7 +402,7 @@ def test_K67_tasks_are_found_beside_work_and_followed_at_both_widths(
             [row] = client.ask("task_put", name="w.fork", elements=[b"<sheet n='7'/>"])["cases"]
             page.locator("tr", has_text="w.fork").locator("td[data-label=wait]", has_text="1").wait_for()
             task = client.ask("task_init", name="w.fork")["task"]
-            client.ask("task_get", task=task, wait=20.0)
+            client.ask("task_get", task=task, wait=60.0)
             client.ask("task_assert", task=task, state="FORWARD")
         page.get_by_role("link", name=str(row["object"]), exact=True).click()
         page.get_by_label("Where it goes, if not to its task again").fill("w.book")

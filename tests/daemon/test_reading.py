@@ -218,7 +218,7 @@ async def test_who_alters_a_file_is_told_so_though_reading_ends_as_it_was_said_t
     with pytest.raises(RequestError, match="does not count yet: the files are still being read"):
         await daemon.files.take_over()
     may_end.set()
-    assert await asyncio.wait_for(logged, 20.0) == "what was read does not count: there is no room"
+    assert await asyncio.wait_for(logged, 60.0) == "what was read does not count: there is no room"
     await daemon.close()
 
 

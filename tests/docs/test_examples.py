@@ -142,7 +142,7 @@ def test_the_larger_recipe_runs_without_a_home(tmp_path: Path) -> None:
         run = agent.start("desk.ask")
         agent.until_idle()
         agent.add("<email in-reply-to='q' subject='at noon'/>")
-        assert agent.wait(run, 20)["phase"] == "done"
+        assert agent.wait(run, 60)["phase"] == "done"
         assert [page.tree().findtext("body/ul/li") for page in agent.memory("html")] == ["at noon"]
 
 

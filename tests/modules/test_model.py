@@ -385,7 +385,7 @@ def test_one_that_is_slow_is_given_up_and_what_it_said_is_counted(tmp_path: Path
     slow = endless(event("word "), pause=0.02)
     found = replied(tmp_path, server, PROMPT, "seconds = 1", slow)
     assert error(found).startswith("unreachable: [models.near]: no whole answer within 1 s")
-    assert server.hung_up.wait(20)
+    assert server.hung_up.wait(60)
     assert 0 < spent(tmp_path) < 1_000, "what came, and not the estimate"
 
 
@@ -409,7 +409,7 @@ def test_a_cancelled_call_hangs_up_and_progress_is_told_meanwhile(tmp_path: Path
         assert rows[0]["progress"][0] == 500
         agent.ask("cancel", run=run)
         agent.until_idle()
-    assert server.hung_up.wait(20)
+    assert server.hung_up.wait(60)
     assert 100 < spent(tmp_path) < 1_000
 
 

@@ -14,7 +14,7 @@ News = queue.Queue[tuple[bool, tuple[str, ...]]]
 
 def until(news: News, is_folder: bool, *paths: Path) -> None:
     """Wait for this event."""
-    while news.get(timeout=30) != (is_folder, tuple(map(str, paths))):
+    while news.get(timeout=60) != (is_folder, tuple(map(str, paths))):
         pass
 
 
@@ -47,7 +47,7 @@ def test_below_it_only_if_deep_and_files_only_if_asked_for(tmp_path: Path) -> No
     (tmp_path / "folders" / "y").write_text("")
     (tmp_path / "folders" / "z").mkdir()
     heard = []
-    while (event := news.get(timeout=30)) != (True, (str(tmp_path / "folders" / "z"),)):
+    while (event := news.get(timeout=60)) != (True, (str(tmp_path / "folders" / "z"),)):
         heard.append(event)
     assert all("folders" not in path for _, paths in heard for path in paths)
     watch.close(wait=True)

@@ -25,7 +25,7 @@ def listening(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
         bound = "\0" + named[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(bound)
-        heard.settimeout(30.0)
+        heard.settimeout(60.0)
         yield heard, named
 
 

@@ -122,7 +122,7 @@ def test_a_program_that_does_not_end_when_its_input_does_is_killed_and_its_pipes
         server = Connect("test", words, "", {}, "", "")
         async with transports.program_streams(server, transports.StreamEnd(), None):
             (program,) = set(itself.children()) - others  # the newest is not the last: numbers begin anew
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with suppress(psutil.NoSuchProcess):
                 while program.status() != psutil.STATUS_ZOMBIE:
                     await asyncio.sleep(0.005)

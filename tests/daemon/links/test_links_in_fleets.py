@@ -127,7 +127,7 @@ async def test_a_link_that_the_other_home_drops_as_it_is_left_to_it_is_removed(m
     give = leases.give
 
     def give_late(agents: Iterable[int]) -> None:
-        asyncio.run_coroutine_threadsafe(drops_peer(machines, "barn"), loop).result(10.0)
+        asyncio.run_coroutine_threadsafe(drops_peer(machines, "barn"), loop).result(60.0)
         give(agents)
 
     leases.give = give_late  # type: ignore[method-assign]

@@ -71,7 +71,7 @@ class ChatAtWork:
 
     async def settled(self) -> None:
         """Wait until nothing waits to be dealt with or to be sent."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 (row,) = await self.ask("chats")
                 if row["position"] == (self.service.messages or [_START])[-1].position and not (

@@ -163,7 +163,7 @@ class Peer(ClientXMPP):
         body = f"<body>{text}</body>" if text else ""
         self.send_raw(f"<message to='{to}' type='{kind}' id='{id or self.new_id()}'>{body}{more}</message>")
 
-    async def until(self, holds: Callable[[], Any], patience: float = 20) -> Any:
+    async def until(self, holds: Callable[[], Any], patience: float = 60) -> Any:
         """Wait until something holds; what it gives."""
         async with asyncio.timeout(patience):
             while not (result := holds()):
@@ -177,7 +177,7 @@ class Peer(ClientXMPP):
         iq = self.make_iq_get("urn:xmpp:ping")
         iq["to"] = DOMAIN
         with suppress(IqError):
-            await iq.send(timeout=20)
+            await iq.send(timeout=60)
 
     async def enter(self, room: str, nick: str) -> None:
         """Enter a room, or take another nick there."""

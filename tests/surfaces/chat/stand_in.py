@@ -69,7 +69,7 @@ class Service:
 
     async def answers(self, number: int = 1) -> list[Outgoing]:
         """The messages that were sent, once there are so many."""
-        async with asyncio.timeout(20), self.news:
+        async with asyncio.timeout(60), self.news:
             await self.news.wait_for(lambda: len(self.sent) >= number)
         return self.sent
 

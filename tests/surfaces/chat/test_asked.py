@@ -176,7 +176,7 @@ async def test_C9_who_may_grant_does_so_by_chat(tmp_path: Path) -> None:
         assert "rob is a reader" in await says(chat, "1", "rob@example.org")
         assert (await says(chat, "grant")).endswith("is done: grant")
         await start(chat, "w.send", b'<chat-out to="ann">Hello</chat-out>')
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "Hello" not in chat.service.texts:
                 await asyncio.sleep(0.01)
 
@@ -208,7 +208,7 @@ async def test_C9_C11_what_came_from_outside_is_sent_by_chat_once_somebody_says_
         assert "is labelled file; the rule on line 1 of etc/trust.toml asks" in asked[0].text
         assert "only the owner and operators" in await says(chat, "always", "ben@example.org")
         assert re.fullmatch(r"\d+ is done: once", await says(chat, "once"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "It says: [*click*](https://x.example) @all" not in chat.service.texts:
                 await asyncio.sleep(0.01)
 
@@ -281,6 +281,6 @@ async def test_C9_the_page_on_approving_by_chat_goes_as_it_says(tmp_path: Path) 
         assert "Call: files.write" in asked.text
         assert "\n1 approve\n2 reject\n\nAnswer with a number or a word.\n" in asked.text
         assert re.fullmatch(r"\d+ is done: approve", await says(chat, "1"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (tmp_path / "shared/note.txt").exists():
                 await asyncio.sleep(0.01)

@@ -48,7 +48,7 @@ async def test_C16_the_program_is_kept_while_a_chat_is_named(
         return programs[-1]
 
     async def there_are(number: int) -> None:
-        async with asyncio.timeout(20), begun:
+        async with asyncio.timeout(60), begun:
             await begun.wait_for(lambda: len(programs) == number)
 
     monkeypatch.setattr(kept, "_FIRST", 0.01)

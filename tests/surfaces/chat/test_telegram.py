@@ -87,7 +87,7 @@ def test_a_session_is_accepted_once_telegram_gives_updates(server: TelegramServe
     server.faults["getUpdates"] = [refusal(500, "Internal Server Error")]
 
     async def listen() -> None:
-        async with listening(opened(server), "1") as heard, asyncio.timeout(20):
+        async with listening(opened(server), "1") as heard, asyncio.timeout(60):
             while not heard.warnings:
                 await asyncio.sleep(0.01)
             assert len(heard.lost) == 1, "it has told of no session before"

@@ -58,7 +58,7 @@ class Home:
         self.listening = asyncio.ensure_future(chat.listen(self.position, self.take, self.tell))
         try:
             ready = asyncio.ensure_future(chat.is_ready.wait())
-            await asyncio.wait((ready, self.listening), timeout=20, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ready, self.listening), timeout=60, return_when=asyncio.FIRST_COMPLETED)
             ready.cancel()
             if self.listening.done():
                 self.listening.result()

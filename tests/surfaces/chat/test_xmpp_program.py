@@ -40,7 +40,7 @@ async def test_C15_what_is_written_is_answered_once_whoever_was_away_meanwhile(
     )
 
     async def until(state: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await chat.ask("chats"))[0]["state"] != state:
                 await asyncio.sleep(0.02)
 
@@ -71,7 +71,7 @@ async def test_C15_what_is_written_is_answered_once_whoever_was_away_meanwhile(
             made = await chat.ask("chat_link", person="ben")
             async with Peer(prosody, "ben") as ben:
                 ben.write(made["code"])
-                linked = await chat.ask("chat_linked", person="ben", wait=20)
+                linked = await chat.ask("chat_linked", person="ben", wait=60)
                 assert linked["address"] == f"xmpp:ben@{DOMAIN}"
             assert eve.texts == []
             assert len(ann.texts) == 3

@@ -127,7 +127,7 @@ class Daemon:
     def end(self) -> None:
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(20)
+            self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -143,7 +143,7 @@ def serving(
 def raw(path: Path) -> socket.socket:
     """A connection past its greeting."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(20)
+    connection.settimeout(60)
     with wire.address(path) as name:
         connection.connect(name)
     kind, number, error, about = read(connection)

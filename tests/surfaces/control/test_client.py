@@ -74,4 +74,4 @@ def test_what_does_not_speak_as_a_daemon_is_no_daemon(folder: Path, said: bytes)
         with pytest.raises(DaemonGoneError) as caught, Client(path) as client:
             client.ask("echo")
         assert "expected bytes" not in str(caught.value)  # words of a library
-        thread.join(10)
+        thread.join(60)

@@ -77,6 +77,6 @@ def hold(pages: PagesOfHome) -> int:
     """An object of w.fork that no script routes, and so is held."""
     [row] = pages.ask("task_put", name="w.fork", elements=[b"<sheet n='7'/>"])["cases"]
     task = pages.ask("task_init", name="w.fork")["task"]
-    pages.ask("task_get", task=task, wait=20.0)
+    pages.ask("task_get", task=task, wait=60.0)
     pages.ask("task_assert", task=task, state="FORWARD")
     return int(row["object"])

@@ -45,7 +45,7 @@ def states_of(pages: PagesOfHome, run: int) -> list[str]:
 
 def until_its_operators_are(pages: PagesOfHome, run: int, states: list[str]) -> None:
     """Wait for the operators of a run."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while states_of(pages, run) != states:
         assert time.monotonic() < deadline, states_of(pages, run)
         time.sleep(0.02)

@@ -43,7 +43,7 @@ def put(pages: PagesOfHome, count: int = 1) -> list[dict[str, int]]:
 
 def until(pages: PagesOfHome, path: str, *words: str) -> str:
     """A page, once it has these words."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         text = pages.get(path).text
         if all(word in text for word in words):
@@ -79,7 +79,7 @@ def test_K67_an_object_has_its_way_its_times_and_its_events(pages: PagesOfHome) 
     [other] = [row["object"] for row in data(pages.get("/tasks/types/w.scan.json"))[:1]]
     task = pages.ask("task_init", name="w.scan")["task"]
     run = int(task.partition(".")[0])
-    object = pages.ask("task_get", task=task, wait=20.0)["object"]
+    object = pages.ask("task_get", task=task, wait=60.0)["object"]
     assert object == other
     pages.shows("/tasks/at-work", f"{BASE}/runs/{run}", f"{BASE}/tasks/objects/{object}", "scanning")
     pages.ask("task_assert", task=task, state="reading")
@@ -110,7 +110,7 @@ def test_K16_a_task_is_stopped_and_a_held_object_goes_on_from_its_page(pages: Pa
     [row] = pages.ask("task_put", name="w.fork", elements=[b"<sheet n='7'/>"])["cases"]
     object, path = row["object"], f"/tasks/objects/{row['object']}"
     task = pages.ask("task_init", name="w.fork")["task"]
-    pages.ask("task_get", task=task, wait=20.0)
+    pages.ask("task_get", task=task, wait=60.0)
     pages.shows(path, "Stop the task")
     assert "Stop the task" not in pages.shows(path, role="reader")
     assert pages.does(f"{path}/stop", reason="wrong scanner") == path
@@ -119,7 +119,7 @@ def test_K16_a_task_is_stopped_and_a_held_object_goes_on_from_its_page(pages: Pa
     assert (again.status_code, "no task has object" in again.text) == (400, True)
     assert pages.post(f"{path}/eat").status_code == 404
     task = pages.ask("task_init", name="w.fork")["task"]
-    pages.ask("task_get", task=task, wait=20.0)
+    pages.ask("task_get", task=task, wait=60.0)
     pages.ask("task_assert", task=task, state="FORWARD")
     until(pages, path, "Let it go on")
     pages.shows("/tasks", "Cannot go on by themselves", f"{BASE}{path}")

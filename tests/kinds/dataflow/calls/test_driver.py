@@ -150,7 +150,7 @@ def test_TA7_so_many_requests_are_under_way_at_once(tmp_path: Path) -> None:
     module = """
 import threading
 from narval import operator
-meet = threading.Barrier(5, timeout=20)
+meet = threading.Barrier(5, timeout=60)
 
 @operator(inputs="Number n", outputs="TupleStream out", reentrant=True)
 def together(n):

@@ -75,19 +75,19 @@ def test_T53_nothing_goes_on_before_a_listener_returns_and_a_queue_lets_others_h
     def listen(event: FlowEvent) -> None:
         heard.put(event)
         if event.kind == "fired" and event.operator == "aggregate-1":
-            assert going.wait(20)
+            assert going.wait(60)
 
     def run() -> None:
         results.append(run_dataflow(plan, inputs={"homes": HOMES, "most": "900"}, listen=listen))
 
     thread = threading.Thread(target=run)
     thread.start()
-    while heard.get(timeout=20)[:3:2] != ("fired", "aggregate-1"):
+    while heard.get(timeout=60)[:3:2] != ("fired", "aggregate-1"):
         pass
     assert heard.empty()
     assert results == []
     going.set()
-    thread.join(20)
+    thread.join(60)
     assert results[0]["count"] == 1
 
 

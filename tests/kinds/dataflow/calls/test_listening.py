@@ -16,7 +16,7 @@ PLAN = 'PLAN P { OUTPUT: TupleStream out; BODY { listen("prices" : out) } }'
 
 
 def send(path: Path, found: list[int], *lines: bytes) -> None:
-    end = monotonic() + 30
+    end = monotonic() + 60
     while not path.exists() and monotonic() < end:
         sleep(0.01)
     found.append(stat.S_IMODE(path.stat().st_mode))

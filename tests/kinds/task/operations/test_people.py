@@ -265,7 +265,7 @@ def test_K22_an_object_is_kept_over_a_restart_and_one_task_alone_has_it(tmp_path
         desk.agent.until_idle()
         assert [row["object"] for row in desk.agent.task_queue("desk.scan")] == [case["object"]]
         one, other = (desk.agent.task_init("desk.scan")["task"] for _ in range(2))
-        assert desk.agent.task_get(one, wait=20.0)["object"] == case["object"]
+        assert desk.agent.task_get(one, wait=60.0)["object"] == case["object"]
         assert desk.agent.task_get(other)["object"] is None
 
 
@@ -275,7 +275,7 @@ def test_K40_a_task_enters_a_state_once_another_has_entered_one(desk: Desk) -> N
     assert desk.state() == "waiting"
     desk.does("cleo", "task_put", "desk.first", [b"<invoice/>"])
     task = desk.agent.task_init("desk.first")["task"]
-    desk.agent.task_get(task, wait=20.0)
+    desk.agent.task_get(task, wait=60.0)
     assert desk.state() == "waiting"
-    desk.agent.task_raise("done", task=task, wait=20.0)
+    desk.agent.task_raise("done", task=task, wait=60.0)
     assert desk.state() == "shipping"

@@ -21,7 +21,7 @@ def at_work(agent: Agent) -> tuple[str, int]:
     """A task with an object, by its handle; and the object."""
     agent.task_put("w.scan", [SHEET])
     task = begun(agent)
-    return task, agent.task_get(task, wait=20.0)["object"]
+    return task, agent.task_get(task, wait=60.0)["object"]
 
 
 def refused(kind: str, *asked: Any, **named: Any) -> str:
@@ -34,7 +34,7 @@ def refused(kind: str, *asked: Any, **named: Any) -> str:
 def test_K48_K57_K49_K50_K55_a_program_takes_objects_and_moves(agent: Agent) -> None:
     case = agent.task_put("w.scan", [SHEET])["cases"][0]
     task = begun(agent)
-    got = agent.task_get(task, wait=20.0)
+    got = agent.task_get(task, wait=60.0)
     assert (got["object"], got["xml"], got["case"], got["state"]) == (
         case["object"],
         SHEET.decode(),
@@ -99,13 +99,13 @@ def test_K57_who_asks_again_while_none_is_there_is_answered(agent: Agent) -> Non
     assert agent.task_get(task)["object"] is None
     assert agent.task_get(task)["object"] is None
     object = agent.task_put("w.scan", [SHEET])["cases"][0]["object"]
-    assert agent.task_get(task, wait=20.0)["object"] == object
+    assert agent.task_get(task, wait=60.0)["object"] == object
 
 
 def test_K48_several_instances_share_the_queue(agent: Agent) -> None:
     first, second = begun(agent), begun(agent)
     found = agent.task_put("w.scan", [b"<memory><a/><b/><c/></memory>"])["cases"]
-    assert [agent.task_get(task, wait=20.0)["object"] for task in (first, second)] == [
+    assert [agent.task_get(task, wait=60.0)["object"] for task in (first, second)] == [
         case["object"] for case in found[:2]
     ]
     assert [row["object"] for row in agent.task_queue("w.scan")] == [found[2]["object"]]
@@ -138,7 +138,7 @@ def test_K32_K51_an_event_within_the_task_leads_along_an_edge(agent: Agent) -> N
 def test_K52_K38_a_synchronous_event_returns_with_its_result(agent: Agent) -> None:
     task, _ = at_work(agent)
     agent.task_assert(task, "reading")
-    found = agent.task_raise("ev.check", "w.scan", ["good"], "sync", wait=20.0)
+    found = agent.task_raise("ev.check", "w.scan", ["good"], "sync", wait=60.0)
     assert found["result"] == "done"
     agent.until_idle()
     assert agent.task_state(task)["state"] is None or agent.task_state(task)["object"] is None
@@ -167,7 +167,7 @@ def test_K54_the_end_of_an_event_is_waited_for(agent: Agent) -> None:
     task, _ = at_work(agent)
     agent.task_assert(task, "reading")
     agent.task_raise("ev.check", "w.scan", ["bad"])
-    assert agent.task_wait(task, "ev.check", end=True, wait=20.0)["result"] == "done"
+    assert agent.task_wait(task, "ev.check", end=True, wait=60.0)["result"] == "done"
 
 
 def test_K53_a_wait_ends_with_its_time(agent: Agent) -> None:
@@ -181,7 +181,7 @@ def test_K59_an_object_goes_with_an_event_and_is_had_no_more(agent: Agent) -> No
     agent.task_assert(task, "reading")
     other = begun(agent)
     agent.task_put("w.scan", [b"<other/>"])
-    agent.task_get(other, wait=20.0)
+    agent.task_get(other, wait=60.0)
     agent.task_assert(other, "reading")
     agent.task_raise("ev.never", "w.scan", task=task, with_object=True)
     assert agent.task_state(task)["object"] is None

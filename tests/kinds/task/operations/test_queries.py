@@ -20,7 +20,7 @@ def taken(agent: Agent) -> tuple[str, int, int]:
     """A task with an object: its handle, its number, the object."""
     put(agent)
     task = agent.task_init("w.scan")["task"]
-    object = agent.task_get(task, wait=20.0)["object"]
+    object = agent.task_get(task, wait=60.0)["object"]
     return task, int(task.partition(".")[0]), object
 
 
@@ -97,7 +97,7 @@ def test_K67_times_in_states_and_at_tasks(agent: Agent) -> None:
     objects = put(agent)
     agent.elapse(seconds=30)
     task = agent.task_init("w.scan")["task"]
-    agent.task_get(task, wait=20.0)
+    agent.task_get(task, wait=60.0)
     agent.elapse(seconds=60)
     agent.task_assert(task, "reading")
     agent.elapse(seconds=5)
@@ -121,7 +121,7 @@ def test_K67_times_in_states_and_at_tasks(agent: Agent) -> None:
 def test_K66_the_two_logs_have_their_records(agent: Agent) -> None:
     task, run, object = taken(agent)
     agent.task_assert(task, "reading")
-    agent.task_raise("ev.check", "w.scan", ["good"], "sync", wait=20.0)
+    agent.task_raise("ev.check", "w.scan", ["good"], "sync", wait=60.0)
     agent.until_idle()
     rows = agent.task_log()
     objects = [(row["object"], row["type"]) for row in rows if row["log"] == "object"]
