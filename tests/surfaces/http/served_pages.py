@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from narval.files.home import Home
@@ -81,10 +81,19 @@ class Browsing:
             headers["Cookie"] = f"narval-{self.port}={self.secrets[0]}"
         if fields is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        self._connection.request(method, address, urlencode(fields) if fields else None, headers)
-        answer = self._connection.getresponse()
+        answer = self._answered(method, address, urlencode(fields) if fields else None, headers)
         named = {name.lower(): value for name, value in answer.getheaders()}
         return GotPage(answer.status, named, answer.read().decode())
+
+    def _answered(self, *asked: Any) -> http.client.HTTPResponse:
+        """The answer; on a connection anew if the server has hung up on the one that was silent for long."""
+        try:
+            self._connection.request(*asked)
+            return self._connection.getresponse()
+        except ConnectionError:
+            self._connection.close()
+            self._connection.request(*asked)
+            return self._connection.getresponse()
 
     def close(self) -> None:
         self._connection.close()
