@@ -31,7 +31,7 @@ NarvalError
 └── InternalError        narval itself: an illegal transition, a broken invariant
 """
 
-from __future__ import annotations
+# Without annotations as texts: see `kinds`.
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -6,7 +6,7 @@ text, so that they are imported when first used: no inner room sees a surface, a
 row removes a kind.
 """
 
-from __future__ import annotations
+# Without annotations as texts: each field of a named tuple would be compiled whenever a command starts.
 
 from collections.abc import Mapping
 from typing import NamedTuple

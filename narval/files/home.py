@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -112,6 +111,8 @@ class Home:
     @property
     def quoted(self) -> str:
         """The path quoted for a shell."""
+        import shlex  # here: only messages need it
+
         return shlex.quote(self.folder)
 
     def exists(self) -> bool:

@@ -12,6 +12,7 @@ from narval import __version__
 from narval.ask.lazy_table import LazyTable
 from narval.core.kinds import KINDS
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
+from narval.surfaces.cli.options import flag
 from narval.system.startup_gc import suspended
 
 _FIRST_SENTENCES = {
@@ -158,13 +159,13 @@ did not. `narval init` makes a home, `narval run` starts its daemon, and every o
 daemon runs or not.
 """
 
-main = click.version_option(__version__, "--version", prog_name="narval", message="%(prog)s %(version)s")(
-    Commands(
-        name="narval",
-        # a group without a command asks for one, and adds nothing
-        commands=cast(MutableMapping[str, click.Command], COMMANDS),
-        params=[*common_options()],
-        groups=GROUPS,
-        help=_HELP,
-    )
+_VERSION = flag("--version", "Show the version and exit.", lambda _: click.echo(f"narval {__version__}"))
+
+main = Commands(
+    name="narval",
+    # a group without a command asks for one, and adds nothing
+    commands=cast(MutableMapping[str, click.Command], COMMANDS),
+    params=[*common_options(), _VERSION],
+    groups=GROUPS,
+    help=_HELP,
 )

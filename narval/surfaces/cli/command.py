@@ -25,6 +25,7 @@ from narval.core.errors import (
     SurroundingsError,
 )
 from narval.surfaces.cli import completion
+from narval.surfaces.cli.options import Folder, Helped
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
@@ -38,16 +39,6 @@ EXIT: Mapping[type[NarvalError], int] = {
 """The exit status by error class; 1 for any other."""
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
-
-
-class Folder(click.Path):
-    """The path of a folder, as a text; an empty one, which would be the current folder, is refused."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path. Fails for an empty one."""
-        if value == "":
-            self.fail("expected the path of a folder, got an empty one", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 _FINDS = {"run": "`narval runs --name NAME`", "element": "`narval memory NAME`"}
@@ -122,7 +113,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
         return name, text
 
 
-class _Explained(click.Command):
+class _Explained(Helped):
     """A command whose help ends with an example, with the common options before or after its name.
 
     A command that `alters` something also has --as; any other refuses it. A `local` one asks no daemon, and
@@ -197,7 +188,7 @@ class CommandGroup(_Explained, click.Group):
         return super().parse_args(context, args)
 
 
-class Commands(click.Group):
+class Commands(Helped, click.Group):
     """The group of all commands; an error of narval ends one with its message and exit status.
 
     Help and completion show their summaries, by headings in `groups`, so that neither imports any command.

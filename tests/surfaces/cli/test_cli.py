@@ -415,7 +415,25 @@ def test_help_and_asking_a_daemon_import_little(home: Path) -> None:
         done = subprocess.run([sys.executable, "-c", _WATCHED, str(home)], capture_output=True, check=False)
     assert b"demo.await" in done.stdout.partition(b"---")[2]
     of_help, of_asking, heavy = done.stderr.decode().split(maxsplit=2)
-    assert (int(of_help) <= 12, int(of_asking) <= 32, heavy) == (True, True, "[]\n"), done.stderr
+    assert (int(of_help) <= 13, int(of_asking) <= 32, heavy) == (True, True, "[]\n"), done.stderr
+
+
+_ASKED = """
+import sys
+from narval.surfaces.cli import main
+main(["--home", sys.argv[1], sys.argv[2]], standalone_mode=False)
+needless = {"json", "locale", "selectors", "socket", "zoneinfo"}
+print(sorted(needless & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_what_asks_a_daemon_imports_neither_json_nor_tables_of_constants(home: Path) -> None:
+    with daemon(home):
+        for asked in ("status", "runs", "work"):
+            done = subprocess.run(
+                [sys.executable, "-c", _ASKED, str(home), asked], capture_output=True, check=True
+            )
+            assert (asked, done.stderr.splitlines()[-1]) == (asked, b"[]")
 
 
 _ENDING = """

@@ -13,7 +13,8 @@ import click
 from narval.ask.text import Row, clean, counted, moment, size
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Folder, command, command_group
+from narval.surfaces.cli.command import command, command_group
+from narval.surfaces.cli.options import Folder
 from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +21,7 @@ from narval.surfaces.control.client import PAUSE
 
 if TYPE_CHECKING:
     from narval.files.home import Holder, Home
+    from narval.surfaces.control.client import Client
 
 
 @command("status", example="narval status\nnarval status --check\nnarval status --metrics")
@@ -33,28 +35,51 @@ def status(session: Session, check: bool, metrics: bool) -> None:
     """
     if check and metrics:
         raise click.UsageError("expected --check or --metrics, got both")
-    holder = None if session.peer else session.home.known_holder()
     if check:
-        _check(session, holder)
+        _check(session)
     elif metrics:
         session.give(session.ask("metrics"), _write_metrics)
-    elif holder is not None and holder.away:  # nothing can be read if it is away
-        session.give(_waiting(session.home, holder), status_shown.waiting)
     else:
-        session.give(session.ask("status"), status_shown.status)
+        with _reached(session) as (reached, away):
+            if away is None:
+                session.give(reached.ask("status"), status_shown.status)
+            else:
+                session.give(_waiting(session.home, away), status_shown.waiting)
 
 
-def _check(session: Session, holder: Holder | None) -> None:
+@contextmanager
+def _reached(session: Session) -> Iterator[tuple[Session | Client, Holder | None]]:
+    """The connection that answers operations; and the daemon, if there is one, that waits for the server of
+    its store: it does not listen, and nothing can be read.
+
+    A daemon that listens is reached first: reading who holds the home takes as long as asking it.
+    """
+    if session.peer:
+        yield session, None
+        return
+    daemon = reach(session.home, lambda: None, session.acting_as, session.agent)
+    if daemon is not None:
+        with daemon:
+            yield daemon, None
+        return
+    holder = session.home.known_holder()
+    yield session, holder if holder is not None and holder.away else None
+
+
+def _check(session: Session) -> None:
     """Say in a line whether the daemon can work. Raises Exit if it cannot."""
-    if holder is not None and holder.away:
-        text = f"nothing can be read or recorded: {holder.away}"
-        troubles: list[Row] = [{"what": "store", "grave": "high", "text": text}]
-        answer: Row = {"well": False, "standby": False, "troubles": troubles}
-    else:
-        answer = session.ask("health")
+    with _reached(session) as (reached, away):
+        answer: Row = reached.ask("health") if away is None else _unwell(away)
     session.give(answer, _write_health)
     if not answer["well"]:
         raise click.exceptions.Exit(NOT_WELL)
+
+
+def _unwell(holder: Holder) -> Row:
+    """The health of a daemon that waits for the server of its store."""
+    text = f"nothing can be read or recorded: {holder.away}"
+    trouble = {"what": "store", "grave": "high", "text": text}
+    return {"well": False, "standby": False, "troubles": [trouble]}
 
 
 def _write_health(answer: Row) -> None:
@@ -70,7 +95,7 @@ def _write_metrics(answer: list[Row]) -> None:
     click.echo(openmetrics(answer), nl=False)
 
 
-def _waiting(home: Home, holder: Holder) -> dict[str, Any]:
+def _waiting(home: Home, holder: Holder) -> Row:
     """The status of a daemon that waits for the server of its store, as far as it is known."""
     from narval.ask.json_forms import moment
 

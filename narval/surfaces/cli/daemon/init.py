@@ -14,7 +14,8 @@ import click
 
 from narval.ask.text import clean, clean_lines, counted
 from narval.core.definitions.wall import in_utc
-from narval.surfaces.cli.command import INTERRUPTED, Folder, command
+from narval.surfaces.cli.command import INTERRUPTED, command
+from narval.surfaces.cli.options import Folder
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
