@@ -115,9 +115,11 @@ class Turn:
             telling.blame(0, offer)
             raise
 
-    def tell(self, run_eid: int, event: Event) -> bool:
+    def tell(self, run_eid: int, event: Event, *, is_labelled: bool = False) -> bool:
         """Tell a run one event, and apply what follows; False if the event no longer has a meaning. Raises
         StoreError.
+
+        `is_labelled`: what comes in with it has its labels already.
         """
         run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
         if run is None:
@@ -126,12 +128,13 @@ class Turn:
             call, lookup = run.calls.get(event.call), self.agent.lookup
             if call is None:
                 return False
-            if event.elements and self.agent.home.now.mail is not None:
-                event = self.host_api.hear(self, event)
-            brings_in = call.kind in BRINGING_IN or call.name in lookup.bringing_in
-            if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
-                with self.transaction.coming_with(labels):
-                    return self.tell(run_eid, event)
+            if not is_labelled:
+                if event.elements and self.agent.home.now.mail is not None:
+                    event = self.host_api.hear(self, event)
+                brings_in = call.kind in BRINGING_IN or call.name in lookup.bringing_in
+                if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
+                    with self.transaction.coming_with(labels):
+                        return self.tell(run_eid, event, is_labelled=True)
             if memory.labels.pages or lookup.grants is not None:
                 event = _looked_through(self.transaction, run, call, event)
             if event.elements and event.elements[-1].to:

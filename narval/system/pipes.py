@@ -54,7 +54,7 @@ class PipeWriter:
 
 
 class Descriptors:
-    """Watches descriptors for reading; while there are any, the loop watches one descriptor in place of them
+    """Watches descriptors for reading, until it is closed; the loop watches one descriptor in place of them
     all.
 
     Having the loop watch each of the three of a short program would be a seventh of the work for it.
@@ -80,7 +80,10 @@ class Descriptors:
         if self._poll is None or self._ready.pop(descriptor, None) is None:
             return
         self._poll.unregister(descriptor)
-        if not self._ready:
+
+    def close(self) -> None:
+        """Watch no more."""
+        if self._poll is not None:
             self._loop.remove_reader(self._poll.fileno())
             self._poll.close()
             self._poll = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import narval
 from bench import agents
 from bench.conditions import Hits, arriving, flat, indexed, wanted
 from bench.market import Market
+from bench.measure import home
 from bench.steps import MODULE, recipe
 from bench.tasks import Desk, raised
 from narval.agent.loop import WAVE, TurnBudget
@@ -42,6 +44,12 @@ MOST_OF_A_MESSAGE = 1985
 """The calls of functions of a message in a market, of which the plans that send and take it are the most.
 
 It takes 1,945 to 1,980, as the agents take turns.
+"""
+
+
+MOST_OF_A_PROGRAM = 1100
+"""The calls of functions of a program of an automaton that runs alone, to its end and what follows: it takes
+1,030 to 1,045. One beside others has a part of a round, and takes half of that.
 """
 
 
@@ -91,6 +99,20 @@ COMES = """
 def come():
     return "<x n='0'/>"
 """
+
+
+def test_a_program_costs_so_many_calls(tmp_path: Path) -> None:
+    names = ["start", *(f"s{each}" for each in range(1, RUNS))]
+    states = [f'<state name="{name}" command="true"/>' for name in names]
+    arcs = [f'<transition from="{one}" label="0" to="{two}"/>' for one, two in pairwise(names)]
+    home(tmp_path, recipes=f"<automaton>{''.join(states + arcs)}</automaton>")
+    with narval.open(tmp_path) as agent:
+        agent.start("w.w")
+        agent.until_idle()
+        with Work(agent) as work:
+            agent.start("w.w")
+            agent.until_idle()
+    assert work.calls / RUNS < MOST_OF_A_PROGRAM
 
 
 def line_of_steps(

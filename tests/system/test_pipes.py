@@ -38,6 +38,8 @@ def test_each_that_can_be_read_is_told_of_until_it_is_watched_no_more() -> None:
         descriptors.remove_reader(first)
         os.close(first)
         os.close(second)
+        assert _count() == before + 1  # the one that the loop watches; the next program needs it again
+        descriptors.close()
         assert _count() == before
 
     asyncio.run(scene())

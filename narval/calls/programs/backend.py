@@ -146,6 +146,8 @@ class ProgramBackend(Backend):
         while self._under_way:
             self._gone.clear()
             await self._gone.wait()
+        if isinstance(self._readers, Descriptors):
+            self._readers.close()
         self.reaper.close()
 
     # --- beginning ------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class ProgramBackend(Backend):
     def _begin(self, record: CallRecord) -> None:
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
-        if program.creates and self.is_up_to_date(directory, program.creates, program.needs, {}):
+        if program.creates and is_up_to_date(directory, program.creates, program.needs, {}):
             record.answer(_SKIPPED)  # up to date since it was asked for, most likely after a crash
             return
         try:

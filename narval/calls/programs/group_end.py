@@ -54,12 +54,16 @@ class GroupEnd:
             self._signal(signal.SIGCONT)  # a stopped program must get it too
             self._timer = self._ending.loop.call_later(self._grace, self._kill)
 
-    def wait_until_gone(self) -> None:
-        """Have `gone` called when nothing is left, or programs that cannot be ended are given up."""
-        if not self.on_request and not reaper.send(self.pid, 0, os.killpg):
+    def leader_died(self) -> None:
+        """End what the leader has left running. `gone` is called when nothing is left, or when programs that
+        cannot be ended are given up.
+        """
+        if reaper.send(self.pid, 0, os.killpg):
+            self.end()
+        elif not self.on_request:
             self.finish()
-        else:
-            self._ending.add(self)
+            return
+        self._ending.add(self)
 
     def is_given_up(self, *, carried: bool) -> bool:
         """True if it was killed long ago; `carried` says that programs that have left the group

@@ -8,6 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -34,11 +35,11 @@ Listen = Callable[[CallContext], Hear]
 
 
 class ProgramOutput:
-    """The output of one program so far. `path` is the file for output that is too long for
-    memory, or None.
+    """The output of one program so far. `path` gives the file for output that is too long for
+    memory; None: there is none.
     """
 
-    def __init__(self, hear: Hear, path: Path | None) -> None:
+    def __init__(self, hear: Hear, path: Callable[[], Path] | None) -> None:
         self._hear, self._path = hear, path
         self._begun, self._tail = bytearray(), b""
         self._file: IO[bytes] | None = None
@@ -53,10 +54,11 @@ class ProgramOutput:
         if self._file is None and len(self._begun) + len(data) <= IN_MEMORY:
             self._begun += data
             return
+        path = self._path()
         try:
-            self._write(self._path, data)
+            self._write(path, data)
         except OSError as error:  # a full disk must not end the program
-            logger.warning("what is printed is not kept in %s: %s", self._path, error)
+            logger.warning("what is printed is not kept in %s: %s", path, error)
             self._path = None
 
     def close(self) -> None:
@@ -69,6 +71,8 @@ class ProgramOutput:
     @property
     def last(self) -> str:
         """The last lines."""
+        if not self._tail:
+            return ""
         text = self._tail.decode("utf-8", "replace")
         if len(self._tail) == TAIL_BYTES:
             text = text.partition("\n")[2] or text
@@ -118,7 +122,7 @@ class OutputFolder:
         """The output of a call's program, which is about to start."""
         if time.monotonic() - self._swept > SWEEP_EVERY:
             self.sweep()
-        path = self._path_of(call, self._folder) if self._folder is not None else None
+        path = partial(self._path_of, call, self._folder) if self._folder is not None else None
         return ProgramOutput(self._listen(call), path)
 
     def sweep(self) -> None:
@@ -142,11 +146,18 @@ class OutputFolder:
 
 
 class _Logged:
+    """The log of a program's output; most programs print nothing, so it is made with the first output."""
+
     def __init__(self, call: CallContext) -> None:
-        self._extra = {"call": call.id, "run": call.run, "step": call.step}
+        self._call = call
         self._lines: tuple[Lines, Lines] | None = None
+
+    def _open(self) -> tuple[Lines, Lines]:
+        call = self._call
+        self._extra = {"call": call.id, "run": call.run, "step": call.step}
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._since, self._room, self._left_out = 0.0, LINES_A_SECOND, 0
+        return Lines(self._say), Lines(self._say)
 
     def hear(self, data: bytes, is_error: bool) -> None:
         """Log output; b"" is its end."""
@@ -154,7 +165,7 @@ class _Logged:
             self._end()
             return
         if self._lines is None:
-            self._lines = Lines(self._say), Lines(self._say)
+            self._lines = self._open()
         now = time.monotonic()
         if now - self._since > 1.0:
             self._tell_left_out()

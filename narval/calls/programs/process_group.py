@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from narval.calls.programs import reaper, spawn
+from narval.calls.programs import spawn
 from narval.calls.programs.group_end import EndingGroups, GroupEnd
 from narval.calls.programs.output import ProgramOutput
 from narval.calls.programs.reaper_client import ReaperClient
@@ -67,10 +67,12 @@ class ProcessGroup:
         """
         theirs: list[int] = []
         try:
-            theirs.append(self._open_input(text))
             for is_error in (False, True):
                 theirs.append(self._pipe(is_error=is_error))
-            program = spawn.start(words, environment, directory, spawn.Pipes(*theirs), confine)
+            if text:
+                theirs.append(self._open_input(text))
+            pipes = spawn.Pipes(theirs[2] if text else None, theirs[0], theirs[1])
+            program = spawn.start(words, environment, directory, pipes, confine)
         except BaseException:
             self._close_pipes()
             raise
@@ -94,8 +96,6 @@ class ProcessGroup:
         """Open its standard input: text that fits into a pipe is written before it starts, the
         rest follows.
         """
-        if not text:
-            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         given, feed = os.pipe()
         self._input = PipeWriter(self._loop, feed)
         self._input.send(text, ends=True)
@@ -136,9 +136,7 @@ class ProcessGroup:
             for _ in range(_MOST_CHUNKS):
                 if not self._read(pipe):
                     break
-        if reaper.send(self._program.pid, 0, os.killpg):
-            self._group_end.end()
-        self._group_end.wait_until_gone()
+        self._group_end.leader_died()
 
     def _finish(self) -> None:
         is_lost = self._status == -signal.SIGKILL and self._reaper.has_killed(self._program.pid)

@@ -45,6 +45,8 @@ class ReaperClient:
         self._killed: set[int] = set()
         """Groups that the reaper has reported as killed."""
         self._is_closed = False
+        self._reports_soon = False
+        """True while a timer will report the groups that are gone."""
         self._program: subprocess.Popen[bytes] | None = None
         self._deadline = b""
 
@@ -90,9 +92,10 @@ class ReaperClient:
         """
         self._groups.discard(group)
         self._killed.discard(group)
-        if not self._gone:
-            asyncio.get_running_loop().call_later(_SOON, self._report, b"")
         self._gone.add(group)
+        if not self._reports_soon:
+            self._reports_soon = True
+            asyncio.get_running_loop().call_later(_SOON, self._report_soon)
 
     def has_killed(self, group: int) -> bool:
         """True if the reaper has killed a group at the moment last given to `hold_until`."""
@@ -154,6 +157,10 @@ class ReaperClient:
         self._write(self._deadline)
         for group in self._groups:
             self._write(b"+%d\n" % group)
+
+    def _report_soon(self) -> None:
+        self._reports_soon = False
+        self._report(b"")
 
     def _report(self, line: bytes) -> None:
         line = b"".join(b"-%d\n" % group for group in self._gone) + line

@@ -51,9 +51,9 @@ class StartedProgram(NamedTuple):
 
 
 class Pipes(NamedTuple):
-    """The standard input, output and error of a program."""
+    """The standard input, output and error of a program. Without an `input` it reads nothing."""
 
-    input: int
+    input: int | None
     output: int
     error: int
 
@@ -96,15 +96,17 @@ def start(
     """Start a program in a folder; with `confine`, from a thread that `confine` has confined first. Raises
     CannotStartError.
     """
-    path = find(words[0], environment.get("PATH", os.defpath), directory)
-    if directory == os.getcwd():
-        begin = partial(_spawned, path, words, environment, pipes)
-    else:
-        begin = partial(_started_in, directory, path, words, environment, pipes)
+    searched = environment.get("PATH", os.defpath)
     try:
+        path = _path_of(words[0], searched, directory)
+        if directory == os.getcwd():
+            begin = partial(_spawned, path, words, environment, pipes)
+        else:
+            begin = partial(_started_in, directory, path, words, environment, pipes)
         return begin() if confine is None else _in_a_thread(confine, begin)
     except (OSError, ValueError) as error:
         _search.cache_clear()
+        _examine(words[0], searched, directory)
         raise _refusal(error, words[0], directory) from None
 
 
@@ -133,11 +135,16 @@ def _in_a_thread(confine: Confine, begin: Callable[[], StartedProgram]) -> Start
 
 
 def _spawned(path: str, words: Sequence[str], environment: Mapping[str, str], pipes: Pipes) -> StartedProgram:
+    nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     pid = os.posix_spawn(
         path,
         list(words),
         environment,
-        file_actions=[(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(pipes)],
+        file_actions=[
+            nothing if pipes.input is None else (os.POSIX_SPAWN_DUP2, pipes.input, 0),
+            (os.POSIX_SPAWN_DUP2, pipes.output, 1),
+            (os.POSIX_SPAWN_DUP2, pipes.error, 2),
+        ],
         setpgroup=0,
         setsigmask=(),
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT),
@@ -154,7 +161,7 @@ def _started_in(
         executable=path,
         env=environment,
         cwd=directory,
-        stdin=pipes.input,
+        stdin=subprocess.DEVNULL if pipes.input is None else pipes.input,
         stdout=pipes.output,
         stderr=pipes.error,
         process_group=0,
@@ -162,21 +169,27 @@ def _started_in(
     return StartedProgram(program.pid, program.wait)
 
 
-def find(name: str, path: str, directory: str) -> str:
-    """The path of the program. Raises CannotStartError."""
+def _path_of(name: str, path: str, directory: str) -> str:
+    """The path of the program; it may not be there. Raises CannotStartError if PATH has no such program."""
+    if "/" in name:
+        return os.path.join(directory, name)
+    there = _search(name, path)
+    if there is None:
+        raise CannotStartError(NOT_FOUND, f"{name}: no such program in {path or 'an empty PATH'}")
+    return there
+
+
+def _examine(name: str, path: str, directory: str) -> None:
+    """Raise CannotStartError, with the reason, if the program or its folder is none. Only a start that has
+    failed asks, so that no other pays for it.
+    """
     if not os.path.isdir(directory):
         raise CannotStartError(NOT_FOUND, f"{directory}: there is no such folder to run {name} in")
-    if "/" in name:
-        there = os.path.join(directory, name)
-        if not os.path.exists(there):
-            raise CannotStartError(NOT_FOUND, f"{name}: no such program")
-    else:
-        there = _search(name, path) or ""
-        if not there:
-            raise CannotStartError(NOT_FOUND, f"{name}: no such program in {path or 'an empty PATH'}")
+    there = _path_of(name, path, directory)
+    if "/" in name and not os.path.exists(there):
+        raise CannotStartError(NOT_FOUND, f"{name}: no such program")
     if os.path.isdir(there) or not os.access(there, os.X_OK):
         raise CannotStartError(NOT_EXECUTABLE, f"{name}: not a program that may be run")
-    return there
 
 
 @lru_cache(maxsize=256)
