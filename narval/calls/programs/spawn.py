@@ -175,6 +175,7 @@ def _path_of(name: str, path: str, directory: str) -> str:
         return os.path.join(directory, name)
     there = _search(name, path)
     if there is None:
+        _search.cache_clear()  # it may be there the next time
         raise CannotStartError(NOT_FOUND, f"{name}: no such program in {path or 'an empty PATH'}")
     return there
 

@@ -146,6 +146,15 @@ async def test_A2_commands_that_are_not_there_or_cannot_be_run(tmp_path: Path) -
 
 
 @in_a_loop
+async def test_A2_a_command_that_was_not_there_is_found_once_it_is_installed(tmp_path: Path) -> None:
+    path = (("PATH", str(tmp_path)),)
+    async with bench_in(tmp_path) as bench:
+        assert (await bench.start("late", environment=path)).value["status"] == 127
+        (tmp_path / "late").symlink_to("/bin/true")
+        assert (await bench.start("late", environment=path)).value["status"] == 0
+
+
+@in_a_loop
 async def test_A4_all_of_the_group_is_gone_before_the_call_is_back(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         outcome = bench.start("sh", text="sleep 600 & sleep 600 & echo ready; wait")
