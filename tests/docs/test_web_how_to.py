@@ -96,6 +96,12 @@ def test_ask_a_language_model(reader: Reader) -> None:
         server.will_say(streamed('{"urgent": true, "why": "water in the cellar"}'))
         do(reader, "ask-a-language-model.md", {"http://127.0.0.1:11434/v1": server.url})
         assert "not urgent" in server.asked[0]["messages"][1]["content"]
+        server.will_say(streamed('{"urgent": false, "why": "tea"}'))
+        reader.does("echo '<note>Tea is out.</note>' | narval add -")
+        reader.does("narval run --until-idle")
+        runs = json.loads(reader.does("narval runs --json"))
+    states = [run["state"] for run in runs if run["name"] == "notes.sort"]
+    assert sorted(states).count("done") == 1, "a note that is not urgent ends its plan"
 
 
 @pytest.mark.parametrize("module", ["http", "json", "command", "notify"])
