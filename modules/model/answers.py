@@ -16,6 +16,8 @@ from .prompts import Asked, wrong
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 TYPES: dict[str, Any] = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
 JSON_TYPES = {"text": "string", "number": "number", "integer": "integer", "yes-no": "boolean"}
+YES_NO = {"yes": True, "true": True, "no": False, "false": False}
+"""The texts that are taken for truth values: small models write them so."""
 LONGEST = 2_000
 """The most characters of a value, unless its field says otherwise."""
 
@@ -47,6 +49,13 @@ class Field(NamedTuple):
         return cls(
             name, kind, words, int(most), attributes.get("optional") == "yes", attributes.get("about", "")
         )
+
+    def read(self, row: dict[str, Any]) -> Any:
+        """The value in an object of the answer; None if it is not there."""
+        value = row.get(self.name)
+        if self.type == "yes-no" and isinstance(value, str):
+            return YES_NO.get(value.strip().lower(), value)
+        return value
 
     def fault(self, value: Any) -> str:
         """The reason why a value does not fit; "" if it does."""
@@ -146,17 +155,19 @@ class Expected(NamedTuple):
 
     def _faults(self, row: dict[str, Any]) -> Iterable[str]:
         for field in self.fields:
-            if row.get(field.name) is None:
+            value = field.read(row)
+            if value is None:
                 if not field.optional:
                     yield f"{field.name} is not there"
-            elif fault := field.fault(row[field.name]):
+            elif fault := field.fault(value):
                 yield fault
 
     def _element(self, row: dict[str, Any]) -> etree._Element:
         made = etree.Element(self.name)
         for field in self.fields:
-            if row.get(field.name) is not None:
-                made.set(field.name, field.text(row[field.name]))
+            value = field.read(row)
+            if value is not None:
+                made.set(field.name, field.text(value))
         return self._completed(made)
 
     def _of_text(self, text: str) -> etree._Element:
