@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.prototype import Prototype
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands
@@ -12,7 +11,8 @@ from narval.kinds.recipe.engine.changes import CallReturned, StepDone
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import CallRun, StepRun
 from narval.kinds.recipe.engine.steps import repeats, retries, sources
-from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish, prototype_of
+from narval.kinds.recipe.engine.steps.callee import callee_of
+from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish
 from narval.kinds.recipe.language.definition import Step
 
 
@@ -173,8 +173,8 @@ def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int,
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
     """The check of what a run returned against the outputs, as the step narrows them (N14)."""
-    prototype, view = prototype_of(step, decision.view.definition(step.kind, step.target)), decision.view
-    if not isinstance(prototype, Prototype):
+    prototype, view = callee_of(decision, step).prototype, decision.view
+    if prototype is None:
         return NOTHING
     bindings = decision.bindings(prototype.output_variables)
     bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
@@ -199,9 +199,10 @@ def _failure_in(error: Element) -> Failure:
 def _judged(
     decision: RecipeDecision, step: Step, raws: tuple[OutputElement, ...], *, complete: bool
 ) -> Verdict:
-    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-    if not isinstance(prototype, Prototype):
-        why = prototype.message if prototype is not None else "its target has no prototype"
+    callee = callee_of(decision, step)
+    prototype = callee.prototype
+    if prototype is None:
+        why = "its target has no prototype" if callee.failure is None else callee.failure.message
         return Verdict(fault=f"its outputs cannot be checked: {why}")
     return judge(prototype, raws, decision.view, decision.bindings, complete=complete)
 

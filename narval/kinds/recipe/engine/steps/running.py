@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
-from narval.core.definitions.action.definition import Action
+from msgspec.structs import replace
+
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.decision import Inputs
-from narval.core.engines.events import Failure
-from narval.core.errors import DefinitionError, ElementError
+from narval.core.errors import ElementError
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.engine import changes
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import ForeachCalls
+from narval.kinds.recipe.engine.steps.callee import Callee, callee_of
 from narval.kinds.recipe.engine.steps.dependent import DependentSearch, depends, input_search
 from narval.kinds.recipe.engine.steps.inputs import (
     InputSearch,
@@ -50,37 +50,20 @@ def run(decision: RecipeDecision, step: Step) -> None:
             decision.change(changes.StepRunning(step.id))
         finish(decision, step)
         return
-    target = decision.view.definition(step.kind, step.target) if not step.agent else None
-    prototype = prototype_of(step, target)
+    callee = callee_of(decision, step)
+    prototype = callee.prototype
     try:  # a bad argument is refused before anything is decided
         arguments = arguments_of(decision, step, prototype) if step.arguments else ()
-        if prototype is None:
-            _call_run(decision, step, arguments)
-        elif isinstance(prototype, Failure):
-            fail(decision, step, prototype.kind, prototype.message)
+        if callee.failure is not None:
+            fail(decision, step, callee.failure.kind, callee.failure.message)
+        elif prototype is None:
+            _call_run(decision, step, callee, arguments)
         elif step.foreach is None:
-            _call_once(decision, step, prototype, target, arguments)
+            _call_once(decision, step, callee, prototype, arguments)
         else:
-            _call_for_each(
-                decision, step, prototype, step.foreach, arguments, source=_nature(step, target)[0]
-            )
+            _call_for_each(decision, step, prototype, step.foreach, arguments, source=callee.source)
     except ElementError as error:
         fail(decision, step, "bad-argument", f"an argument cannot be given: {error}")
-
-
-def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
-    """The target's prototype as the step narrows it, None if it has none; or the failure to run it."""
-    if step.agent or step.sending:
-        return step.own_inputs if step.sending else None
-    if target is None:
-        return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
-    if (declared := getattr(target, "prototype", None)) is None:
-        return None
-    try:
-        return step.prototype(declared)
-    except DefinitionError as error:
-        why = error.faults[0].message
-        return Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
 
 
 def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
@@ -96,13 +79,12 @@ def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input
 def _call_once(
     decision: RecipeDecision,
     step: Step,
+    callee: Callee,
     prototype: Prototype,
-    target: Any,
     arguments: tuple[Element, ...],
 ) -> None:
-    source, _ = nature = _nature(step, target)
     if not prototype.inputs:
-        _call(decision, step, nature=nature)
+        _call(decision, step, callee)
         return
     search = input_search(decision, step, prototype, arguments)
     assigned = search.assign()
@@ -114,8 +96,8 @@ def _call_once(
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
     fed = decision.definition.restart != "no" and decision.is_fed(search.used_up(inputs))
-    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, nature=nature, fed=fed)
-    if source and not follows:
+    _call(decision, step, callee, inputs, reserved=reserved, listed=prototype.lists, fed=fed)
+    if callee.source and not follows:
         watch = decision.identifier()
         decision.change(changes.SelectionFollowed(step.id, watch))
         decision.command(search.standing_watch(watch, search.inputs))
@@ -193,7 +175,7 @@ def _call_with_each(
         finish(decision, step)
 
 
-def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) -> None:
+def _call_run(decision: RecipeDecision, step: Step, callee: Callee, given: tuple[Element, ...]) -> None:
     """Nest a run of the target in this plan, or one for each element; arguments are its context."""
     eids: tuple[int, ...] = ()
     if step.foreach is not None:
@@ -215,7 +197,7 @@ def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) 
     arguments = tuple(add_argument(decision, step, argument) for argument in given)
     if step.foreach is None:
         nearby = _near_to_run(decision, step, arguments)
-        _call(decision, step, inputs, elements=arguments, nearby=nearby, reserved=reserved)
+        _call(decision, step, callee, inputs, elements=arguments, nearby=nearby, reserved=reserved)
     else:
         foreach = ForeachCalls(shared=inputs, reserved=reserved, arguments=arguments)
         decision.change(changes.StepRunning(step.id, foreach=foreach, selected=eids))
@@ -236,8 +218,8 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     scope = scope_of(decision, step, foreach.input, foreach.use)
     nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
     again = decision.state.taken_before(step.id, foreach.input)
-    source, _ = nature = _nature(step, decision.view.definition(step.kind, step.target))
-    search = _search_for_each(decision, step)
+    callee = callee_of(decision, step)
+    search = _search_for_each(decision, step, callee)
     dropped = []
     for eid in islice(run.selected, run.reached, None):
         if room <= 0:
@@ -247,7 +229,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             dropped.append(eid)
             continue
         rest: Inputs | None = ()
-        if search is not None and (rest := _inputs_for(decision, step, search, foreach, eid, source)) is None:
+        if search is not None and (rest := _inputs_for(decision, step, callee, search, foreach, eid)) is None:
             continue
         room -= 1
         if foreach.input or search is not None:
@@ -256,22 +238,22 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, *taken)
             if search is not None and rest:
                 reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
-            _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, nature=nature)
+            _call(decision, step, callee, inputs, reserved=reserved, given=eid, listed=foreach.listed)
         else:
             own = _arguments_for(decision, step, eid)
             if own is None:
                 continue
             near = _near_to_run(decision, step, (*foreach.arguments, *own)) if own else nearby
             elements = (*foreach.arguments, *own, eid)
-            _call(decision, step, foreach.shared, elements=elements, nearby=near, given=eid)
+            _call(decision, step, callee, foreach.shared, elements=elements, nearby=near, given=eid)
     if dropped:
         decision.change(changes.CallsDropped(step.id, tuple(dropped)))
 
 
-def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | None:
+def _search_for_each(decision: RecipeDecision, step: Step, callee: Callee) -> DependentSearch | None:
     """The search for inputs that depend on the element of a call; None if there are none."""
-    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-    if not isinstance(prototype, Prototype) or not depends(decision, step, prototype):
+    prototype = callee.prototype
+    if prototype is None or not depends(decision, step, prototype):
         return None
     arguments = arguments_of(decision, step) if step.arguments else ()
     search = input_search(decision, step, prototype, arguments)
@@ -281,10 +263,10 @@ def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | 
 def _inputs_for(
     decision: RecipeDecision,
     step: Step,
+    callee: Callee,
     search: DependentSearch,
     foreach: ForeachCalls,
     eid: int,
-    source: bool,
 ) -> Inputs | None:
     """The inputs that depend on the element of a call; None, with an error in place of the call, if one is
     left empty.
@@ -292,18 +274,17 @@ def _inputs_for(
     slot = next((slot for slot in search.inputs if slot.id == foreach.input), None)
     try:
         if names_each(decision, step):
-            prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-            search.give(arguments_of(decision, step, prototype, eid))
+            search.give(arguments_of(decision, step, callee.prototype, eid))
         assigned = search.assign_for(slot, eid, foreach.shared)
     except ElementError as error:
         why = f"an argument cannot be given: {error}"
-        _refuse(decision, step, eid, "bad-argument", why, source=source)
+        _refuse(decision, step, eid, "bad-argument", why, source=callee.source)
         return None
     if not assigned.missing:
         return search.commit_inputs(assigned)
     lacking = [slot for slot in search.inputs if slot.id in assigned.missing]
     why, named = "; ".join(search.explain_missing(slot) for slot in lacking), " ".join(assigned.missing)
-    _refuse(decision, step, eid, "input-missing", why, input=named, source=source)
+    _refuse(decision, step, eid, "input-missing", why, input=named, source=callee.source)
     return None
 
 
@@ -340,6 +321,7 @@ def _arguments_for(decision: RecipeDecision, step: Step, eid: int) -> tuple[int,
 def _call(
     decision: RecipeDecision,
     step: Step,
+    callee: Callee,
     inputs: Inputs = (),
     *,
     elements: tuple[int, ...] = (),
@@ -347,13 +329,10 @@ def _call(
     given: int | None = None,
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
-    nature: tuple[bool, bool] = (False, False),
     fed: bool = False,
 ) -> None:
-    """Make the call of the step, or the one for the element `given`, which has been taken; `nature` is as in
-    `_nature`.
-    """
-    (source, undoable), call = nature, decision.identifier()
+    """Make the call of the step, or the one for the element `given`, which has been taken."""
+    source, call = callee.source, decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     at = decision.event.at if step.until is not None else 0.0
     again = (at or source) and decision.state.step(step.id).state == "running"
@@ -361,22 +340,7 @@ def _call(
         decision.change(changes.StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
     else:
         decision.change(changes.CallMade(step.id, call, taken, reserved, given, source, at))
-    asked = commands.Call(
-        call,
-        step.kind,
-        step.target,
-        step.id,
-        inputs,
-        listed,
-        elements,
-        nearby,
-        step.timeout,
-        step.on_restart,
-        payload=step.sending.payload if step.sending is not None else None,
-        agent=step.agent,
-        approve=step.approve,
-        undoable=undoable,
-    )
+    asked = replace(callee.call, call=call, inputs=inputs, listed=listed, elements=elements, nearby=nearby)
     if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:
@@ -388,15 +352,6 @@ def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
     decision.ask(asked)
     if (limit := limit_of(step)) is not None:
         decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
-
-
-def _nature(step: Step, target: Any) -> tuple[bool, bool]:
-    """The nature of calls of a target: whether they run on and yield elements, and whether an action undoes
-    them.
-    """
-    if type(target) is not Action:
-        return False, False
-    return target.where == "source", bool(step.undo or target.undo)
 
 
 def limit_of(step: Step) -> float | None:

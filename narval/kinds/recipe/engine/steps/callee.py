@@ -1,0 +1,64 @@
+"""What a step calls: its target, as the step narrows it, and what each call of it has in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.prototype import Prototype
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Failure
+from narval.core.errors import DefinitionError
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.language.definition import Step
+
+
+class Callee(msgspec.Struct, frozen=True):
+    """What a step calls, prepared once for each version of its target.
+
+    `prototype` is that of the target as the step narrows it, None if it has none or has a `failure`: the
+    reason why the step cannot be run. Calls of a `source` run on and yield elements. `call` has what is the
+    same in each call.
+    """
+
+    call: Call
+    prototype: Prototype | None = None
+    failure: Failure | None = None
+    source: bool = False
+
+
+def callee_of(decision: RecipeDecision, step: Step) -> Callee:
+    """What a step calls, in the version that counts for its plan."""
+    target = decision.view.definition(step.kind, step.target) if not step.agent else None
+    return step.prepared(target, _prepare)
+
+
+def _prepare(step: Step, target: Any) -> Callee:
+    is_action = type(target) is Action
+    call = Call(
+        "",
+        step.kind,
+        step.target,
+        step.id,
+        timeout=step.timeout,
+        on_restart=step.on_restart,
+        payload=step.sending.payload if step.sending is not None else None,
+        agent=step.agent,
+        approve=step.approve,
+        undoable=is_action and bool(step.undo or target.undo),
+    )
+    if step.agent or step.sending:
+        return Callee(call, step.own_inputs if step.sending else None)
+    if target is None:
+        unknown = Failure("unknown-target", f"there is no {step.kind} named {step.target}")
+        return Callee(call, failure=unknown)
+    declared = getattr(target, "prototype", None)
+    try:
+        prototype = None if declared is None else step.prototype(declared)
+    except DefinitionError as error:
+        why = error.faults[0].message
+        misfit = Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
+        return Callee(call, failure=misfit)
+    return Callee(call, prototype, source=is_action and target.where == "source")
