@@ -14,6 +14,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -390,30 +391,30 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
     for the code stays in the processor's cache. Doing it for all is slower, for their states do not.
     """
     outer = turn.transaction.outer
-    asked = deque(outer)
+    of_runs: defaultdict[int, list[tuple[Run, Outer]]] = defaultdict(list)
+    for asked in outer:
+        of_runs[asked[0].eid].append(asked)
     outer.clear()
-    waiting: defaultdict[int, int] = defaultdict(int)
-    for run, _ in asked:
-        waiting[run.eid] += 1
-    while asked and not room.is_over:
+    others, wave = deque(of_runs.values()), deque[tuple[Run, Outer]]()
+    while not room.is_over:
+        if not wave:
+            wave.extend(outer)  # what these runs ask for next: it comes behind what they asked for before
+            outer.clear()
+        if others and not wave:
+            wave.extend(chain.from_iterable([others.popleft() for _ in range(min(WAVE, len(others)))]))
+        if not wave:
+            break
         came: list[tuple[int, Event]] = []
-        for _ in range(min(WAVE, len(asked))):
+        for _ in range(min(WAVE, len(wave))):
             if not room.spend():
                 break
-            run, command = asked.popleft()
-            waiting[run.eid] -= 1
+            run, command = wave.popleft()
             event = perform(run, command)
             if event is not None:
                 came.append((run.eid, event))
         for eid, event in came:
             turn.tell(eid, event)
-        # What a run asks for comes next, but behind what it asked for before.
-        asked.extendleft([one for one in reversed(outer) if not waiting[one[0].eid]])
-        asked.extend([one for one in outer if waiting[one[0].eid]])
-        for run, _ in outer:
-            waiting[run.eid] += 1
-        outer.clear()
-    outer += asked
+    outer[:] = chain(wave, outer, *others)
 
 
 def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:

@@ -137,10 +137,11 @@ class Turn:
                         return self.tell(run_eid, event, is_labelled=True)
             if memory.labels.pages or lookup.grants is not None:
                 event = _looked_through(self.transaction, run, call, event)
-            if event.elements and event.elements[-1].to:
-                return self.host_api.tell_and_send(self, run, event)
-            if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
-                event = _within_limits(self.transaction, run, event)
+            if event.elements:
+                if event.elements[-1].to:
+                    return self.host_api.tell_and_send(self, run, event)
+                if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
+                    event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
             if event.call not in run.calls:
                 return False
