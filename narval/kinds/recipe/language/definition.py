@@ -110,7 +110,7 @@ class Step(msgspec.Struct, eq=False):
     _target: Any = msgspec.UNSET
     """The target for which something was prepared."""
     _prepared: Any = None
-    """What was prepared."""
+    """The result."""
 
     def prototype(self, target: Prototype) -> Prototype:
         """The target's prototype as this step narrows it. Raises DefinitionError."""
@@ -119,7 +119,7 @@ class Step(msgspec.Struct, eq=False):
         return self._narrowed
 
     def prepared(self, target: Any, prepare: Callable[[Step, Any], Prepared]) -> Prepared:
-        """What `prepare` makes of the step and its target: it does so once for each version of the target."""
+        """The result of `prepare` for the step and its target, made once for each version of the target."""
         if self._target is not target:
             self._prepared, self._target = prepare(self, target), target
         prepared: Prepared = self._prepared

@@ -1,4 +1,4 @@
-"""What a step calls, while plans of several versions are under way."""
+"""The callees of steps, while plans of several versions are under way."""
 
 from __future__ import annotations
 

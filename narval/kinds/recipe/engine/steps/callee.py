@@ -1,4 +1,4 @@
-"""What a step calls: its target, as the step narrows it, and what each call of it has in common."""
+"""The callee of a step: its target as the step narrows it, and all that is the same in each call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.kinds.recipe.language.definition import Step
 
 
 class Callee(msgspec.Struct, frozen=True):
-    """What a step calls, prepared once for each version of its target.
+    """The target of a step, prepared once for each version of it.
 
     `prototype` is that of the target as the step narrows it, None if it has none or has a `failure`: the
     reason why the step cannot be run. Calls of a `source` run on and yield elements. `call` has what is the
@@ -30,7 +30,7 @@ class Callee(msgspec.Struct, frozen=True):
 
 
 def callee_of(decision: RecipeDecision, step: Step) -> Callee:
-    """What a step calls, in the version that counts for its plan."""
+    """The callee of a step, in the version that counts for its plan."""
     target = decision.view.definition(step.kind, step.target) if not step.agent else None
     return step.prepared(target, _prepare)
 
