@@ -29,6 +29,10 @@ class Backend(ABC):
         """Answer a call, now or when there is room."""
 
     @abstractmethod
+    def go(self, record: CallRecord) -> None:
+        """Do the work of a call that has begun: at once, or when it is recorded that it begins."""
+
+    @abstractmethod
     def abandon(self, record: CallRecord) -> None:
         """Give a call up: stop it if possible, and answer that it was abandoned."""
 

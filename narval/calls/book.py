@@ -533,7 +533,7 @@ class AgentCalls(CallListener):
         if run is None or call not in run.calls or call in run.abandoned:
             self.abandon(record)
             return
-        self._go(record.go, record)
+        self._go(partial(self.book.executor.go, record), record)
 
     def _go(self, begin: Callable[[], None], record: CallRecord) -> None:
         """Begin a call that has waited; if that fails, the failure is its outcome."""

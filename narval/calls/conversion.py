@@ -66,7 +66,7 @@ def answer_at_once(call: CallContext) -> Outcome:
     """Answer a call in the loop itself, in a context of its own: for actions that take microseconds (N33).
 
     Nothing can interrupt such an action, so its time limit is not enforced. Nothing can give it up, count it
-    or find it under way, for by then it has ended. So it has no backend.
+    or find it under way, for by then it has ended.
     """
     return copy_context().run(_answer_within, call)
 

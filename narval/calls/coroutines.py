@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import msgspec
 
@@ -99,9 +98,11 @@ class Coroutines(Backend):
 
     def start(self, record: CallRecord) -> None:
         """Answer a call; it begins at the loop's next round."""
-        record.begin(partial(self._run, record), self.expire)
+        if record.begin(self.expire):
+            self.go(record)
 
-    def _run(self, record: CallRecord) -> None:
+    def go(self, record: CallRecord) -> None:
+        """Make the task of a call."""
         coroutine = self._answer(record)
         task = self._loop.create_task(
             coroutine, name=f"narval call {record.call.id}", context=record.call.context()

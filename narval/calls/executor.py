@@ -32,6 +32,26 @@ MOST_IDLE = 16
 """The most idle kinds of confined workers, by the places that they may reach, that are kept."""
 
 
+class Inline(Backend):
+    """Calls answered where they begin, in the loop itself; most do not even come here."""
+
+    def start(self, record: CallRecord) -> None:
+        """Answer a call, unless it is announced first."""
+        if record.begin():
+            self.go(record)
+
+    def go(self, record: CallRecord) -> None:
+        """Answer a call."""
+        record.answer(answer_at_once(record.call))
+
+    def abandon(self, record: CallRecord) -> None:
+        """Give up a call that is being announced."""
+        record.answer(ABANDONED)
+
+    async def close(self) -> None:
+        """None is under way."""
+
+
 class Executor:
     """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster.
 
@@ -66,6 +86,7 @@ class Executor:
         self.confined: dict[Confined, Workers] = {}
         """The confined workers, by the places that they may reach, the most recently used last."""
         self._backends: dict[Where, Backend] = {
+            "inline": Inline(),
             "thread": self._threads,
             "worker": self.workers,
             "transform": self.workers,
@@ -87,25 +108,24 @@ class Executor:
     def start(self, record: CallRecord) -> None:
         """Answer a call when there is room; an inline one before this returns, if it is not announced."""
         call = record.call
-        if call.target.where == "inline":
-            record.begin(partial(_answer_inline, record))
-            return
         listener = self._report if call.is_source else None
         sleeper = partial(self._sleep, record) if self._sleeps is not None else None
         call.attach(listener, sleeper, self.programs.commands)
         self.allow(call)
         self._of(record).start(record)
 
+    def go(self, record: CallRecord) -> None:
+        """Do the work of a call, now that it is recorded that it begins."""
+        if record.go():
+            self._of(record).go(record)
+
     def abandon(self, record: CallRecord) -> None:
         """End a call if possible, and answer that it was abandoned."""
-        if record.call.target.where == "inline":
-            record.answer(ABANDONED)
-        else:
-            self._of(record).abandon(record)
+        self._of(record).abandon(record)
 
     def waits_for(self, record: CallRecord) -> str:
         """The reason why a call waits for room; "" if it does not wait."""
-        return "" if record.call.target.where == "inline" else self._of(record).waits_for(record)
+        return self._of(record).waits_for(record)
 
     def has_caught_up(self, record: CallRecord) -> bool:
         """True if a call waits for the world: a source that has caught up, or a call asleep on a simulated
@@ -179,7 +199,7 @@ class Executor:
     # --- inside ---------------------------------------------------------------------------------------
 
     def _of(self, record: CallRecord) -> Backend:
-        """The backend that answers a call; an inline one has none."""
+        """The backend that answers a call."""
         where = record.call.target.where
         if where == "cluster" and self.cluster is None:
             from narval.calls.cluster.backend import Cluster  # here: few homes have one
@@ -237,10 +257,6 @@ def _retire_idle(confined: dict[Confined, Workers]) -> None:
     idle = [places for places, workers in confined.items() if workers.is_idle]
     for places in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
         confined.pop(places).leave()
-
-
-def _answer_inline(record: CallRecord) -> None:
-    record.answer(answer_at_once(record.call))
 
 
 def _ignore() -> None:

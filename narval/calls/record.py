@@ -68,15 +68,14 @@ _OVER = frozenset({"reported", "recorded", "left"})
 class CallListener:
     """The listener of a call. This one records nothing; `answered` gets the outcome.
 
-    Its calls begin without an announcement, and what a source yields is dropped.
+    Its calls are not announced, and what a source yields is dropped.
     """
 
     def __init__(self, answered: Callable[[Outcome], None]) -> None:
         self._on_answer = answered
 
     def announce(self, record: CallRecord) -> None:
-        """Record that a call begins, and then call its `go`."""
-        record.go()
+        """Record that a call of the journal begins, and then have it go on."""
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
         """Take elements that a source yields; it continues when this returns."""
@@ -99,7 +98,7 @@ class CallRecord:
     """
 
     __slots__ = (
-        "also", "asked", "call", "confined", "finish", "go_on", "listener", "live", "on_late_end",
+        "also", "asked", "call", "confined", "finish", "listener", "live", "on_late_end",
         "on_over", "on_recorded", "outlives", "place", "report", "since", "state", "taken", "timer",
         "verdict",
     )  # fmt: skip
@@ -134,8 +133,6 @@ class CallRecord:
         """Ends it when its time limit, or its time to clean up, has passed."""
         self.live: LiveState | None = None
         """Tells what it has done while it is under way, if it can."""
-        self.go_on: Callable[[], None] = _nothing
-        """The work to do once it is announced."""
         self.report: Delivery | None = None
         """The latest report to its agent, until that is recorded."""
         self.also: Callable[[Turn], None] | None = None
@@ -180,8 +177,9 @@ class CallRecord:
         """Set what answers the call."""
         self.place = place
 
-    def begin(self, go: Callable[[], None], expire: Callable[[CallRecord], None] | None = None) -> None:
-        """Call `go`, which does the work: at once, or when the call has been announced.
+    def begin(self, expire: Callable[[CallRecord], None] | None = None) -> bool:
+        """Begin; True if the work is to be done now. Else it is announced first: its backend does the work
+        when that is recorded.
 
         The time limit runs from now, not from when the call was asked for; at its end `expire` is called.
         Without `expire` it is enforced elsewhere.
@@ -189,18 +187,18 @@ class CallRecord:
         if expire is not None and self.call.timeout is not None:
             self.call.start_clock(time.time())
             self.after(self.call.timeout, expire)
-        self.go_on = go
-        if self.is_announced:
-            self._move("announced")
-            self.listener.announce(self)
-        else:
-            self.go()
+        if not self.is_announced:
+            return self.go()
+        self._move("announced")
+        self.listener.announce(self)
+        return False
 
-    def go(self) -> None:
-        """Do the work, if it is still to be done."""
-        if not self.is_over:
-            self._move("running")
-            self.go_on()
+    def go(self) -> bool:
+        """Run from now on; False if it has ended meanwhile."""
+        if self.is_over:
+            return False
+        self._move("running")
+        return True
 
     def tell(self, report: Delivery | None, taken: asyncio.Future[None] | None = None) -> None:
         """Set the report that its agent has not recorded yet; None: it is recorded. `taken` is done then."""

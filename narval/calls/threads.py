@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from functools import partial
 from queue import SimpleQueue
 
 from narval.calls.conversion import answer
@@ -83,7 +82,12 @@ class Threads(QueuedBackend):
             record = self._waiting.next(full)
             record.give_to(thread)
             self._busy.add(record)
-            record.begin(partial(thread.inbox.put, record), self._expire)
+            if record.begin(self._expire):
+                self.go(record)
+
+    def go(self, record: CallRecord) -> None:
+        """Give a call to its thread."""
+        record.place.inbox.put(record)
 
     def _take_back(self, record: CallRecord, outcome: Outcome) -> None:
         if record in self._given_up:

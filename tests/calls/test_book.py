@@ -44,13 +44,11 @@ def test_each_way_through_the_moves_ends_once() -> None:
 
 
 def test_a_call_that_must_not_be_made_twice_runs_once_it_is_recorded_that_it_begins() -> None:
-    outcomes: list[Outcome] = []
-    went: list[str] = []
-    record = record_of(outcomes, on_restart="error")
-    record.begin(lambda: went.append(record.state))
-    assert (record.state, went) == ("announced", [])
-    record.go()
-    assert went == ["running"]
+    record = record_of([], on_restart="error")
+    assert not record.begin()
+    assert record.state == "announced"
+    assert record.go()
+    assert record.state == "running"
     with pytest.raises(InternalError, match="a call that is running"):
         record.go()
 
@@ -58,13 +56,12 @@ def test_a_call_that_must_not_be_made_twice_runs_once_it_is_recorded_that_it_beg
 @pytest.mark.parametrize("first", [ABANDONED, LOST, Outcome()])
 def test_a_call_is_answered_once_and_goes_on_no_more(first: Outcome) -> None:
     outcomes: list[Outcome] = []
-    went: list[str] = []
     record = record_of(outcomes, on_restart="error")
-    record.begin(lambda: went.append(record.state))
+    record.begin()
     record.answer(first)
     record.answer(Outcome(value={"status": 1}))
-    record.go()
-    assert (outcomes, went) == ([first], [])
+    assert not record.go()
+    assert outcomes == [first]
     assert record.state == ("left" if first.lost else "recorded")
 
 

@@ -45,12 +45,14 @@ CLASSES_ALLOWED: dict[str, str] = {
     "_ActionMaker": "each part of a declaration is read where its faults are told",
     "AgentCalls": "the calls of an agent and their parts are counted, given up and ended together",
     "Agents": "what surfaces have done to an agent, and what keeps its name and number, is one thing",
+    "Cluster": "the calls of a cluster are sent there, and what becomes of them and of it is told here",
     "Daemon": "the parts of a home at work are opened, asked and closed by one object",
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Memory": "what elements, marks, contexts and doubts come to is asked and changed in one place",
     "ServerLeases": "all that a daemon asks of the table of leases, and knows of it, is one thing",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
     "Turn": "a run is told an event, and what follows is decided, recorded or taken back in one place",
+    "Workers": "the workers of a pool are started, given calls, heard and ended in one place",
     "Simulation": "a scenario is played by one object, from its first moment to its report",
 }
 """Classes with more lines, and why."""

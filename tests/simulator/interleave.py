@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -62,9 +61,14 @@ class Interleaving:
         assert call.id not in self.held, f"call {call.id} is made while it is under way"
         self.held[call.id] = record
         if not record.is_once:
-            record.begin(_nothing)
+            record.begin()
         if not call.is_source and self.chance.random() < 0.2:
             self.answer(call.id)
+
+    def go(self, record: CallRecord) -> None:
+        """Begin an announced call."""
+        if record.go() and record.is_once:
+            self.ledger.went(record.call.id)
 
     def abandon(self, record: CallRecord) -> None:
         """Give a call up, some time: it may come back before that."""
@@ -148,7 +152,8 @@ class Interleaving:
         if call in self.given_up_calls and self.chance.random() < 0.8:
             self._end(call, ABANDONED)
         elif record.state == "waiting":  # it must not be made twice (N29)
-            record.begin(partial(self.ledger.went, call))
+            if record.begin():
+                self.ledger.went(call)
         elif record.state == "announced" or (record.call.is_source and self._source(record)):
             return
         else:

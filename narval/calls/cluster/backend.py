@@ -116,10 +116,11 @@ class Cluster(QueuedBackend):
             if self._short.has(first) and (others := list(self._short_ones(full))):
                 calls += others
                 key = f"{first.call.target.action}-group-{secrets.token_hex(16)}"
-            self._tasks.add(task := TaskUnderWay(key, calls))
+            self._tasks.add(TaskUnderWay(key, calls))
             for record in calls:
                 # its time limit is kept on the cluster, where it may wait for a thread first
-                record.begin(partial(self._send, task))
+                if record.begin():
+                    self.go(record)
 
     def _short_ones(self, full: Container[str]) -> Iterator[CallRecord]:
         """Take the short calls whose turn it is for a group, but leave some for the other threads."""
@@ -129,8 +130,9 @@ class Cluster(QueuedBackend):
                 return
             yield self._waiting.next(full)
 
-    def _send(self, task: TaskUnderWay) -> None:
-        """Send a task, together with those of the same turn, once all of its calls may begin."""
+    def go(self, record: CallRecord) -> None:
+        """Send the task of a call, together with those of the same turn, once all of its calls may begin."""
+        task: TaskUnderWay = record.place
         if not all(record.state == "running" for record in task.living()):
             return
         bodies = list[bytes]()

@@ -126,7 +126,8 @@ class ProgramBackend(Backend):
 
     def start(self, record: CallRecord) -> None:
         """Answer a call: at once when its files are up to date (A9)."""
-        record.begin(partial(self._begin, record), self._expire)
+        if record.begin(self._expire):
+            self.go(record)
 
     def abandon(self, record: CallRecord) -> None:
         """End the call's program; the answer comes when all of its group is gone (A4)."""
@@ -166,7 +167,8 @@ class ProgramBackend(Backend):
         secrets = {name: os.environ[name] for name in call.reaches.secrets if name in os.environ}
         return {**small_environment(), **secrets, OWNER: self.reaper.owner}
 
-    def _begin(self, record: CallRecord) -> None:
+    def go(self, record: CallRecord) -> None:
+        """Start the program of a call, unless its files are up to date or its test says that it is done."""
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
         if program.creates and is_up_to_date(directory, program.creates, program.needs, {}):

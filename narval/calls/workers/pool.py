@@ -201,9 +201,12 @@ class Workers(QueuedBackend):
         child.take(record)
         record.give_to(child)
         self._busy.add(record)
-        record.begin(partial(self._send, child, record), self._expire)
+        if record.begin(self._expire):
+            self.go(record)
 
-    def _send(self, child: Child, record: CallRecord) -> None:
+    def go(self, record: CallRecord) -> None:
+        """Send a call to its worker."""
+        child: Child = record.place
         try:
             child.send(pack(frame_of(record.call, self._limits)))
         except FrameError as error:

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from narval.calls.executor import Executor
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
 from narval.files.outside.cluster import LOCAL, ClusterSettings
@@ -55,13 +56,13 @@ def noted(tmp_path: Path) -> list[int]:
 class Announced(CallListener):
     """Takes down which calls are announced."""
 
-    def __init__(self, answered: Callable[[Outcome], None], announced: list[str]) -> None:
+    def __init__(self, answered: Callable[[Outcome], None], announced: list[str], executor: Executor) -> None:
         super().__init__(answered)
-        self._announced = announced
+        self._announced, self._executor = announced, executor
 
     def announce(self, record: CallRecord) -> None:
         self._announced.append(record.call.id)
-        record.go()
+        self._executor.go(record)
 
 
 def started(
@@ -75,7 +76,11 @@ def started(
 
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         asked = None if announced is None else Call(call.id, "action", "m.noted", "send", on_restart="error")
-        calls.ask_for(call, Announced(outcome.set_result, [] if announced is None else announced), asked)
+        calls.ask_for(
+            call,
+            Announced(outcome.set_result, [] if announced is None else announced, calls.book.executor),
+            asked,
+        )
         return outcome
 
     return calls.runner.run(start())
