@@ -107,6 +107,24 @@ def test_P44_a_worklist_has_what_is_offered_to_me_and_what_i_have(at_work: Home)
     assert at_work.items("ann", state="done") == [item]
 
 
+def test_who_has_answered_is_not_asked_while_it_waits_for_others(at_work: Home) -> None:
+    item = at_work.start("w.vote")
+    answer = at_work.does("ben", "answer", item, "yes")
+    assert answer["answered"] == {"outcome": "yes", "has": 1, "needs": 2}
+    assert at_work.items("ben") == []
+    assert at_work.items("ann") == [item]
+    (row,) = at_work.does("ben", "worklist", every=True)
+    assert row["answered"] == answer["answered"]
+    at_work.does("ben", "take_back", item)
+    assert at_work.items("ben") == [item]
+    at_work.does("ben", "answer", item, "no")
+    at_work.does("ben", "answer", item, "yes")
+    assert at_work.does("ann", "work_item", item)["voters"] == ["ben"]
+    assert at_work.does("ann", "work_item", item)["outcomes"][0]["by"] is None, "not before she has answered"
+    assert at_work.does("ann", "answer", item, "yes")["answered"] is None
+    assert at_work.does("ann", "work_item", item)["outcomes"][0]["by"] == ["ben", "ann"]
+
+
 def test_P35_overdue_first_then_by_deadline_then_oldest(at_work: Home) -> None:
     anybody, first = at_work.start("w.any"), at_work.start("w.approve", REQUEST)
     at_work.agent.elapse(hours=1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.core.errors import RequestError, WorkRefusedError
-from narval.kinds.work.cli.tables import said
+from narval.kinds.work.cli.tables import said, vote
 from narval.kinds.work.engine.asking.document import document_of
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
@@ -76,6 +76,8 @@ async def _acted(visit: Visit) -> dict[str, Any] | None:
         return {"item": number, "title": f"item {number}", "words": "Left to others"}
     done = {"done": f"Answered {item['outcome']}", "refused": "Refused"}
     words = done.get(item["state"], "Left to others")
+    if item["answered"]:
+        words = f"Answered {vote(item['answered'])}"
     return {"item": number, "title": item["title"] or item["work"], "words": words}
 
 
@@ -89,7 +91,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
     """The page of an item, with what was typed and why it was refused."""
     number = visit.path["item"]
     item = await visit.ask("work_item", item=number)
-    log = [] if visit.live else await visit.ask("work_log", item=number)
+    log = await visit.ask("work_log", item=number)
     values = {
         "item": item,
         "document": document_of(item["text"]) if item["text"] else None,

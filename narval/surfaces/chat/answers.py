@@ -356,7 +356,10 @@ async def _finish(ask: Ask, asked: Asked, item: Mapping[str, Any], form: OpenFor
         return _asking(asked, item, replace(form, values=right), first, "\n".join(wrong.values()))
     if result["state"] == "done":
         return Answered(f"{asked.item} is done: {form.outcome}", done=asked, item=asked)
-    return Answered(f"{asked.item}: you answered {form.outcome}; it waits for others", done=asked, item=asked)
+    own = result["answered"]
+    count = f" ({own['has']} of {own['needs']})" if own else ""
+    said = f"{asked.item}: you answered {form.outcome}{count}; it waits for others"
+    return Answered(said, done=asked, item=asked)
 
 
 async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:

@@ -207,7 +207,7 @@ def test_C9_claim_release_and_refuse_are_words(phone: Phone) -> None:
     assert phone.hears(f"release {asked.item}") == f"{asked.item} is offered again"
     assert phone.hears("refuse I know her") == f"You will not be asked about {asked.item} again"
     vote = phone.is_asked("w.vote")
-    assert phone.hears("yes", about=vote) == f"{vote.item}: you answered yes; it waits for others"
+    assert phone.hears("yes", about=vote) == f"{vote.item}: you answered yes (1 of 2); it waits for others"
     assert phone.hears("claim", about=vote).startswith("Not taken: several people answer this")
 
 

@@ -295,6 +295,21 @@ class TestWork:
         text = pages.shows(f"/work/{item}", "It is done: <b>yes</b>", "What was done", "by web")
         assert "</button></p>" not in text.partition("Your answer")[2].partition("What was done")[0]
 
+    def test_who_answers_beside_others_is_told_how_many_have_answered_so(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.vote")
+        assert "What they answered is shown to those" not in pages.shows(
+            f"/work/{item}", "yes needs 2 people."
+        )
+        assert pages.does(f"/work/{item}/answer", outcome="yes") == f"/work?acted={item}"
+        text = pages.shows(f"/work?acted={item}", "Answered yes (1 of 2): ")
+        assert f'href="{BASE}/work/{item}"' not in text.partition("live_items")[2], "it is not asked again"
+        assert "Next:" not in text
+        pages.shows("/work?view=all", "you answered yes (1 of 2)")
+        pages.shows(f"/work/{item}", "yes has 1 of 2: ann.")
+        shown = "Answered so far: ann. What they answered is shown to those who have answered."
+        pages.shows(f"/work/{item}", "yes needs 2 people.", shown, role="person")
+        pages.ask("cancel", run=item)
+
     def test_a_vote_is_taken_back(self, pages: PagesOfHome) -> None:
         item = pages.start("show.vote")
         pages.does(f"/work/{item}/answer", outcome="yes")

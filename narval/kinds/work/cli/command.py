@@ -11,7 +11,7 @@ import click
 
 from narval.ask.text import Row, clean, clean_lines, counted, moment_in_zone
 from narval.core.errors import WorkRefusedError
-from narval.kinds.work.cli.tables import ITEMS, LOG
+from narval.kinds.work.cli.tables import ITEMS, LOG, vote
 from narval.kinds.work.engine import table
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Command, Pair, Pairs, asking, command, command_group
@@ -120,6 +120,8 @@ def _act(name: str) -> Command:
 
     def people(answer: Row) -> None:
         outcome = f": {answer['outcome']}" if answer.get("outcome") else ""
+        if answer.get("answered"):
+            outcome = f", answered {vote(answer['answered'])}"
         to = answer.get("to")
         whom = f" to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
         click.echo(clean(f"item {answer['item']} is {answer['state']}{whom}{outcome}"))
@@ -245,6 +247,7 @@ def _print_item(item: Row) -> None:
             ("deadline", moment_in_zone(item["deadline"])),
             ("the task", _where(item["states"]) if item["states"] else None),
             ("outcome", item["outcome"]),
+            ("answered", _votes(item) if item["voters"] else None),
             ("requested by", ", ".join(item["requesters"])),
             ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}" if item["may"] else None),
         ]
@@ -253,6 +256,18 @@ def _print_item(item: Row) -> None:
         click.echo(f"\n{clean_lines(item['text'])}\n")
     for name, values in item["draft"].items():
         click.echo(clean(f"draft: {name} = {' '.join(values)}"))
+
+
+def _votes(item: Row) -> str:
+    """The answers so far, where several answer; only by whom, if what they answered is not shown yet."""
+    if item["answers"] is None:
+        return f"by {', '.join(item['voters'])}"
+    counts = (
+        f"{one['name']} {one['has']} of {one['needs']}: {', '.join(one['by'])}"
+        for one in item["outcomes"]
+        if one["by"]
+    )
+    return "; ".join(counts)
 
 
 def _where(states: Row) -> str:

@@ -15,7 +15,14 @@ def _who(row: Row) -> str:
 
 
 def _outcome(row: Row) -> str:
-    return f": {row['outcome']}" if row["outcome"] else ""
+    if row["outcome"]:
+        return f": {row['outcome']}"
+    return f", answered {vote(row['answered'])}" if row["answered"] else ""
+
+
+def vote(answered: Row) -> str:
+    """The answer of one person, while it waits for those of others."""
+    return f"{answered['outcome']} ({answered['has']} of {answered['needs']})"
 
 
 ITEMS = (

@@ -184,8 +184,10 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
         votes.vote(decision, event, right, outcome, fields)
     else:
         ending.answer(decision, event, right, outcome.name, fields)
-    state = decision.state
-    decision.answer(event, state=state.status, outcome=outcome.name, answer=state.answer or None)
+    state, own = decision.state, votes.answered(decision.definition, decision.state, event.by)
+    decision.answer(
+        event, state=state.status, outcome=outcome.name, answer=state.answer or None, answered=own
+    )
 
 
 WAYS_FOR_ALWAYS = ("terminal", "web", "mail", "chat")

@@ -106,13 +106,13 @@ def conceal(definition: WorkDefinition, state: WorkState, line: dict[str, Any]) 
 
 def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[str, Any]]]:
     """The outcomes with the number of answers for each, and the people who have done something."""
-    votes, is_hidden = [vote.outcome for vote in state.votes.values()], hides_votes(definition, state)
+    is_hidden = hides_votes(definition, state)
     outcomes = [
         {
             "id": outcome.name,
             "state": "taken" if state.outcome == outcome.name else "open",
             "needs": outcome.needs,
-            "has": None if is_hidden else votes.count(outcome.name),
+            "has": None if is_hidden else len(state.voters(outcome.name)),
         }
         for outcome in definition.outcomes
     ]
@@ -129,7 +129,7 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         return _reason(definition, state)
     outcome = definition.outcome(identifier)
     if outcome is not None:
-        has = [vote.by for vote in state.votes.values() if vote.outcome == identifier]
+        has = state.voters(identifier)
         if state.outcome == identifier:
             return f"it was answered{f' by {state.ended_by}' if state.ended_by else ' by the deadline'}"
         if hides_votes(definition, state):

@@ -157,6 +157,10 @@ class WorkState(RunState, omit_defaults=True):
         yield from ((vote.by, vote.outcome) for vote in self.votes.values())
         yield from ((person, "refused") for person in self.refused)
 
+    def voters(self, outcome: str) -> list[str]:
+        """The people who have answered so, where several answer."""
+        return [vote.by for vote in self.votes.values() if vote.outcome == outcome]
+
     def free(self) -> None:
         """End the claim, so that the item is offered again."""
         if self.claim is not None:

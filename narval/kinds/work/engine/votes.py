@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narval.core.definitions.people.directory import Right
-from narval.core.engines.events import Signalled
+from narval.core.engines.events import Plain, Signalled
 from narval.kinds.work.engine import claims, ending
 from narval.kinds.work.engine.changes import VoteChanged, Voted
 from narval.kinds.work.engine.decision import WorkDecision
-from narval.kinds.work.engine.state import Values, Vote
-from narval.kinds.work.language.definition import WorkOutcome
+from narval.kinds.work.engine.state import Values, Vote, WorkState
+from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
 
 
 def vote(
@@ -30,6 +30,16 @@ def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True)
     decision.change(VoteChanged(**claims.by_whom(event)))
     if settled:
         settle(decision)
+
+
+def answered(definition: WorkDefinition, state: WorkState, person: str) -> dict[str, Plain] | None:
+    """The answer of a person to an open item, how many have answered so, and how many must."""
+    if state.over or person not in state.votes:
+        return None
+    outcome = definition.outcome(state.votes[person].outcome)
+    if outcome is None:  # the definition is another one now
+        return None
+    return {"outcome": outcome.name, "has": len(state.voters(outcome.name)), "needs": outcome.needs}
 
 
 def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:

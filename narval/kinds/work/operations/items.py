@@ -21,6 +21,7 @@ from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see, right_to_answer, shows_votes
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
+from narval.kinds.work.engine.votes import answered
 from narval.kinds.work.language.definition import WorkDefinition
 from narval.people.item_text import text_shown
 
@@ -121,9 +122,10 @@ async def worklist(
 ) -> list[dict[str, Any]]:
     """The items offered to the asker, and those they have: overdue first, then by deadline, oldest first.
 
-    With `every`, all that the asker may see. `person` is for the home's owner and administrators. A `state`
-    of ended items lists those, newest first; a state that no item has raises RequestError. `limit` and
-    `after`, an item, select a page. With `wait`, it waits that many seconds for the list to differ from the
+    Somebody who has answered is not asked while it waits for the answers of others. With `every`, all that
+    the asker may see. `person` is for the home's owner and administrators. A `state` of ended items lists
+    those, newest first; a state that no item has raises RequestError. `limit` and `after`, an item, select a
+    page. With `wait`, it waits that many seconds for the list to differ from the
     `known` items.
     """
     if state is not None and state not in (*MOVES, *PHASES):
@@ -166,7 +168,7 @@ class _Shown(NamedTuple):
             elif self.state not in (None, state.status) or self.name not in (None, run.name):
                 yield None
             else:
-                row = _row(run, definition, state, look.acts(definition, state))
+                row = _row(run, definition, state, look)
                 yield row if self.every or state.over or _is_mine(state, row, look.person) else None
 
 
@@ -183,13 +185,13 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
 
 
 def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
-    """True if an item is offered to a person, or theirs; without a person, always."""
+    """True if an item waits for a person, or is theirs; without a person, always."""
     mine = person is None or (state.claim is not None and state.claim.by == person)
-    return mine or "answer" in row["may"]
+    return mine or ("answer" in row["may"] and person not in state.votes)
 
 
-def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str]) -> Form:
-    """An item in a list."""
+def _row(run: Run, definition: WorkDefinition, state: WorkState, look: WorkView) -> Form:
+    """An item in a list; `answered` is the answer of a person who looks, among several that it needs."""
     caller, claim = run.caller, state.claim
     return {
         "item": run.eid,
@@ -207,7 +209,8 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str])
         "overdue": is_overdue(state) and not state.over,
         "level": state.level,
         "outcome": state.outcome or None,
-        "may": may,
+        "answered": answered(definition, state, look.person or ""),
+        "may": look.acts(definition, state),
     }
 
 
@@ -219,10 +222,9 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     look = WorkView(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)
     person = look.person or ""
-    votes = [vote.outcome for vote in state.votes.values()]
     sees_votes = look.person is None or shows_votes(definition, state, person)
     return {
-        **_row(run, definition, state, look.acts(definition, state)),
+        **_row(run, definition, state, look),
         "requesters": list(state.requesters),
         "right": _right(look.right(definition, state)),
         "text": text_shown(daemon.agent.store, run.eid) or None,
@@ -231,13 +233,15 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
             {
                 "name": outcome.name,
                 "needs": outcome.needs,
-                "has": votes.count(outcome.name) if sees_votes or not definition.is_voted else None,
+                "has": len(state.voters(outcome.name)) if sees_votes or not definition.is_voted else None,
+                "by": state.voters(outcome.name) if sees_votes else None,
             }
             for outcome in definition.outcomes
         ],
         "fields": [_field(definition, state, name) for name in definition.fields],
         "states": _states(state, look),
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
+        "voters": list(state.votes),
         "answers": [_vote(vote) for vote in state.votes.values()] if sees_votes else None,
         "answer": state.answer or None,
         "ways": list(definition.ways_of(look.view.people)),
