@@ -185,6 +185,7 @@ def _restore_queue(agent: AgentState) -> None:
             agent.queue.append((row, run_eid, event))
             if type(event) is Started and event.resume is not None and run_eid in agent.runs.active:
                 begin_again(agent.runs[run_eid], event.resume.of)
+                agent.runs.note_retry(agent.runs[run_eid])
         except UnreadableError as error:
             agent.damage.append(LostEvent(str(error), row, run_eid))
             if run_eid in agent.runs.active:

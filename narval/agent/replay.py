@@ -36,6 +36,8 @@ def rebuild(
     for advance in pending:
         replay.follow(advance.event, advance.changes, advance.commands)
     run.rebuilt(replay.state, replay.in_force)
+    if run.retry_of:
+        agent.runs.note_retry(run)
     agent.wait(run)
     return replay.latest
 

@@ -118,7 +118,7 @@ class RunTable(dict[int, Run]):
 
     __slots__ = (
         "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
-        "erred", "families",
+        "erred", "families", "retrying",
     )  # fmt: skip
 
     def __init__(self, memory: Memory, render: Callable[[Run], bytes], home: CurrentSettings) -> None:
@@ -135,6 +135,8 @@ class RunTable(dict[int, Run]):
         self.erred = SortedInts()
         """The runs that failed, or ended with an error."""
         self.families = Families(home)
+        self.retrying: dict[int, Run] = {}
+        """The runs under way that retry another."""
         self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
         """Ended runs whose element is kept rendered, the most recently viewed last."""
@@ -148,15 +150,22 @@ class RunTable(dict[int, Run]):
             self._note_error(run)
         if run.phase == "active":
             self.active[run.eid] = run
+            if run.retry_of:
+                self.note_retry(run)
         if run.caller is not None:
             self.children.setdefault(run.caller.run, {})[run.eid] = None
             if run.active:
                 self.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
         self._memory.show_run(run.eid, run.kind, self._show)
 
+    def note_retry(self, run: Run) -> None:
+        """Count a run under way among those that retry another."""
+        self.retrying[run.eid] = run
+
     def end(self, run: Run) -> None:
         """Count a run among those that have ended."""
         if self.active.pop(run.eid, None) is not None:
+            self.retrying.pop(run.eid, None)
             self.families.leave(run)
             self.counts[run.kind, "active"] -= 1
             self.counts[run.kind, run.phase] += 1

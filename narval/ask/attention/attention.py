@@ -252,7 +252,7 @@ def _incidents(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form
     """The rows of incidents other than faults of files, the latest first."""
     found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
     found.sort(key=lambda pair: -next(reversed(pair[1].of)))
-    again = {run.retry_of: run.eid for run in agent.runs.active.values() if run.retry_of} if found else {}
+    again = {run.retry_of: run.eid for run in agent.runs.retrying.values()}
     for id, row in found[:SHOWN]:
         retries = [again[run] for _, run in row.of.values() if run in again]
         more = f"; begun again as {listed(list(map(str, retries[:SHOWN])))}, under way" if retries else ""

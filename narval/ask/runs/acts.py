@@ -17,7 +17,7 @@ from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
 from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
 from narval.ask.registry import operation
-from narval.ask.runs.retrying import planner
+from narval.ask.runs.retrying import planner, retry_under_way
 from narval.ask.text import article
 from narval.core.definitions.library import Definition
 from narval.core.elements.canonical import check_started
@@ -168,15 +168,14 @@ async def retry(
 ) -> dict[str, Any]:
     """Begin a run again from a step, as a new run of the current definition: what was done is kept.
 
-    Without a step, from the one that failed. Raises RequestError while an earlier retry of it is under way:
-    what that one does would be done twice.
+    Without a step, from the one that failed. Raises RequestError while an earlier retry of it is under way,
+    or a retry of such a retry: what that one does would be done twice.
     """
     found = find_run(daemon, run)
     planned, kind = planner(daemon, found, step), found.engine.definition_kind
 
     def work(turn: Turn) -> Run:
-        again = next((other.eid for other in turn.agent.runs.active.values() if other.retry_of == run), None)
-        if again is not None:
+        if (again := retry_under_way(turn.agent, found)) is not None:
             raise RequestError(
                 f"run {run} was begun again as {again}, which is under way: narval show {again}"
             )

@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+from narval.agent.agent import AgentState
 from narval.agent.history import given
-from narval.agent.replay import state_of
+from narval.agent.replay import past, state_of
 from narval.agent.run import Run
 from narval.ask.lookup import find_run, no_definition
 from narval.ask.registry import operation
@@ -68,6 +69,19 @@ def planner(daemon: Daemon, run: Run, step: str | None) -> Planner:
         return definition, engine.plan_resume(definition, before, step, used, element)
 
     return plan
+
+
+def retry_under_way(agent: AgentState, run: Run) -> int | None:
+    """The run under way that retries what a run did: that run itself, or the one that it retries in turn."""
+    first = _first(agent, run)
+    return next((eid for eid, other in agent.runs.retrying.items() if _first(agent, other) == first), None)
+
+
+def _first(agent: AgentState, run: Run) -> int:
+    """The run that was retried first, of those that led to a run."""
+    while (of := run.retry_of or past(agent, run)[1]) and (before := agent.runs.get(of)) is not None:
+        run = before
+    return of or run.eid
 
 
 def _differences(daemon: Daemon, run: Run, digest: str) -> list[str]:

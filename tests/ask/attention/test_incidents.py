@@ -230,6 +230,25 @@ def test_M53_a_run_whose_retry_is_under_way_is_not_begun_twice(home: Path, agent
         agent.retry(run)
 
 
+def test_M53_a_run_is_not_begun_again_beside_a_retry_of_its_retry(home: Path) -> None:
+    with library.open(home, clock=library.SimulatedClock(1000.0)) as agent:
+        (first,) = failed(agent, "s.tell")
+        second = agent.retry(first)
+        agent.until_idle()
+        third = agent.retry(first)
+        agent.until_idle()
+        (home / "recipes" / "s.xml").write_text(RECIPES.replace('target="maybe.say"', 'target="talk.slow"'))
+        agent.ask("reload")
+        last = agent.retry(second)
+        for run in (first, second, third):
+            with pytest.raises(RequestError, match=f"begun again as {last}, which is under way"):
+                agent.retry(run)
+    with library.open(home, clock=library.SimulatedClock(2000.0)) as agent:
+        for run in (first, second, third):
+            with pytest.raises(RequestError, match=f"begun again as {last}, which is under way"):
+                agent.retry(run)
+
+
 def test_M52_a_row_is_acknowledged_which_recipes_see_and_a_restart_keeps(home: Path) -> None:
     with library.open(home, clock=library.SimulatedClock(1000.0)) as agent:
         failed(agent, "s.tell", "s.tell")
