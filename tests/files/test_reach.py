@@ -467,6 +467,17 @@ def test_F9_rules_say_what_becomes_of_each_label_and_on_what_that_depends(tmp_pa
     ]
 
 
+def test_F9_a_rule_that_allows_first_is_told_though_the_last_allows_too(tmp_path: Path) -> None:
+    rules = RULES.replace('part = "where"\n', 'part = "where"\nholds = "text"\n')
+    write(tmp_path, "etc/trust.toml", rules)
+    call = told(tmp_path, READS, ANSWER).prospect("w.answer", "send")
+    assert [line.text for line in lines_of_call(call)][1] == (
+        "letter/@to (where it goes) can come from a stranger's mail (mail): allowed by the rule on line 2 if "
+        "`letter[@to=$from/@from]` fits; else asks by the rule on line 8 if it holds words of its own; "
+        "else allowed by the rule on line 15"
+    )
+
+
 def test_F9_without_rules_an_answer_of_a_model_asks(tmp_path: Path) -> None:
     prompt, letter = "<arguments><prompt/></arguments>", "<arguments><letter/></arguments>"
     home = told(tmp_path, READS, recipe("r", f"ask m.ask {prompt}", f"send m.send {letter}"), ANSWER)

@@ -174,11 +174,10 @@ def _all(labels: Iterable[str]) -> str:
 def _end(one: LabelProspect) -> str:
     """The end of a call because of a label."""
     *conditional, last = one.ends
-    worth = [end for end in conditional if end.then != last.then]
-    text = _because(last)
-    if worth:
-        ifs = "; ".join(f"{_THEN[end.then]}{_rule(end)} if {condition_of(end)}" for end in worth)
-        text = f"{ifs}; else {text}"
+    while conditional and conditional[-1].then == last.then:
+        conditional.pop()
+    ifs = [f"{_THEN[end.then]}{_rule(end)} if {condition_of(end)}" for end in conditional]
+    text = "; else ".join([*ifs, _because(last)])
     if one.depends == "memory":
         return f"{text}, if it finds nothing nearer and takes what fits out of memory"
     if one.depends == "code":
