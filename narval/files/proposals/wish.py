@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from narval.core.errors import ActionError, RequestError
+from narval.core.memory.labels import WHETHER
+from narval.core.trust.parts import Part
+from narval.core.trust.rules import Facts, Rules, Verdict, decide
 from narval.files.home import Home
 from narval.files.outside.services import LanguageModel, service_named
 from narval.files.proposals.folder import (
@@ -22,6 +25,7 @@ from narval.files.proposals.folder import (
     name_for,
 )
 from narval.files.settings import Settings
+from narval.files.trust_file import load_trust
 
 NO_MODEL = """\
 no model is set up to draft definitions. Write into etc/narval.toml, for example:
@@ -70,6 +74,15 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """The number of elements of each name in memory."""
     by: str = ""
     """The person with the wish."""
+
+
+def verdict_on(home: Home, labels: Iterable[str]) -> Verdict:
+    """The verdict of the home's rules on a language model that is shown an element with these labels. Raises
+    SettingsError.
+    """
+    prompt = Part("prompt", labels=tuple(label.removesuffix(WHETHER) for label in labels))
+    facts = Facts("model.ask", "", (prompt,), holds=lambda rule, _: rule.then != "allow")
+    return decide(load_trust(home.path) or Rules(), facts)
 
 
 def change_of(home: Home, name: str, kind: str, path: str) -> Change:

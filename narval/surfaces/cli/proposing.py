@@ -42,6 +42,7 @@ narval propose --go-on remind-me --answer "by mail\""""
 @click.option(
     "--example", "examples", metavar="EID", type=int, multiple=True, help="Show the model this element too."
 )
+@click.option("--secret", is_flag=True, help="Without a terminal: show it a secret element as well.")
 @click.option(
     "--model", metavar="NAME", default="", help="The model of [models], rather than that of [propose]."
 )
@@ -66,6 +67,7 @@ def propose(
     wish: str | None,
     change: str | None,
     examples: tuple[int, ...],
+    secret: bool,
     model: str,
     name: str,
     going_on: str | None,
@@ -104,7 +106,7 @@ def propose(
         model=model,
         name=name,
         change=_change(session, change) if change else None,
-        examples=tuple(_example(session, eid) for eid in examples),
+        examples=tuple(_example(session, eid, secret=secret) for eid in examples),
         counts=counts,
         by=_by(),
     )
@@ -238,16 +240,29 @@ def _change(session: Session, name: str) -> Change:
     return change_of(session.home, row["name"], row["kind"], row["path"])
 
 
-def _example(session: Session, eid: int) -> Example:
-    """An element that the model is to see, which the person sees first."""
-    from narval.files.proposals.wish import Example
+def _example(session: Session, eid: int, *, secret: bool) -> Example:
+    """An element that the model is to see, which the person sees first. Raises RequestError for one that no
+    model may see, and for a secret one if nobody is asked and it is not said to be shown all the same.
+    """
+    from narval.core.memory.labels import SECRET
+    from narval.files.proposals.wish import Example, verdict_on
 
     row = session.ask("element", eid=eid)
+    verdict = verdict_on(session.home, row["labels"])
+    named = f"element {eid} ({', '.join(row['labels'])})"
+    if verdict.then == "refuse":
+        line = f" by the rule on line {verdict.rule.line} of etc/trust.toml" if verdict.rule else ""
+        why = f", {verdict.why}" if verdict.why else ""
+        raise RequestError(f"{named} is refused a language model{line}{why}")
+    asks = sys.stdin.isatty()
+    is_secret = any(label.startswith(SECRET) for label in row["labels"])
+    if is_secret and verdict.then == "ask" and not (asks or secret):
+        raise RequestError(f"{named} is secret, and nobody can be asked here; --secret shows it to the model")
     click.echo(
         f"the model is shown element {eid}, with the labels {', '.join(row['labels']) or 'none'}:", err=True
     )
     click.echo(f"  {clean(row['xml'])[:2_000]}", err=True)
-    if sys.stdin.isatty() and not click.confirm("Show it?", default=False, err=True):
+    if asks and not click.confirm("Show it?", default=False, err=True):
         raise RequestError("nothing was shown, and nothing proposed")
     return Example(eid, row["xml"], tuple(row["labels"]))
 

@@ -205,6 +205,25 @@ def test_D8_an_example_is_shown_first_and_marks_the_proposal(home: Path, server:
     assert "there is no element 4711" in narval(home, "propose", "note", "--example", "4711").stderr
 
 
+def test_D8_a_secret_example_is_shown_if_that_is_said_and_never_where_a_rule_refuses(
+    home: Path, server: ChatServer
+) -> None:
+    rule = "[[rule]]\nsecret = 'health'\naction = 'model.*'\nthen = 'refuse'\n"
+    (home / "etc/trust.toml").write_text("[secret]\nhealth = 'letter'\n")
+    well(home, "add", "-", given="<letter>XYZZY</letter>")
+    eid = data(home, "memory", "letter")[0]["eid"]
+    propose = ("propose", "note", "--name", "idea", "--example", eid)
+    assert f"element {eid} (secret:health) is secret" in narval(home, *propose).stderr
+    assert server.asked == []
+    server.will_say(streamed(BOTH))
+    well(home, *propose, "--secret")
+    assert "XYZZY" in prompts(server)
+    (home / "etc/trust.toml").write_text(f"[secret]\nhealth = 'letter'\n{rule}")
+    propose = ("propose", "note", "--name", "other", "--example", eid, "--secret")
+    assert "is refused a language model by the rule on line 3" in narval(home, *propose).stderr
+    assert len(server.asked) == 1
+
+
 # --- answers that are none ----------------------------------------------------------------------------------
 
 BOMB = '<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;">]><memory>&c;</memory>'
