@@ -25,7 +25,15 @@ from narval.calls.of_kinds import Prepare
 from narval.calls.record import CallRecord, Finish
 from narval.calls.targets import CallTargets
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
-from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Failure, Returned
+from narval.core.engines.events import (
+    INTERRUPTED,
+    LOOK,
+    CallApproved,
+    CallStarting,
+    Cancelled,
+    Failure,
+    Returned,
+)
 from narval.core.engines.registry import runnable_kinds
 from narval.core.errors import ActionError, InternalError
 from narval.core.kinds import UNDOING
@@ -36,10 +44,9 @@ log = logging.getLogger("narval.perform")
 InTurn = Callable[[Run, Call, Turn], None]
 """Answers a call within a turn, which records what it does; or has it answered later."""
 
-INTERRUPTED = Failure(
-    "interrupted",
-    "the daemon stopped while the call was under way, and it is not to be repeated: look whether it was "
-    "done, then `narval errors retry` or `narval errors acknowledge`",
+STOPPED = Failure(
+    INTERRUPTED,
+    f"the daemon stopped while the call was under way, and it is not to be repeated: {LOOK}",
     final=True,
 )
 
@@ -194,7 +201,7 @@ class Dispatcher:
             is_lost = is_lost and not self.targets.outlives(run, call)
             if not is_lost and self._may_have_begun(run, call):
                 self._made_again.add(call.call)
-            back = refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)
+            back = refused(call, STOPPED) if is_lost else self.dispatch(run, call)
             if back is not None:
                 self._post(Delivery(run.eid, back))
 

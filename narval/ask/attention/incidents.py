@@ -23,14 +23,17 @@ from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.attention.incident_rows import OpenIncidents
+from narval.ask.element_titles import title
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit
 from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.acts import retry
+from narval.ask.runs.calls import tries_and_waits
 from narval.ask.turn_index import up_to_date
 from narval.core.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.core.elements.element import Origin
+from narval.core.engines.events import INTERRUPTED
 from narval.core.errors import NarvalError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
@@ -44,6 +47,9 @@ DAYS = 14
 NEWEST, OF_ONE = 10, 1000
 """The most runs or elements named by a row of the listing, and by the one row that is asked for."""
 
+WITH_INPUTS = 100
+"""The most runs of the one row that are told with what the part that failed was given."""
+
 Form = dict[str, Any]
 
 
@@ -55,14 +61,16 @@ async def incidents(
 
     With `every`, also those that were retried well or acknowledged, and faults of files that are good now,
     among the 10,000 newest errors. With an `incident`, that row alone, whatever became of it. `newest` has
-    the runs, or the elements where there is no run; `days` has the counts of the last 14 days.
+    the runs, or the elements where there is no run; `days` has the counts of the last 14 days. `runs`, only
+    with an `incident`, has the newest 100 runs, each with the elements that the part that failed was given.
     """
     check_limit(limit)
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     if every or (incident is not None and incident not in rows):
         rows = await _all_rows(daemon.agent)
     if incident is not None:
-        return [_form(daemon.agent, incident, _row(daemon, rows, incident), OF_ONE)]
+        row = _row(daemon, rows, incident)
+        return [{**_form(daemon.agent, incident, row, OF_ONE), "runs": await _runs(daemon, row)}]
     latest = sorted(rows.items(), key=lambda pair: -max(pair[1].of))
     return [_form(daemon.agent, id, row, NEWEST) for id, row in islice(latest, limit)]
 
@@ -112,6 +120,27 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
     }
 
 
+async def _runs(daemon: Daemon, row: IncidentRow) -> list[Form]:
+    """The newest runs of a row, the moment at which each failed, and what its part was given, with titles."""
+    runs = [(run, at) for at, run in row.of.values() if run in daemon.agent.runs]
+    return [
+        {"run": run, "at": json_forms.moment(at), "inputs": await _inputs(daemon, run, row.newest.part)}
+        for run, at in sorted(runs, reverse=True)[:WITH_INPUTS]
+    ]
+
+
+async def _inputs(daemon: Daemon, run: int, part: str) -> list[Form]:
+    """The elements that the failed calls of a part of a run were given, with titles."""
+    agent = daemon.agent
+    calls = [
+        call
+        for call in await tries_and_waits(daemon, agent.runs[run])
+        if call["part"] == part and call["outcome"] == "failed"
+    ]
+    eids = dict.fromkeys(eid for call in calls for slot in call["inputs"] for eid in slot["elements"])
+    return [{"eid": eid, "title": title(agent, eid)} for eid in eids]
+
+
 def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:
     """The number of incidents on each of the days up to that of the last, in the zone of the home."""
     counts = Counter(datetime.fromtimestamp(at, zone).date() for at in moments)
@@ -143,9 +172,10 @@ def _acknowledged(agent: AgentState, id: str) -> Form | None:
 
 @operation("write")
 async def acknowledge(
-    daemon: Daemon, incident: str, reason: str, *, asker: Asker = PROGRAM
+    daemon: Daemon, incident: str, reason: str, run: int | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Acknowledge a row of incidents, with the reason why nothing more is to be done: they are settled.
+    """Acknowledge a row of incidents, with the reason why nothing more is to be done: they are settled. With
+    a `run`, only that of this run.
 
     An element `acknowledged` records it. A new incident like them opens the row again. That of a file ends
     when the file is good, and not before.
@@ -156,7 +186,11 @@ async def acknowledge(
     if row.newest.what == FILE:
         where = row.newest.definition
         raise RequestError(f"the incident {incident} is over when {where} is good: alter that file")
-    newest, eids = row.newest, tuple(sorted(row.of))
+    newest = row.newest
+    eids = tuple(sorted(eid for eid, (_, of) in row.of.items() if run is None or of == run))
+    if not eids:
+        listed = command(daemon, f"errors show {incident}")
+        raise RequestError(f"no open incident of {incident} is of run {run}; `{listed}` lists its runs")
     about = {"what": newest.what, "definition": newest.definition, "part": newest.part, "type": newest.type}
 
     def work(turn: Turn) -> dict[str, Any]:
@@ -182,11 +216,12 @@ async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
 
 @operation("write")
 async def retry_incident(
-    daemon: Daemon, incident: str, limit: int = OF_ONE, *, asker: Asker = PROGRAM
+    daemon: Daemon, incident: str, limit: int = OF_ONE, every: bool = False, *, asker: Asker = PROGRAM
 ) -> list[dict[str, Any]]:
     """Begin all open runs of a row again, each from the part that failed: the newest `limit`, 1,000 at most.
 
-    Gives for each run the new one, or why it cannot be begun again.
+    Several runs that were interrupted are begun again only with `every`: some of them may have done what the
+    call should do. Gives for each run the new one, or why it cannot be begun again.
     """
     if not 1 <= limit <= OF_ONE:
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
@@ -194,6 +229,11 @@ async def retry_incident(
     if row.newest.what != RUN:
         why = f"the incident {incident} is no run that failed; only runs can be begun again"
         raise RequestError(f"{why}; `{command(daemon, 'attention')}` says what to do about a part of one")
+    if row.newest.type == INTERRUPTED and min(limit, len(row.of)) > 1 and not every:
+        raise RequestError(
+            f"some of the {len(row.of):,} runs of {incident} may have done what they should; look at each "
+            f"(`{command(daemon, f'errors show {incident}')}`), or begin them all again with --all"
+        )
     runs = [run for _, run in reversed(row.of.values())][:limit]
     return [await _retried(daemon, run, asker) for run in runs]
 

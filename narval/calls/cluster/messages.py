@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from narval.calls.cluster.frames import ClusterReply, News
 from narval.core.definitions.action.resources import Resources
-from narval.core.engines.events import Failure
+from narval.core.engines.events import INTERRUPTED, LOOK, Failure
 
 
 class ClusterTask(NamedTuple):
@@ -59,9 +59,9 @@ Tell = Callable[[Callable[[LinkListener], None]], None]
 """Takes a function, which is called with the listener of a link on the daemon's loop."""
 
 LOST = Failure(
-    "interrupted",
+    INTERRUPTED,
     "the worker or the scheduler of the cluster that had the call was lost, and it is not to be repeated: "
-    "look whether it was done, then `narval errors retry` or `narval errors acknowledge`",
+    + LOOK,
     final=True,
 )
 

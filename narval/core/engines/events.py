@@ -19,6 +19,16 @@ UNDOES = "undoes"
 """The word that tells a run that undoes another, as it begins, which one."""
 
 
+INTERRUPTED = "interrupted"
+"""The error of a call that is not to be repeated and was under way when what answered it ended."""
+
+LOOK = (
+    "look whether it was done, then `narval retry RUN`, or `narval errors acknowledge INCIDENT --run RUN`; "
+    "`narval errors show INCIDENT` tells what each run was given"
+)
+"""The words that follow its reason."""
+
+
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.
 

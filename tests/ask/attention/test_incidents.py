@@ -32,6 +32,18 @@ def say():
         raise ValueError(f"no answer from 'printer {call().run}' after {call().run} s")
 """
 
+PAY = """<cookbook group="b"><recipe name="pay" start_step="pay" end_step="pay">
+<step id="pay" type="action" target="bank.pay"><arguments><pay to="shop" amount="11"/></arguments></step>
+</recipe></cookbook>"""
+
+BANK = """
+from narval import ActionError, Input, action
+
+@action(inputs=[Input("pay", "pay")], runs="inline")
+def pay(pay):
+    raise ActionError("the daemon stopped: look whether it was done", "interrupted")
+"""
+
 WATCH = """<cookbook group="s"><recipe name="watch" start_step="look" end_step="look">
 <step id="look" type="action" target="post.look"/></recipe></cookbook>"""
 
@@ -306,3 +318,38 @@ def test_M52_errors_on_the_command_line(home: Path) -> None:
     (home / "mended").touch()
     assert narval(home, "run", "--until-idle").exit_code == 0
     assert data(home, "errors") == []
+
+
+def test_M52_a_row_tells_what_each_run_was_given_and_one_of_them_is_acknowledged(
+    home: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "recipes" / "b.xml").write_text(PAY)
+    (home / "modules" / "bank.py").write_text(BANK)
+    agent.ask("reload")
+    first, second, third = failed(agent, "b.pay", "b.pay", "b.pay")
+    id = rows(agent)[0]["incident"]
+    (row,) = rows(agent, incident=id)
+    assert [run["run"] for run in row["runs"]] == [third, second, first]
+    assert [one["title"] for one in row["runs"][0]["inputs"]] == ["pay · to shop · amount 11"]
+    assert agent.ask("acknowledge", incident=id, reason="it was paid", run=second)["count"] == 1
+    assert rows(agent)[0]["newest"] == [third, first]
+    with pytest.raises(RequestError, match=f"no open incident of {id} is of run {second}"):
+        agent.ask("acknowledge", incident=id, reason="it was paid", run=second)
+
+
+def test_M53_of_several_interrupted_runs_none_is_begun_again_unasked(home: Path) -> None:
+    (home / "recipes" / "b.xml").write_text(PAY)
+    (home / "modules" / "bank.py").write_text(BANK)
+    with library.open(home, clock=library.SimulatedClock("2026-03-01T06:00:00Z")) as agent:
+        failed(agent, "b.pay", "b.pay")
+        id = rows(agent)[0]["incident"]
+        with pytest.raises(RequestError, match=r"some of the 2 runs .* may have done .* --all"):
+            agent.ask("retry_incident", incident=id)
+        assert len(agent.ask("retry_incident", incident=id, limit=1)) == 1
+        agent.until_idle()
+    shown = well(home, "errors", "show", id)
+    assert "pay · to shop · amount 11" in shown
+    assert f"narval errors acknowledge {id} --run RUN" in shown
+    refused = narval(home, "errors", "retry", id)
+    assert (refused.exit_code, "--all" in refused.stderr) == (1, True)
+    assert "begins again as" in well(home, "errors", "retry", id, "--all")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from narval.ask.text import Row, clean, counted, moment, moment_in_zone, person
@@ -34,6 +36,13 @@ INCIDENTS = (
 )
 
 
+RUNS_OF_ONE = (
+    Column("run", lambda row: row["run"], right=True),
+    Column("failed", lambda row: moment(row["at"]), is_moment=True),
+    Column("was given", lambda row: ", ".join(one["title"] or str(one["eid"]) for one in row["inputs"])),
+)
+
+
 @command_group("errors", example="narval errors\nnarval errors --all\nnarval errors show 3f9c01ab")
 @click.option("--all", "every", is_flag=True, help="Those that were dealt with too.")
 def errors(session: Session, every: bool) -> None:
@@ -60,7 +69,10 @@ def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
 @command("show", example="narval errors show 3f9c01ab")
 @click.argument("incident", shell_complete=completion.incidents)
 def show(session: Session, incident: str) -> None:
-    """Show one row: its full message, its runs or elements, who acknowledged it."""
+    """Show one row: its full message, its runs or elements, who acknowledged it.
+
+    For the newest 100 runs it tells what the part that failed was given.
+    """
     (row,) = session.ask("incidents", incident=incident)
     session.give(row, _print_row)
 
@@ -87,6 +99,11 @@ def _print_row(row: Row) -> None:
             ("runs" if of_runs else "elements", ", ".join(map(str, row["newest"]))),
         ]
     )
+    if row["runs"]:
+        listing(RUNS_OF_ONE, row["runs"], "")
+    if row["type"] == "interrupted" and row["state"] == "open":
+        acknowledge_one = f"narval errors acknowledge {row['incident']} --run RUN --reason TEXT"
+        click.echo(f"of each run: it was done: {acknowledge_one}; it was not: narval retry RUN")
 
 
 @asking(
@@ -96,9 +113,10 @@ def _print_row(row: Row) -> None:
     alters=True,
 )
 @click.argument("incident", shell_complete=completion.incidents)
+@click.option("--run", type=int, metavar="RUN", help="Only that of this run.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
 def acknowledge(answer: Row) -> None:
-    """Acknowledge a row, with the reason why nothing more is to be done.
+    """Acknowledge a row, or that of one run, with the reason why nothing more is to be done.
 
     An element `acknowledged` records it, and who said so. A new incident like these opens the row again.
     """
@@ -107,9 +125,21 @@ def acknowledge(answer: Row) -> None:
     click.echo(f"{counted(count, 'incident')} {are} acknowledged; element {answer['element']} records it")
 
 
+def _retry(session: Session, incident: str, limit: int, every: bool) -> list[Row]:
+    """Begin the runs of a row again; ask first where several were interrupted."""
+    (row,) = session.ask("incidents", incident=incident)
+    many = min(limit, row["count"])
+    if row["type"] == "interrupted" and many > 1 and not every and sys.stdin.isatty() and not session.as_json:
+        _print_row(row)
+        every = click.confirm(f"Begin all {many} again? Those that were done are done twice.", default=False)
+    again: list[Row] = session.ask("retry_incident", incident=incident, limit=limit, every=every)
+    return again
+
+
 @asking(
     "retry",
     "retry_incident",
+    ask=_retry,
     example="narval errors retry 3f9c01ab",
     alters=True,
     well=lambda rows: not any(row["error"] for row in rows),
@@ -118,9 +148,11 @@ def acknowledge(answer: Row) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=1000, metavar="N", help="The newest N of them."
 )
+@click.option("--all", "every", is_flag=True, help="Ask nobody, also of several interrupted runs.")
 def retry(rows: list[Row]) -> None:
     """Begin the runs of a row again, each from the part that failed.
 
+    Of several that were interrupted, some may have been done already: it shows them and asks first.
     The exit status is 1 if one of them cannot be begun again.
     """
     for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page, whole_number
 
 LISTED = 200
 """The most rows that are listed."""
@@ -62,6 +62,7 @@ async def incident_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/errors/{incident}/acknowledge")
 async def acknowledge_incident(visit: Visit) -> Redirect:
-    """Acknowledge a row, with the reason why nothing more is to be done."""
-    await visit.act("acknowledge", incident=visit.path["incident"], reason=visit.fields.get("reason"))
+    """Acknowledge a row, or that of one run, with the reason why nothing more is to be done."""
+    incident, reason, run = visit.path["incident"], visit.fields.get("reason"), visit.fields.get("run")
+    await visit.act("acknowledge", incident=incident, reason=reason, run=whole_number(run))
     return Redirect(visit.url("/errors"))
