@@ -197,7 +197,10 @@ def test_a_server_that_dies_is_an_error_and_is_started_again(at_work: HomeWithSe
     made = at_work.call("die")
     assert made.attributes["type"] == "server-lost"
     first, *printed = made.text.splitlines()
-    assert first == "the MCP server test: it ended with status 3; it printed:"
+    assert first == (
+        "the MCP server test: it ended with status 3; die may have done its work: "
+        "look before it is called again; it printed:"
+    )
     assert printed == ["a line before", "a line before", ("out of paper " + "y" * 1000)[:300]]
     assert at_work.call("die").text == "alive"
 
