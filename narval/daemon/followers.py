@@ -189,7 +189,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
         start_what_changed(turn.transaction)
         start_what_may(turn.transaction)
     is_settled |= start_declared(turn, again)
-    if is_settled and not turn.transaction.record_only:
+    if is_settled:
         settle_errors(turn)
 
 

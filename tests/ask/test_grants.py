@@ -22,7 +22,7 @@ from narval.files.outside.services import LanguageModel, WebService
 from narval.kinds.process.calls.tasks import script_target
 from narval.surfaces.python.agent import Agent
 from narval.system.scripts.interpreters import monty_program
-from tests.surfaces.cli.command_line import well
+from tests.surfaces.cli.command_line import data, well
 
 MEMORY = """<memory>
   <identity address="me@example.org"/><outbox host="127.0.0.1" port="9" tls="none"/>
@@ -69,6 +69,15 @@ def test_a_recipe_that_reaches_nothing_outside_starts_at_once(home: Path) -> Non
         assert runs(agent, "post.note") == ["done"]
         assert (home / "today.txt").read_text() == "hello"
         assert standing(agent, "post.note")["standing"] == "inside"
+
+
+def test_what_waited_for_a_grant_given_without_a_daemon_is_no_incident(home: Path) -> None:
+    well(home, "check")
+    well(home, "grant", "--all")
+    assert data(home, "errors") == []
+    with narval.open(home) as agent:
+        agent.until_idle()
+        assert runs(agent, "post.send") == ["running"]
 
 
 SCRIPTS = """<process-definition name="order">
