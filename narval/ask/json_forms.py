@@ -16,6 +16,8 @@ from narval.ask.element_titles import title_in, titles
 from narval.ask.places import place_of
 from narval.ask.runs.waiting import waits_for
 from narval.core.definitions.action.definition import Action
+from narval.core.definitions.action.tool import Tool
+from narval.core.definitions.action.tool_arguments import arguments_declared
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.control_elements import is_sending
@@ -308,8 +310,14 @@ def action(action: Action) -> dict[str, Any]:
         "label": action.label or None,
         "undo": action.undo or None,
         **prototype(action.prototype),
+        **({} if action.tool is None else tool(action.tool)),
         "description": description(action.descriptions),
     }
+
+
+def tool(tool: Tool) -> dict[str, Any]:
+    """The arguments of a tool of an MCP server, and whether it says that it destroys something."""
+    return {"arguments": [one._asdict() for one in arguments_declared(tool)], "destroys": tool.destroys}
 
 
 def prototype(prototype: Prototype) -> dict[str, Any]:

@@ -115,11 +115,22 @@ def _example(row: dict[str, Any], is_there: Callable[[str], bool]) -> str:
     """
     step = row["name"].partition(".")[2] or row["name"]
     written = [_argument(slot) for slot in row["inputs"] if slot["reads"] and not slot["optional"]]
+    if any(one["required"] for one in row.get("arguments", ())):
+        written = [_of_tool(row)]
     arguments = [f"    {xml}\n" for name, xml in written if not is_there(name)]
     head = f'<step id="{step}" type="action" target="{row["name"]}"'
     if not arguments:
         return f"{head}/>"
     return f"{head}>\n  <arguments>\n{''.join(arguments)}  </arguments>\n</step>"
+
+
+def _of_tool(row: dict[str, Any]) -> tuple[str, str]:
+    """The name of the element of a tool's arguments, and the element with those that it requires."""
+    name = row["inputs"][0]["match"][0]
+    needed = [one for one in row["arguments"] if one["required"]]
+    head = " ".join([name, *(f'{one["name"]}="…"' for one in needed if not one["is_child"])])
+    inner = "".join(f"<{one['name']}>…</{one['name']}>" for one in needed if one["is_child"])
+    return name, f"<{head}>{inner}</{name}>" if inner else f"<{head}/>"
 
 
 def _argument(slot: dict[str, Any]) -> tuple[str, str]:

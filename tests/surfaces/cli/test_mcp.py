@@ -43,6 +43,12 @@ def test_a_server_is_added_with_its_secrets_and_its_tools_are_actions(home: Path
     assert 'secrets = { "TOKEN" = "mcp-test-one-token" }' in settings
     assert narval(home, "check").exit_code == 0
     assert "test-one.greet" in well(home, "actions")
+    told = well(home, "actions", "test-one.greet").splitlines()
+    assert "    name (string, required)" in told
+    assert "    tone (one of warm, cold)" in told
+    assert "    tags (list of string)" in told
+    assert '    <greet name="…"/>' in told
+    assert "  destroys or overwrites something, as its server says" in well(home, "actions", "test-one.drop")
     (row,) = json.loads(well(home, "mcp", "servers", "--json"))
     assert (row["server"], row["tools"]) == ("test-one", 9)
     again = narval(home, "mcp", "add", str(config(home)))

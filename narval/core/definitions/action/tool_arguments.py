@@ -52,6 +52,45 @@ class _Document(NamedTuple):
     is_template: bool = False
 
 
+class Argument(NamedTuple):
+    """An argument as a tool declares it, under the name by which it is written in XML."""
+
+    name: str
+    type: str
+    """The type in words: `string`, `integer or null`, `list of string`, `one of warm, cold`."""
+    required: bool
+    is_child: bool
+    """True if it is a child of the element, False if it is an attribute."""
+    description: str
+
+
+def arguments_declared(tool: Tool) -> tuple[Argument, ...]:
+    """The arguments that a tool declares, in its order."""
+    of, properties = _Document(tool.input_schema), tool.input_schema.get("properties")
+    required = tool.input_schema.get("required")
+    needed = required if isinstance(required, list) else ()
+    return tuple(
+        Argument(
+            xml_name(name),
+            _type(schema := _resolved(declared, of), of),
+            name in needed,
+            schema.get("type") in ("array", "object"),
+            str(schema.get("description", "")),
+        )
+        for name, declared in (properties if isinstance(properties, dict) else {}).items()
+    )
+
+
+def _type(schema: Mapping[str, Any], of: _Document) -> str:
+    """The type of a schema in words."""
+    words, choices = schema.get("type", "anything"), schema.get("enum")
+    if isinstance(choices, list):
+        return f"one of {', '.join(map(str, choices))}"
+    if _is_list(schema):
+        return f"list of {_resolved(schema.get('items'), of).get('type', 'anything')}"
+    return " or ".join(map(str, words)) if isinstance(words, list) else str(words)
+
+
 def arguments_of(tool: Tool, element: Element | None) -> dict[str, Any]:
     """The arguments of a call, by the schema of the tool. Raises ActionError (`bad-argument`, final)."""
     schema = tool.input_schema

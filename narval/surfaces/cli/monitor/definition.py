@@ -50,6 +50,12 @@ def action_lines(row: Row) -> Iterator[str]:
         if slot["reads"]:
             attributes = (_attribute(name, slot["holds"].get(name)) for name in slot["reads"])
             yield f"    attributes: {clean(', '.join(attributes))}"
+    for one in row.get("arguments", ()):
+        about = f": {clean(one['description'])}" if one["description"] else ""
+        need = ", required" if one["required"] else ""
+        yield f"    {clean(one['name'])} ({clean(one['type'])}{need}){about}"
+    if row.get("destroys"):
+        yield "  destroys or overwrites something, as its server says"
     for slot in row["outputs"]:
         yield f"  gives {_slot(slot)}"
     reaches = row["needs"] or ["nothing outside of memory"]
