@@ -88,12 +88,23 @@ def takable() -> set[str]:
     return _names(map(_unit, _files(shipped())))
 
 
-def take(home: Home, name: str, *, force: bool = False) -> list[str]:
-    """Copy a shipped module, file or example into the home, each file whole or not at all; the paths of the
+def take(home: Home, *names: str, force: bool = False) -> list[str]:
+    """Copy shipped modules, files or examples into the home, each file whole or not at all; the paths of the
     copies. A recipe is copied with the shipped recipes that it names and the home does not have.
 
-    With `force` it replaces what is there. Raises RequestError, SurroundingsError.
+    With `force` it replaces what is there. Raises RequestError, before anything is copied, SurroundingsError.
     """
+    there: dict[str, list[str]] = {}
+    copies: dict[str, str] = {}
+    for name in names:
+        replaced, tools = _to_take(home, name, force=force)
+        there |= replaced
+        copies |= {path: path for path in replaced} | tools
+    return put_copies(home, {path: shipped() / source for path, source in copies.items()}, there)
+
+
+def _to_take(home: Home, name: str, *, force: bool) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The files of a name, with what each replaces, and the files of tools by the path of the copy."""
     known = sorted({_unit(path) for path in _files(shipped())})
     wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
     named = [path for path in known if path in wanted or _example(path) == name]
@@ -109,8 +120,7 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
         )
     needed = _transforms_of(paths, known) | needed_by(paths)
     there |= {path: [] for path in sorted(needed) if not (home.path / path).exists()}
-    copies = {path: path for path in there} | tools_to_take(home, named)
-    return put_copies(home, {path: shipped() / source for path, source in copies.items()}, there)
+    return there, tools_to_take(home, named)
 
 
 def is_of_server(path: str) -> bool:

@@ -181,7 +181,7 @@ def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
     "narval take --about mail\n"
     "narval take examples/invoice --as office\nnarval take mail\nnarval take recipes/mail.xml --force",
 )
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.source(_takable))
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=completion.source(_takable))
 @click.option("--as", "group", metavar="GROUP", help="Of an example: give all its names this group.")
 @click.option(
     "--about",
@@ -190,13 +190,13 @@ def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
     help="List the examples of a subject, or those with these words in their line.",
 )
 @click.option("--force", is_flag=True, help="Replace what is there.")
-def take(session: Session, name: str | None, group: str | None, about: str | None, force: bool) -> None:
-    """Copy something that ships into the home, to be altered.
+def take(session: Session, names: tuple[str, ...], group: str | None, about: str | None, force: bool) -> None:
+    """Copy what ships into the home, to be altered.
 
-    NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as examples/invoice:
-    its recipe, and its scenario. From then on the copy counts. With --as an example becomes a recipe of your
-    own: its files are in recipes/GROUP and scenarios/GROUP, its definitions are called GROUP.NAME. Without a
-    NAME the examples are listed, by subject; --about lists some of them.
+    A NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
+    examples/invoice: its recipe, and its scenario. From then on the copy counts. With --as an example becomes
+    a recipe of your own: its files are in recipes/GROUP and scenarios/GROUP, its definitions are called
+    GROUP.NAME. Without a NAME the examples are listed, by subject; --about lists some of them.
     """
     from msgspec import to_builtins
 
@@ -205,7 +205,7 @@ def take(session: Session, name: str | None, group: str | None, about: str | Non
     from narval.files.outside.tool_doubts import servers_to_add
     from narval.files.settings import Settings, read_settings
 
-    if name is None:
+    if not names:
         if group is not None or force:
             raise click.UsageError("name what to take; narval take alone lists the examples")
         rows = [to_builtins(example) for example in examples(about or "")]
@@ -213,8 +213,13 @@ def take(session: Session, name: str | None, group: str | None, about: str | Non
         return
     if about is not None:
         raise click.UsageError("--about lists examples; it does not go with NAME")
+    if group is not None and len(names) > 1:
+        raise click.UsageError("--as makes one example your own; name one")
     home = session.home
-    paths = take_into(home, name, force=force) if group is None else take_as(home, name, group, force=force)
+    if group is None:
+        paths = take_into(home, *names, force=force)
+    else:
+        paths = take_as(home, names[0], group, force=force)
     said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
     servers = servers_to_add(home.path, paths, (read_settings(home.path)[0] or Settings()).mcp)
     answer = {"paths": paths, "servers": [{"server": name, "file": servers[name]} for name in servers]}

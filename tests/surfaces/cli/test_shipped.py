@@ -122,6 +122,17 @@ def test_a_module_of_another_shape_takes_the_place_of_all_of_it(home: Path) -> N
     assert not list((home / "modules").glob(".*"))
 
 
+def test_several_names_are_taken_or_none(tmp_path: Path) -> None:
+    well(tmp_path, "init", tmp_path / "bare", "--bare")
+    bare = tmp_path / "bare"
+    refused = narval(bare, "take", "recipes/model.xml", "nothing.like.it")
+    assert (refused.exit_code, (bare / "recipes/model.xml").exists()) == (1, False)
+    paths = data(bare, "take", "recipes/model.xml", "examples/month")["paths"]
+    assert {"recipes/model.xml", "recipes/examples/month.xml"} <= set(paths)
+    assert all((bare / path).exists() for path in paths)
+    assert "name one" in narval(bare, "take", "examples/month", "examples/fax", "--as", "own").stderr
+
+
 def test_a_file_is_taken_by_its_path(home: Path) -> None:
     recipe = home / "recipes/mail.xml"
     recipe.unlink()
