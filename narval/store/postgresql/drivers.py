@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from narval.system.extras import install_command
 
 if TYPE_CHECKING:
     from narval.store.postgresql.postgresql import Server
+    from narval.store.postgresql.published import Published
 
 
 def driver_of(where: Path | str, durability: Durability, patience: float) -> File | Server:
@@ -21,6 +24,23 @@ def driver_of(where: Path | str, durability: Durability, patience: float) -> Fil
         return File(Path(where).absolute(), durability, patience)
     if not urls.is_of_server(where):
         return File(urls.file_of(where), durability, patience)
+    return _server_at(where)
+
+
+@contextmanager
+def published_at(url: str) -> Iterator[Published]:
+    """The collections of the store at a URL, for a program that is no daemon of it. Raises StoreError."""
+    server = _server_at(url)
+    from narval.store.postgresql.published_table import PublishedTable  # here: it imports psycopg
+
+    try:
+        yield PublishedTable(server)
+    finally:
+        server.close()
+
+
+def _server_at(where: str) -> Server:
+    """The driver for the URL of a server. Raises StoreError if its library is not installed."""
     try:
         from narval.store.postgresql.postgresql import Server
     except ImportError as error:

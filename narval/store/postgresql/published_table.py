@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from psycopg import Error
@@ -44,16 +42,6 @@ class PublishedTable(Published):
             if error.sqlstate in _PLAIN:
                 raise OperatorError(_PLAIN[error.sqlstate]) from None
             raise self._server.trouble(error) from error
-
-
-@contextmanager
-def published_at(url: str) -> Iterator[Published]:
-    """The collections of the store at a URL, for a program that is no daemon of it. Raises StoreError."""
-    server = Server(url)
-    try:
-        yield PublishedTable(server)
-    finally:
-        server.close()
 
 
 _LIST = (

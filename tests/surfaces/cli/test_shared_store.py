@@ -106,9 +106,9 @@ def test_what_is_wrong_with_a_server_is_told_with_what_to_do(postgres: Server, t
 def test_a_library_that_is_not_there_is_asked_for(tmp_path: Path) -> None:
     home = home_on(tmp_path / "attic", "postgresql://me:secret@db.example.org/narval")
     hidden = "import sys; sys.modules['psycopg'] = None; from narval.surfaces.cli import main; main()"
-    for command in ("memory", "check"):
+    for command in (["memory"], ["check"], ["collection"]):
         done = subprocess.run(
-            [sys.executable, "-c", hidden, "--home", str(home), command],
+            [sys.executable, "-c", hidden, "--home", str(home), *command],
             capture_output=True, text=True, check=False, env={**os.environ, "NARVAL_HOME": ""},
         )  # fmt: skip
         assert done.returncode == 1

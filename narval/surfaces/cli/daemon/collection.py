@@ -222,7 +222,7 @@ def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
 def _published(session: Session, store: str | None) -> Iterator[Published]:
     """The collections of the store. Raises RequestError if homes do not share it, StoreError."""
     from narval.files.settings import Settings
-    from narval.store.postgresql.published_table import published_at
+    from narval.store.postgresql.drivers import published_at
 
     url = store or Settings.load(session.home.path).store
     if url is None or not url.startswith("postgres"):
