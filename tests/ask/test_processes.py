@@ -11,6 +11,7 @@ import pytest
 from lxml import etree
 
 import narval
+from narval.ask.asker import Asker
 from narval.core.errors import (
     NotBacktrackableError,
     NotExecutingError,
@@ -35,6 +36,14 @@ def test_a_token_is_completed_by_its_node_or_its_id_on_the_arcs_of_a_name(at: At
     agent.until_idle()
     agent.complete(again, node="a", arcs=["no"])
     assert standing(agent, again) == [("a", "complete"), ("c", "complete")]
+
+
+def test_a_process_has_the_labels_of_who_acts_on_it(at: At) -> None:
+    agent, run = at(LINE)
+    agent.asker = Asker("bot", labels=("bot",))
+    agent.complete(run, node="a")
+    labels = agent.daemon.agent.memory.labels
+    assert labels.names(labels.own(run)) == ("bot",)
 
 
 def test_the_id_of_a_token_in_place_of_a_node_is_told_apart(at: At) -> None:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import msgspec
 
 from narval.agent.run import Run
+from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import definition_and_state, find_run
 from narval.ask.registry import operation
@@ -213,7 +214,13 @@ async def _ask_run(
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     event = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
-    answers: list[Answer] = await daemon.host.submit(lambda turn: turn.signal(eid, event))
+
+    def work(turn: Turn) -> list[Answer]:
+        with asker.giving(turn):
+            turn.transaction.label(eid, turn.transaction.comes_with)
+            return turn.signal(eid, event)
+
+    answers: list[Answer] = await daemon.host.submit(work)
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)

@@ -36,10 +36,11 @@ async def task_put(
 
     def work(turn: Turn) -> list[dict[str, Any]]:
         raise_if_over_limit(turn, found, runs=len(found))
-        return [
-            {"case": _begin(turn, definition, eid, {}, asker), "object": eid}
-            for eid in add_all(turn, found, asker.origin())
-        ]
+        with asker.giving(turn):
+            return [
+                {"case": _begin(turn, definition, eid, {}, asker), "object": eid}
+                for eid in add_all(turn, found, asker.origin())
+            ]
 
     return {"type": definition.full_name, "cases": await daemon.host.submit(work)}
 
@@ -79,8 +80,9 @@ async def begin_with_event(
 
     def work(turn: Turn) -> int:
         raise_if_over_limit(turn, found, runs=1)
-        [eid] = add_all(turn, found, asker.origin())
-        return _begin(turn, definition, eid, {"event": event, **environment}, asker)
+        with asker.giving(turn):
+            [eid] = add_all(turn, found, asker.origin())
+            return _begin(turn, definition, eid, {"event": event, **environment}, asker)
 
     return int(await daemon.host.submit(work))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from narval.ask.asker import Asker
 from narval.core.errors import RequestError, TaskRefusedError
 from narval.surfaces.python.agent import Agent
 
@@ -48,6 +49,13 @@ def test_K21_the_queue_is_listed_in_order_and_in_pages(agent: Agent) -> None:
     assert [row["object"] for row in agent.task_queue("w.scan", after=objects[1])] == objects[2:]
     with pytest.raises(TaskRefusedError, match="not in the queue"):
         agent.task_queue("w.scan", after=99)
+
+
+def test_an_object_and_its_case_have_the_labels_of_who_puts_it(agent: Agent) -> None:
+    agent.asker = Asker("bot", labels=("bot",))
+    labels = agent.daemon.agent.memory.labels
+    for case in agent.task_put("w.scan", [SHEETS])["cases"]:
+        assert [labels.names(labels.own(case[what])) for what in ("object", "case")] == [("bot",), ("bot",)]
 
 
 def test_K62_the_queues_of_events_are_shown_as_they_are(agent: Agent) -> None:
