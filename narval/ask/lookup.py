@@ -15,7 +15,7 @@ from narval.calls.confining import unconfined
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
-from narval.core.memory.labels import NONE, PROGRAM, SECRET, WHETHER
+from narval.core.memory.labels import PROGRAM, SECRET, UNKNOWN, WHETHER
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
@@ -232,11 +232,11 @@ def secrets_of(agent: AgentState, eid: int) -> set[str]:
 
 def labels_of_program(daemon: Daemon, call: str) -> tuple[str, ...]:
     """The labels of what a program gives that was started for a call: `program`, and those of the run that
-    calls; none if the call is not of this home.
+    calls; `unknown` where these cannot be told: the call is over, or of an agent that is not at work here, or
+    of another home.
     """
     for host in (daemon.host, *daemon.agents.supervisor.hosts):
-        if call.startswith(f"{host.dispatcher.identity.id}."):
-            labels, record = host.agent.memory.labels, host.dispatcher.calls.find(call)
-            of_run = labels.whole(labels.of((record.call.run,))) if record is not None else NONE
-            return (PROGRAM, *labels.names(of_run))
-    return ()
+        if (record := host.dispatcher.calls.find(call)) is not None:
+            labels = host.agent.memory.labels
+            return (PROGRAM, *labels.names(labels.whole(labels.of((record.call.run,)))))
+    return (PROGRAM, UNKNOWN)

@@ -78,6 +78,13 @@ def events(agent: Agent, run: int, what: str) -> list[dict[str, Any]]:
 # --- what a person gives ----------------------------------------------------------------------------------
 
 
+def test_what_a_program_gives_whose_call_is_over_is_of_unknown_origin(agent: Agent) -> None:
+    agent.asker = Asker("ann", call="00000000.9")
+    (added,) = agent.ask("add", elements=[b"<note/>"])["eids"]
+    labels = agent.daemon.agent.memory.labels
+    assert labels.names(labels.own(added)) == ("program", "unknown")
+
+
 def test_P30_what_a_person_adds_is_known_as_theirs(agent: Agent) -> None:
     assert origin_of(agent, agent.add("<question/>")) == ANN
     (shown,) = agent.ask("memory", xpath="question")
