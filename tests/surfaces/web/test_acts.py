@@ -17,7 +17,7 @@ from narval.surfaces.http.page import PageRoute, Visit
 from narval.surfaces.web.pages import many_runs
 from narval.surfaces.web.site import PAGES
 from tests.places import ROOT
-from tests.surfaces.cli.command_line import narval
+from tests.surfaces.cli.command_line import narval, well
 from tests.surfaces.web.household import BASE, PagesOfHome, browsing
 from tests.surfaces.web.queues import add_queues, hold, send_in_vain
 
@@ -308,6 +308,18 @@ class TestWork:
         pages.shows(f"/work/{item}", "yes has 1 of 2: ann.")
         shown = "Answered so far: ann. What they answered is shown to those who have answered."
         pages.shows(f"/work/{item}", "yes needs 2 people.", shown, role="person")
+        pages.ask("cancel", run=item)
+
+    def test_the_command_tells_the_same_of_an_answer_beside_others(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.vote")
+
+        def said(*words: object) -> str:
+            return well(pages.home.path, "work", *words, "--as", "ann")
+
+        assert said("answer", item, "yes") == f"item {item} is offered, answered yes (1 of 2)\n"
+        assert "Is this to be voted on?" not in said()
+        assert "offered, answered yes (1 of 2)" in said("--all")
+        assert re.search(r"answered +yes 1 of 2: ann\n", said("show", item))
         pages.ask("cancel", run=item)
 
     def test_a_vote_is_taken_back(self, pages: PagesOfHome) -> None:
