@@ -12,6 +12,7 @@ import narval
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from tests.acceptance.home import make
+from tests.ask.processes import LINE, nodes
 
 SETTINGS = f"""
 [callers.shop]
@@ -23,9 +24,9 @@ secrets = ["health"]
 "w.ask" = ["http:shop", "http:clinic"]
 """
 RIGHTS = """agents = ["narval"]
-tools = ["elements", "count", "show", "why", "history", "start"]
+tools = ["elements", "count", "show", "why", "history", "start", "signal"]
 read = ["note"]
-recipes = ["w.ask", "w.fail"]
+recipes = ["w.ask", "w.fail", "line.p"]
 """
 RECIPES = """<cookbook group="w">
   <recipe name="ask" start_step="copy" end_step="copy">
@@ -50,6 +51,7 @@ def fail(note):
 def agent(tmp_path: Path) -> Iterator[Agent]:
     home = make(tmp_path / "home", settings=SETTINGS, module=MODULE, recipes=RECIPES).home
     (home / "etc" / "trust.toml").write_text("""[secret]\nhealth = "note[@topic='health']"\n""")
+    (home / "recipes" / "line.xml").write_text(nodes(LINE))
     (home / "etc" / "mcp").mkdir()
     (home / "etc" / "mcp" / "desk.toml").write_text(RIGHTS)
     (home / "etc" / "mcp" / "nurse.toml").write_text(f'{RIGHTS}secrets = ["health"]\n')
@@ -93,6 +95,20 @@ def test_an_error_that_quotes_a_secret_is_not_told(agent: Agent) -> None:
     run = agent.ask("client_run", client="desk", run=eid)
     assert (run["state"], run["error"]["type"]) == ("failed", "unusable")
     assert "blood" not in str(run)
+
+
+def test_a_signal_does_not_give_what_a_run_with_a_secret_answers(agent: Agent) -> None:
+    eid = use(agent, "desk", "start", name="line.p")["eid"]
+    agent.until_idle()
+    agent.ask("set_environment", run=eid, values={"found": "blood"})
+    memory = agent.daemon.agent.memory
+    memory.labels.add(eid, ("secret:health",))
+    assert use(agent, "desk", "signal", run=eid, name="environment") == {"run": eid, "signal": "environment"}
+    with pytest.raises(RequestError, match="holds what its home calls secret"):
+        use(agent, "desk", "signal", run=eid, name="rerun", arguments={"node": "a"})
+    memory.labels.remove(eid, ("secret:health",))
+    shown = use(agent, "desk", "signal", run=eid, name="environment")["environment"]
+    assert shown["found"] == "blood"
 
 
 def test_who_may_have_a_secret_has_it(agent: Agent) -> None:

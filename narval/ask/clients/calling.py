@@ -17,6 +17,7 @@ from narval.ask.asker import NOBODY, Asker
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import (
     TOOLS,
+    check_shown,
     has_started,
     is_withheld,
     not_started,
@@ -185,7 +186,15 @@ async def _called(
         arguments = read_arguments(tool, values)
         await row.guard(daemon, client, arguments)
         asker = {"asker": asker_of(client).asking(daemon.name)} if asked.wants_asker else {}
-        return {"answer": row.shown(await asked(daemon, **arguments, **row.fixed(client), **asker))}
+        try:
+            answer = row.shown(await asked(daemon, **arguments, **row.fixed(client), **asker))
+        except RequestError:
+            if row.told is not None:
+                check_shown(daemon, client, arguments["run"])  # the reason may quote what is secret
+            raise
+        if row.told is not None and is_withheld(daemon, arguments["run"], client.secrets):
+            answer = {key: answer[key] for key in row.told}
+        return {"answer": answer}
     definitions = tools_of_definitions(daemon, client)
     if tool not in definitions:
         names = [*(name for name in TOOLS if name in client.tools), *definitions]

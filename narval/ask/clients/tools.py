@@ -29,13 +29,14 @@ Guard = Callable[[Daemon, McpClient, Arguments], Awaitable[None]]
 
 class OperationTool(NamedTuple):
     """A tool that is an operation: the parameters that a client gives, those `fixed` for it, the guard that
-    may refuse a call, and the part of the answer that is `shown`.
+    may refuse a call, and the part of the answer that is `shown`, or `told` of a run that holds a secret.
     """
 
     takes: tuple[str, ...]
     guard: Guard
     fixed: Callable[[McpClient], Arguments] = lambda client: {}
     shown: Callable[[Any], Any] = lambda answer: answer
+    told: tuple[str, ...] | None = None
 
 
 # --- the check of a call ------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ TOOLS: Mapping[str, OperationTool] = {
     ),
     "count": OperationTool(("xpath", "current", "since"), _anything, readable),
     "start": OperationTool(("name", "elements", "environment"), _start),
-    "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run),
+    "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run, told=("run", "signal")),
     "cancel": OperationTool(("run", "reason"), _own_run),
     "show": OperationTool(("run",), _own_run_shown),
     "why": OperationTool(("run", "id"), _own_or_readable, shown=_of_story),
