@@ -186,7 +186,10 @@ async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: Str
         end.note("it closed its output" if status is None else f"it ended with status {status}")
 
 
-_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
+_VERSION = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+_ANSWERS = re.compile(
+    rb'\s*\{\s*%b(?:"id"\s*:\s*(\d{1,15})\s*,\s*)?%b"(?:result|error)"' % (_VERSION, _VERSION)
+)
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _END = 200
 """The bytes at an end of a message within which the number of its request is looked for."""
@@ -214,8 +217,9 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
             continue
         if not skipped:
             return line
-        request = _ID_FIRST.match(first) or _ID_LAST.search(last + line)
-        raise _TooLongError(int(request[1]) if request is not None else None)
+        answer, end = _ANSWERS.match(first), _ID_LAST.search(last + line)
+        number = (answer[1] or (end and end[1])) if answer is not None else None
+        raise _TooLongError(int(number) if number else None)
     raise _TooLongError(None)
 
 

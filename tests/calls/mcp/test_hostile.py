@@ -94,7 +94,10 @@ def test_an_answer_that_is_too_long_fails_its_own_request_alone(
     asyncio.run(use())
 
 
-@pytest.mark.parametrize("form", [f"{{{HUGE}}}", "%s"], ids=["no number", "no message"])
+ASKED = '{"jsonrpc": "2.0", "id": 7, "method": "sampling/createMessage", "params": {"text": "%s"}}'
+
+
+@pytest.mark.parametrize("form", [f"{{{HUGE}}}", ASKED, "%s"], ids=["no number", "a request", "no message"])
 def test_a_line_that_is_too_long_and_answers_nothing_ends_the_connection(
     monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
