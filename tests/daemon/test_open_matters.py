@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import narval
+from narval.core.errors import NarvalError, StoreError
+from narval.daemon.agents import supervisor
 from narval.daemon.agents.open_matters import Matters, OpenMatters
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened, scene, states
@@ -70,6 +74,30 @@ async def test_M13_failed_nodes_and_errors_of_agents_are_counted_and_outlast_the
     await scene.end()
     daemon = await scene.open()
     assert await others() == []
+    await scene.end()
+
+
+@in_a_loop
+async def test_M13_what_an_agent_left_open_is_told_while_it_cannot_be_restored(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = '<step id="a" type="action" target="basic.error"/>'
+    scene.write("recipes/f.xml", f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.f")
+    await daemon.main_loop.elapse(121.0)
+    assert (await states(daemon))["ada"] == "passive"
+
+    def broken(agent: object) -> None:
+        raise StoreError("it cannot be read")
+
+    monkeypatch.setattr(supervisor, "restoring", broken)
+    with pytest.raises(NarvalError, match="cannot be read"):
+        await ask(daemon, "ada", "count")
+    rows = await ask(daemon, "", "attention")
+    assert [row["text"] for row in rows if row["what"] == "agent"] == [
+        "agent ada has 1 failed run: narval attention --agent ada"
+    ]
     await scene.end()
 
 

@@ -59,10 +59,13 @@ class OpenMatters:
         if now != agent.facts.get(OPEN, " ".join(map(str, NOTHING_OPEN))):
             turn.transaction.batch.meta.append((OPEN, now))
 
-    def drop(self, name: str, agent: AgentState) -> None:
-        """Keep the numbers of an agent that is no longer active."""
-        self._leave(name, self.of(name, agent))
-        del self._rows[name]
+    def drop(self, name: str, agent: AgentState | None) -> None:
+        """Keep the numbers of an agent that is no longer active; None if it made no turn: what it left before
+        is still so.
+        """
+        if agent is not None:
+            self._leave(name, self.of(name, agent))
+        self._rows.pop(name, None)
 
     def _leave(self, name: str, matters: Matters) -> None:
         self.left.pop(name, None)

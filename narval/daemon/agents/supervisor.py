@@ -456,7 +456,7 @@ class Supervisor:
         self._rounds.remove(host)
         self._files.followers.leave(host)
         self._memory.leave(host)
-        self._matters.drop(name, host.agent)
+        self._matters.drop(name, host.agent if host.loop.turns else None)
         host.dispatcher.calls.detach(partial(self.need, name))
         what = f"agent {name} {why}"
         if error is not None:
