@@ -221,7 +221,8 @@ async def retry_incident(
     """Begin all open runs of a row again, each from the part that failed: the newest `limit`, 1,000 at most.
 
     Several runs that were interrupted are begun again only with `every`: some of them may have done what the
-    call should do. Gives for each run the new one, or why it cannot be begun again.
+    call should do. Those whose retry is under way come last. Gives for each run the new one, or why it cannot
+    be begun again.
     """
     if not 1 <= limit <= OF_ONE:
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
@@ -234,7 +235,8 @@ async def retry_incident(
             f"some of the {len(row.of):,} runs of {incident} may have done what they should; look at each "
             f"(`{command(daemon, f'errors show {incident}')}`), or begin them all again with --all"
         )
-    runs = [run for _, run in reversed(row.of.values())][:limit]
+    again = {run.retry_of for run in daemon.agent.runs.retrying.values()}
+    runs = sorted([run for _, run in reversed(row.of.values())], key=again.__contains__)[:limit]
     return [await _retried(daemon, run, asker) for run in runs]
 
 

@@ -223,6 +223,19 @@ def test_M53_a_row_is_tried_again_and_is_over_when_that_goes_well(home: Path, ag
         agent.ask("retry_incident", incident=row["incident"])
 
 
+def test_M53_some_runs_after_others_are_begun_again_while_those_are_under_way(
+    home: Path, agent: Agent
+) -> None:
+    runs = failed(agent, *["demo.fail"] * 3)
+    (row,) = rows(agent)
+    (home / "recipes" / "demo.xml").write_text(
+        (home / "recipes" / "demo.xml").read_text().replace("talk.fail", "talk.slow")
+    )
+    agent.ask("reload")
+    begun = [agent.ask("retry_incident", incident=row["incident"], limit=1)[0]["run"] for _ in runs]
+    assert begun == runs[::-1]
+
+
 def test_M53_a_run_whose_retry_is_under_way_is_not_begun_twice(home: Path, agent: Agent) -> None:
     (home / "recipes" / "s.xml").write_text(RECIPES.replace('target="maybe.say"', 'target="talk.slow"'))
     (run,) = failed(agent, "demo.fail")

@@ -221,7 +221,8 @@ def why(answer: Row) -> Iterator[str]:
         return
     waiting, reason = answer["waiting"], answer.get("reason")
     if reason:
-        yield f"run {answer['run']} ({answer['state']}): {clean(text_of(answer['said'], moment_in_zone))}"
+        said = answer.get("said", [reason])  # a peer of an older version tells the reason alone
+        yield f"run {answer['run']} ({answer['state']}): {clean(text_of(said, moment_in_zone))}"
     elif waiting:
         yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
     else:
