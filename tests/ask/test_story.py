@@ -128,7 +128,7 @@ def test_a_long_story_names_the_first_and_counts_the_rest(agent: Agent) -> None:
         old = agent.add("<rule/>", replace=old)
     story = agent.why(agent.memory("rule")[0].eid)
     assert (len(story["made_of_it"]), story["made"]) == (50, 52)
-    assert any(line.endswith("and 2 more") for line in answers.why(story))
+    assert any(line.strip().startswith("and 42 more") for line in answers.why(story))
 
 
 def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(

@@ -160,7 +160,7 @@ def test_F14_a_called_run_that_was_undone_is_not_undone_again_with_its_caller(
     _, run = ordered(agent, name)
     agent.ask("undo", run=child_of(agent, run), why="x")
     assert paid_and_refunded(agent) == (1, 1)
-    assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": []}
+    assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": [], "stays": []}
     assert paid_and_refunded(agent) == (1, 1)
 
 
@@ -210,7 +210,7 @@ def test_F14_a_call_that_nobody_has_agreed_to_is_not_undone(scene: Scene, ends: 
             assert paid_and_refunded(agent) == (0, 0)
             assert undoing(agent) == []
     with narval.open(scene.home.path, by="ann") as agent:
-        assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": []}
+        assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": [], "stays": []}
 
 
 def test_F14_what_a_called_process_did_is_undone(scene: Scene) -> None:
@@ -293,7 +293,7 @@ def test_F14_a_call_that_never_began_is_not_undone(scene: Scene, ends: str) -> N
         go.touch()
         agent.until_idle()
     with narval.open(scene.home.path, by="ann") as agent:
-        assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": []}
+        assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": [], "stays": []}
         assert listed(agent.ask("undo", run=busy, why="x")) == [("a", "done", "slow.refund")]
         agent.until_idle()
     assert log.read_text() == "begins paid refunded "

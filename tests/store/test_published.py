@@ -11,8 +11,8 @@ import pytest
 
 from narval.core.errors import OperatorError, StoreAwayError
 from narval.store.open import open_store
+from narval.store.postgresql.drivers import published_at
 from narval.store.postgresql.published import Published
-from narval.store.postgresql.published_table import published_at
 from tests.postgres import fresh_schema, private_server, shared_server
 
 

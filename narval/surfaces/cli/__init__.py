@@ -76,7 +76,7 @@ _FIRST_SENTENCES = {
         "edit": "Alter the file of a definition, and take that back.",
         "reload": "Have the daemon read its files now.",
         "diff": "Show how the files of the home differ from what ships.",
-        "take": "Copy something that ships into the home, to be altered.",
+        "take": "Copy what ships into the home, to be altered.",
         "propose": "Have a model draft a definition from a wish.",
         "proposals": "List definitions that nobody accepted yet.",
         "accept": "Accept a proposal.",

@@ -104,7 +104,7 @@ def test_each_of_two_calls_at_once_has_its_own_error(tmp_path: Path) -> None:
             agent.until_idle()
             refused, ill = sorted(error.text for error in agent.memory("error"))
             assert "it answers 403: it refuses what it is asked" in refused
-            assert ill.endswith("it answers 503")
+            assert "it answers 503; add may have done its work" in ill
             assert [one.attributes["sum"] for one in agent.memory("add-result")] == ["2"]
 
 

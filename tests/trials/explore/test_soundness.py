@@ -180,8 +180,8 @@ def test_N19_runs_of_a_real_home_that_call_each_other_never_do_either(
         possible = {name: Possible(name, library) for name in library.of("recipe")}
         tell = Turn.tell
 
-        def checked(turn: Turn, eid: int, event: Event) -> bool:
-            counts, run = tell(turn, eid, event), turn.agent.runs[eid]
+        def checked(turn: Turn, eid: int, event: Event, *, is_labelled: bool = False) -> bool:
+            counts, run = tell(turn, eid, event, is_labelled=is_labelled), turn.agent.runs[eid]
             parts = run.engine.parts(run.definition, run.state).items()
             words = {(name, part["id"]): part["state"] for name, listed in parts for part in listed}
             possible[run.name].check(words, over=not run.active)

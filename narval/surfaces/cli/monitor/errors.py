@@ -113,7 +113,7 @@ def _print_row(row: Row) -> None:
     alters=True,
 )
 @click.argument("incident", shell_complete=completion.incidents)
-@click.option("--run", type=int, metavar="RUN", help="Only that of this run.")
+@click.option("--run", type=int, metavar="RUN", shell_complete=completion.runs, help="Only that of this run.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
 def acknowledge(answer: Row) -> None:
     """Acknowledge a row, or that of one run, with the reason why nothing more is to be done.
