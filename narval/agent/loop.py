@@ -159,7 +159,7 @@ class Loop:
         self.turns = 0
         self._turn = Turn(agent, host_api, record_only=record_only)
         self._perform = perform
-        self._is_volatile = is_volatile and not record_only
+        self._is_volatile = is_volatile
         self._within = None if record_only else _within(perform, answer, is_volatile)
         """Makes the calls that need not wait for the commit."""
         self._jumps: list[Jump] = []
@@ -186,9 +186,7 @@ class Loop:
 
     def has_work(self) -> bool:
         """True if a turn would do something, whatever the time is."""
-        left = self._is_volatile and self._turn.transaction.outer
-        queued = self.agent.queue and not self.record_only
-        return bool(self.intake.waiting or left or queued or self._jumps)
+        return bool(self.intake.waiting or (self.agent.queue and not self.record_only) or self._jumps)
 
     def next_moment(self) -> float | None:
         """The moment from which a turn would do something, if nothing comes before; None if there is none."""
@@ -206,9 +204,7 @@ class Loop:
         promise.
         """
         agent, turn = self.agent, self._turn
-        left = turn.transaction.outer if self._is_volatile else ()
         turn.begin(now)
-        turn.transaction.outer.extend(left)  # there was no room for it in the last turn
         if self._jumps:
             self._adjust_deadlines(now)
         end = None if share is None else stopwatch.seconds() + share
@@ -247,7 +243,7 @@ class Loop:
         """Hand out what a recorded turn asked for, and answer those who waited for it."""
         if (facts := vars(turn.transaction.batch).get("meta")) is not None:
             self.agent.facts.update(facts)
-        if not (self.record_only or self._is_volatile):
+        if not self.record_only:
             self.intake.post_returns(turn, self._perform)
         self.intake.answer(None)
 

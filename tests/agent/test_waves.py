@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ from typing import Any
 
 import narval
 from narval.agent.loop import WAVE, TurnBudget, perform_in_waves
-from narval.calls.context import call
 
 MODULE = """
 import asyncio
@@ -65,28 +63,3 @@ def test_what_a_run_asks_for_next_comes_behind_all_that_it_asked_for_before() ->
     assert {*asked} <= {*made, *(command for _, command in outer)}
     perform_in_waves(turn, TurnBudget(len(asked) * 2, inf), perform)
     assert sorted(made) == sorted([*asked, *(f"{run}.c" for run in range(1, 2 * WAVE))])
-
-
-def test_runs_that_a_turn_has_no_room_for_go_on_in_waves_of_the_next(tmp_path: Path) -> None:
-    (tmp_path / "m.py").write_text(MODULE)
-    steps = "".join(f'<step id="s{n}" type="action" target="m.nothing"/>' for n in range(10))
-    ways = "".join(
-        f'<transition id="t{n}"><in idref="s{n}"/><out idref="s{n + 1}"/></transition>' for n in range(9)
-    )
-    calls: Counter[int] = Counter()
-    most = 0
-    with narval.open() as agent:
-        agent.load(tmp_path / "m.py")
-        agent.load(f'<recipe group="w" name="line" start_step="s0" end_step="s9">{steps}{ways}</recipe>')
-
-        def nothing() -> None:
-            nonlocal most
-            calls[call().run] += 1
-            most = max(most, sum(count < 10 for count in calls.values()))
-
-        agent.stub("m.nothing", nothing)
-        agent.daemon.host.loop.set_limit(3 * WAVE)
-        agent.start_each("w.line", ["<x/>"] * 10 * WAVE)
-        agent.until_idle()
-    assert list(calls.values()) == [10] * 10 * WAVE
-    assert most <= WAVE + 1
