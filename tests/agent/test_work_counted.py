@@ -40,21 +40,22 @@ from tests.counting import CountedCalls
 
 RUNS, STEPS = 20, 10
 
-MOST_OF_A_MESSAGE = 1985
+MOST_OF_A_MESSAGE = 1970
 """The calls of functions of a message in a market, of which the plans that send and take it are the most.
 
-It takes 1,945 to 1,980, as the agents take turns.
+It takes 1,940 to 1,960, as the agents take turns.
 """
 
 
-MOST_OF_A_PROGRAM = 1250
+MOST_OF_A_PROGRAM = 1100
 """The calls of functions of a program of an automaton that runs alone, to its end and what follows: it takes
-1,030 to 1,045. One beside others has a part of a round, and takes half of that.
+1,014 on a machine that does nothing else; where its end comes later, the loop waits for it once more. One
+beside others has a part of a round, and takes half of that.
 """
 
 
-MOST_AT_A_DATE = 207
-"""The calls of functions from the date of a plan to its end, with one step: it takes 203."""
+MOST_AT_A_DATE = 203
+"""The calls of functions from the date of a plan to its end, with one step: it takes 202.4."""
 
 
 @pytest.fixture(autouse=True)
@@ -109,10 +110,13 @@ def test_a_program_costs_so_many_calls(tmp_path: Path) -> None:
     with narval.open(tmp_path) as agent:
         agent.start("w.w")
         agent.until_idle()
-        with Work(agent) as work:
-            agent.start("w.w")
-            agent.until_idle()
-    assert work.calls / RUNS < MOST_OF_A_PROGRAM
+        fewest = inf
+        for _ in range(3):
+            with Work(agent) as work:
+                agent.start("w.w")
+                agent.until_idle()
+            fewest = min(fewest, work.calls / RUNS)
+    assert fewest < MOST_OF_A_PROGRAM
 
 
 def line_of_steps(
