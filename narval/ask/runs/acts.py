@@ -17,7 +17,7 @@ from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
 from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
 from narval.ask.registry import operation
-from narval.ask.runs.retrying import planner, retry_under_way
+from narval.ask.runs.retrying import planner, refuse_second_retry
 from narval.ask.text import article
 from narval.core.definitions.library import Definition
 from narval.core.elements.canonical import check_started
@@ -175,10 +175,7 @@ async def retry(
     planned, kind = planner(daemon, found, step), found.engine.definition_kind
 
     def work(turn: Turn) -> Run:
-        if (again := retry_under_way(turn.agent, found)) is not None:
-            raise RequestError(
-                f"run {run} was begun again as {again}, which is under way: narval show {again}"
-            )
+        refuse_second_retry(turn.agent, found)
         _, resume = planned(turn.agent.library, turn.view.element)
         context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         resume = replace(resume, context=context)

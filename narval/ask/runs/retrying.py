@@ -27,9 +27,11 @@ Planner = Callable[[Library, Lookup], tuple[Any, Resume]]
 async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
     """The effects that `retry` would have; nothing is done: the part it would continue from, what is kept
     with its results, what was reached and is done again, the elements that may be used again, and the version
-    of the definition, with the differences of its text from the one before.
+    of the definition, with the differences of its text from the one before. Raises RequestError where `retry`
+    does.
     """
     found, agent = find_run(daemon, run), daemon.agent
+    refuse_second_retry(agent, found)
     definition, resume = planner(daemon, found, step)(agent.library, agent.memory.element)
     carried = {part.id: part for part in resume.kept}
     reached = [
@@ -71,10 +73,13 @@ def planner(daemon: Daemon, run: Run, step: str | None) -> Planner:
     return plan
 
 
-def retry_under_way(agent: AgentState, run: Run) -> int | None:
-    """The run under way that retries what a run did: that run itself, or the one that it retries in turn."""
+def refuse_second_retry(agent: AgentState, run: Run) -> None:
+    """Raise RequestError while a retry of a run is under way, or one of a run that did the same."""
     first = _first(agent, run)
-    return next((eid for eid, other in agent.runs.retrying.items() if _first(agent, other) == first), None)
+    for again, other in agent.runs.retrying.items():
+        if _first(agent, other) == first:
+            under_way = f"was begun again as {again}, which is under way: narval show {again}"
+            raise RequestError(f"run {run.eid} {under_way}")
 
 
 def _first(agent: AgentState, run: Run) -> int:

@@ -251,8 +251,9 @@ def test_M53_a_run_whose_retry_is_under_way_is_not_begun_twice(home: Path, agent
     why = f"run {run} was begun again as {answer[0]['retry']}, which is under way"
     (again,) = agent.ask("retry_incident", incident=row["incident"])
     assert (again["retry"], again["error"].partition(":")[0]) == (None, why)
-    with pytest.raises(RequestError, match=why):
-        agent.retry(run)
+    for refused in ("retry", "retry_plan"):
+        with pytest.raises(RequestError, match=why):
+            agent.ask(refused, run=run)
 
 
 def test_M53_a_run_is_not_begun_again_beside_a_retry_of_its_retry(home: Path) -> None:

@@ -41,8 +41,7 @@ async def many_runs(visit: Visit) -> Shown:
     """Show what would be done to the next of the chosen runs, and what is impossible."""
     what, asked = _what(visit), visit.asked
     choice, eids = _choice(asked), await _chosen(visit, asked)
-    again = await _tried_again(visit) if what == "retry" and eids else {}
-    rows = await asyncio.gather(*(_planned(visit, what, again, eid) for eid in eids[:AT_ONCE]))
+    rows = await asyncio.gather(*(_planned(visit, what, eid) for eid in eids[:AT_ONCE]))
     values = {
         "what": what,
         "verb": VERBS[what],
@@ -71,7 +70,7 @@ async def act_on_runs(visit: Visit) -> Redirect:
     leads = {**choice, "before": fields.get("next")}
     if not eids:
         return Redirect(visit.url(f"/runs/all/{what}", **leads))
-    begin, do = partial(_still, visit, what, choice), partial(_do, visit, what)
+    begin, do = partial(_still, visit, choice), partial(_do, visit, what)
     made = visit.bulk.add(BulkAct(visit.agent, what, eids, visit.visitor.person, begin, do))
     leads |= _known(made)
     return Redirect(visit.url(f"/runs/all/{what}/{made.name}", **leads))
@@ -207,22 +206,15 @@ async def _of_choice(visit: Visit, choice: Mapping[str, str], before: int | None
     return [run["eid"] for run in rows]
 
 
-async def _tried_again(visit: Visit) -> dict[int, int]:
-    """The runs that are being retried, each with the run that does so."""
-    active = await visit.ask("runs", state="active", limit=MOST)
-    return {run["retry_of"]["run"]: run["eid"] for run in active if run["retry_of"]}
-
-
 # --- what is done -------------------------------------------------------------------------------------------
 
 
-async def _still(visit: Visit, what: str, choice: Mapping[str, str], eids: Sequence[int]) -> list[int]:
+async def _still(visit: Visit, choice: Mapping[str, str], eids: Sequence[int]) -> list[int]:
     """The runs, of some, that were not dealt with since they were shown."""
     if choice:
         chosen = set(await _of_choice(visit, choice, max(eids) + 1))
         eids = [eid for eid in eids if eid in chosen]
-    again = await _tried_again(visit) if what == "retry" else {}
-    return [eid for eid in eids if eid not in again]
+    return list(eids)
 
 
 async def _do(visit: Visit, what: str, eid: int) -> int:
@@ -233,14 +225,12 @@ async def _do(visit: Visit, what: str, eid: int) -> int:
 # --- rows ---------------------------------------------------------------------------------------------------
 
 
-async def _planned(visit: Visit, what: str, again: Mapping[int, int], eid: int) -> dict[str, Any]:
+async def _planned(visit: Visit, what: str, eid: int) -> dict[str, Any]:
     """The row of a run to act on: what would be done, or why it is impossible."""
     row = {"eid": eid, "name": "", "state": "", "phase": "", "can": False}
     try:
         run = await visit.ask("show", run=eid)
         row |= {name: run[name] for name in ("name", "state", "phase")}
-        if eid in again:
-            return {**row, "told": f"run {again[eid]} tries it again already"}
         if what == "retry":
             plan = await visit.ask("retry_plan", run=eid)
             return {**row, "can": True, "told": f"begins again from {plan['from']}"}
