@@ -15,6 +15,8 @@ from narval.system.logins import login
 
 if TYPE_CHECKING:
     from narval.agent.turn import Turn
+    from narval.core.engines.commands import Answer
+    from narval.core.engines.events import Signalled
 
 Scope = Literal["read", "write", "people"]
 """The right that an operation needs: `read` alters nothing, `write` alters the home, `people` is for acts of
@@ -92,6 +94,12 @@ class Asker(msgspec.Struct, frozen=True):
         if not self.labels:
             return _NO_LABELS
         return turn.transaction.coming_with(turn.agent.memory.labels.number(self.labels))
+
+    def signal(self, turn: Turn, run: int, event: Signalled) -> list[Answer]:
+        """Tell a run a signal; the run, and what comes of it, have the labels of this asker."""
+        with self.giving(turn):
+            turn.transaction.label(run, turn.transaction.comes_with)
+            return turn.signal(run, event)
 
     def asking(self, agent: str) -> Asker:
         """The same asker, asking another agent; "" is the home's own."""

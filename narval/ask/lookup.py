@@ -6,7 +6,6 @@ import difflib
 from operator import attrgetter
 from typing import Any
 
-from narval.agent.agent import AgentState
 from narval.agent.history import past
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
@@ -15,7 +14,6 @@ from narval.calls.confining import unconfined
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
-from narval.core.memory.labels import PROGRAM, SECRET, UNKNOWN, WHETHER
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
@@ -221,22 +219,3 @@ def _withheld(library: Library) -> list[RunDefinition]:
 def files_of(daemon: Daemon) -> AgentFiles:
     """The files that count for the agent that is asked."""
     return daemon.files.of(daemon.host)
-
-
-def secrets_of(agent: AgentState, eid: int) -> set[str]:
-    """The names of the secrets that an element or a run says, or was decided by."""
-    labels = agent.memory.labels
-    names = labels.names(labels.of((eid,)))
-    return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
-
-
-def labels_of_program(daemon: Daemon, call: str) -> tuple[str, ...]:
-    """The labels of what a program gives that was started for a call: `program`, and those of the run that
-    calls; `unknown` where these cannot be told: the call is over, or of an agent that is not at work here, or
-    of another home.
-    """
-    for host in (daemon.host, *daemon.agents.supervisor.hosts):
-        if (record := host.dispatcher.calls.find(call)) is not None:
-            labels = host.agent.memory.labels
-            return (PROGRAM, *labels.names(labels.whole(labels.of((record.call.run,)))))
-    return (PROGRAM, UNKNOWN)

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
+from narval.ask.labels import labels_of_program
 from narval.ask.lazy_table import LazyTable
-from narval.ask.lookup import labels_of_program
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
 from narval.core.errors import RequestError, StoreAwayError

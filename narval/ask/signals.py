@@ -41,9 +41,7 @@ async def signal(
 
     def work(turn: Turn) -> list[Answer]:
         raise_if_over_limit(turn, [element.xml for element in outputs])
-        with asker.giving(turn):
-            turn.transaction.label(found.eid, turn.transaction.comes_with)
-            return turn.signal(found.eid, event)
+        return asker.signal(turn, found.eid, event)
 
     answers: list[Answer] = await daemon.host.submit(work)
     if not answers:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
-from narval.ask.lookup import secrets_of
+from narval.ask.labels import secrets_of
 from narval.ask.operations import OPERATIONS
 from narval.core.definitions.people.directory import FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
-from narval.ask.lookup import find_run, secrets_of
+from narval.ask.labels import secrets_of
+from narval.ask.lookup import find_run
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.core.elements.element import Element

@@ -7,7 +7,6 @@ from typing import Any, get_args
 import msgspec
 
 from narval.agent.run import Run
-from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import definition_and_state, find_run
 from narval.ask.registry import operation
@@ -215,12 +214,7 @@ async def _ask_run(
         raise RequestError(f"{name}: {refused}") from None
     event = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
 
-    def work(turn: Turn) -> list[Answer]:
-        with asker.giving(turn):
-            turn.transaction.label(eid, turn.transaction.comes_with)
-            return turn.signal(eid, event)
-
-    answers: list[Answer] = await daemon.host.submit(work)
+    answers: list[Answer] = await daemon.host.submit(lambda turn: asker.signal(turn, eid, event))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)

@@ -60,9 +60,9 @@ class Retrieve:
                         yield FlowAnswer(batch_from(part)._replace(relation=name))
             return
         source = source_of(self._tools.sources, name)
-        if source.kind == "csv" and not source.url and not source.file(self._tools.home).is_fifo():
+        if source.kind == "csv" and not source.url and not (path := source.file(self._tools.home)).is_fifo():
             self._tools.labels.add(FILE)
-            read = partial(csv_in_file, source, source.file(self._tools.home), number, query)
+            read = partial(csv_in_file, source, path, number, query)
             async with aclosing(self._tools.code.stream([read], AHEAD)) as batches:
                 async for some in batches:
                     for batch in some:
