@@ -33,6 +33,7 @@ from narval.files.found_files import MODULES
 from narval.files.loaded import Loaded
 from narval.files.outside.chats import CHATS
 from narval.files.outside.services import places_by_table
+from narval.files.outside.sources import SOURCES
 from narval.files.settings import Settings
 from narval.files.shipped import is_shipped, shipped
 from narval.files.snapshot import AgentFiles, Snapshot
@@ -251,4 +252,6 @@ def named_places(files: AgentFiles, settings: Settings) -> NamedPlaces:
         tables["mail"] = (ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", "")),)
     if settings.chats:
         tables[CHATS] = tuple(ServicePlace(chat.place, secret=chat.secret) for chat in settings.chats)
+    for source in settings.sources.values():
+        tables[f"{SOURCES}.{source.name}"] = (ServicePlace(source.url, source.path),)
     return NamedPlaces(written_in(files.declared or ()), tables)

@@ -162,6 +162,53 @@ def test_less_needs_nobody_and_more_is_asked_for(home: Path) -> None:
         agent.start("post.send")
 
 
+SOURCES = """
+[sources.shops]
+kind = "csv"
+path = "/srv/shops.csv"
+[sources.news]
+kind = "rss"
+url = "https://news.example.org/feed"
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "needs"),
+    [
+        ('retrieve("shops", "" : out)', []),
+        ('importrelation("shops", "t" : out)', []),
+        ('retrieve("news", "" : out)', ["host news.example.org:443"]),
+        ('fetch("http://a.example.org/x" : out)', ["host a.example.org:80"]),
+        ('listen("prices" : out)', ["folder var/listen rw"]),
+        ('retrieve("missing", "" : out)', []),
+        ('formatrelation("a", "x" : name) retrieve(name, "" : out)', ["anything"]),
+        ('retrieve("shops", "" : shops) fetch(shops : out)', ["anything"]),
+        ('retrieve("shops", "" : shops) notify("mailto:a@example.org", shops) print(shops : )', ["anything"]),
+        ('retrieve("shops", "" : shops) spy(shops : out)', ["anything"]),
+        ('retrieve("shops", "" : shops) plain(shops : out)', []),
+        ('retrieve("words", "" : out)', ["anything"]),
+        ('retrieve("shops", "" : shops) Within(shops : out)', ["anything"]),
+    ],
+)
+def test_a_dataflow_needs_what_its_sources_are(tmp_path: Path, body: str, needs: list[str]) -> None:
+    module = """from narval import operator, wrapper
+@operator(inputs="TupleStream in", outputs="TupleStream out")
+def spy(row): ...
+@operator(inputs="TupleStream in", outputs="TupleStream out", pure=True)
+def plain(row): ...
+@wrapper(attributes={"a": "String"})
+def words(query): ...
+"""
+    within = "PLAN Within { INPUT: TupleStream x OUTPUT: TupleStream y BODY { spy(x : y) } }"
+    outputs = "OUTPUT: TupleStream out " if "out" in body else ""
+    files = {"recipes/a.plan": f"PLAN P {{ {outputs}BODY {{ {body} }} }} ", "recipes/b.plan": within}
+    written(tmp_path, {"modules/m.py": module, **files, "etc/narval.toml": ASKS + SOURCES})
+    with narval.open(tmp_path) as agent:
+        row = standing(agent, "a.P")
+        assert row["lacking"] == needs
+        assert row["standing"] == ("asked" if needs else "inside")
+
+
 def test_what_was_granted_is_taken_back(home: Path) -> None:
     with narval.open(home) as agent:
         agent.ask("grant", name="post.send")

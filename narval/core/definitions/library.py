@@ -96,7 +96,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 class OwnNeed(NamedTuple):
     """A need that a part of a definition has itself, beside what it calls: a host, folder, program or secret,
-    or `anything` of code that the definition holds. `part` names it for people, on its line of the file.
+    which may be that of a table of the settings, or `anything` of code that the definition holds. `part`
+    names it for people, on its line of the file.
     """
 
     what: str

@@ -137,7 +137,11 @@ def _of_one(one: Definition, library: Library, places: NamedPlaces, written: Wri
     """The needs of one definition, and of the code that it calls."""
     if isinstance(one, RunDefinition):
         for own in one.own_needs:
-            yield Need(own.what, own.value, "", own.part, "", own.line)
+            is_place = own.what in ("host", "folder")  # a program may be called like a table
+            for value, is_named in (
+                _values(own.what, own.value, {}, places) if is_place else [(own.value, False)]
+            ):
+                yield Need(own.what, value, "", own.part, "", own.line, is_named)
         for addressed in one.addressed:
             yield Need("agent", addressed.agent, "", addressed.part, "", addressed.line)
     if isinstance(one, ModuleDefinition):

@@ -24,7 +24,7 @@ HOME = "home"
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?")
 _HOST_WRITTEN = re.compile(rf"{WRITTEN.pattern}(?::(?:\d{{1,5}}|{WRITTEN.pattern}))?")
-_TABLE = re.compile(r"\[([a-z]+)\]")
+_TABLE = re.compile(r"\[([a-z]+(?:\.[^\[\]]+)?)\]")
 _FOLDER = re.compile(r"\S(?:.*\S)? rw?")
 _NAME = re.compile(r"\S+")
 
@@ -123,7 +123,7 @@ def shown_needs(needs: Needs) -> str:
 
 
 def table_of(value: str) -> str:
-    """The table of the settings that a value names; "" of any other value."""
+    """The table of the settings that a value names, or one table in it; "" of any other value."""
     table = _TABLE.fullmatch(value.removesuffix(" rw").removesuffix(" r"))
     return table[1] if table is not None else ""
 

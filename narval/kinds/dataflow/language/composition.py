@@ -7,20 +7,24 @@ changed plan is a new version. Its `xml` contains all that it needs, which makes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import msgspec
 
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import Library, Reference
 from narval.core.errors import Fault
 from narval.kinds.dataflow.language.bundle import bundled, element_of
 from narval.kinds.dataflow.language.compiling.compiler import Compiled, compile_plans
 from narval.kinds.dataflow.language.compiling.optimiser import optimised
-from narval.kinds.dataflow.language.compiling.vocabulary import vocabulary_of
-from narval.kinds.dataflow.language.definition import DataflowDefinition, DataflowGraph
+from narval.kinds.dataflow.language.compiling.vocabulary import PlanVocabulary, vocabulary_of
+from narval.kinds.dataflow.language.definition import (
+    SOURCE_PORTS,
+    DataflowDefinition,
+    DataflowGraph,
+    FixedValue,
+)
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Operator
-from narval.kinds.dataflow.language.syntax import PlanSource
 
 
 def compose_all(library: Library) -> tuple[Library, list[Fault]]:
@@ -34,22 +38,37 @@ def compose_all(library: Library) -> tuple[Library, list[Fault]]:
         return library, []
     vocabulary = vocabulary_of(library)
     compiled = compile_plans((one.full_name for one in drafts), vocabulary)
-    composed = [whole for one in drafts if (whole := completed(one, compiled, vocabulary.plans)) is not None]
+    composed = [whole for one in drafts if (whole := completed(one, compiled, vocabulary)) is not None]
     return library.replace(composed), list(compiled.faults)
 
 
 def completed(
-    definition: DataflowDefinition, compiled: Compiled, plans: Mapping[str, PlanSource]
+    definition: DataflowDefinition, compiled: Compiled, vocabulary: PlanVocabulary
 ) -> DataflowDefinition | None:
-    """A definition with all graphs that it needs; None if one is missing."""
+    """A definition with all graphs that it needs, and references to the code of modules that they run; None
+    if one is missing.
+    """
     graphs = compiled.reached(definition.full_name)
     if graphs is None:
         return None
-    text = bundled((plans[name], of_modules(graph)) for name, graph in graphs.items())
+    text = bundled((vocabulary.plans[name], of_modules(graph)) for name, graph in graphs.items())
     xml = element_of(definition.source, text)
     digest = hashlib.sha256(xml).hexdigest()
     made = {name: optimised(graph) for name, graph in graphs.items()}
-    return msgspec.structs.replace(definition, graphs=made, xml=xml, digest=digest)
+    references = (*(definition.draft or definition).references, *_code_in(graphs, vocabulary))
+    return msgspec.structs.replace(definition, graphs=made, references=references, xml=xml, digest=digest)
+
+
+def _code_in(graphs: Mapping[str, DataflowGraph], vocabulary: PlanVocabulary) -> Iterator[Reference]:
+    """References to the operators and wrappers of modules that graphs call."""
+    for graph in graphs.values():
+        for call in graph.calls:
+            wrapper = call.arguments.get(SOURCE_PORTS["retrieve"])
+            names = [("operator", call.operator.name)]
+            names += [("wrapper", str(wrapper.value))] if isinstance(wrapper, FixedValue) else []
+            for kind, name in names:
+                if (kind, name) in vocabulary.code:
+                    yield Reference(kind, name, f"{kind} {name!r}", graph.path, call.line, call.column)
 
 
 def of_modules(graph: DataflowGraph) -> list[Operator]:

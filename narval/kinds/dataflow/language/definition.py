@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from narval.core.definitions.library import OwnNeed, RunDefinition
+from narval.core.trust.needs import host_of
 from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import PlanSource
 
@@ -34,6 +35,16 @@ class FixedValue(msgspec.Struct, frozen=True):
 
 TO_MEMORY = "element:"
 """The prefix of an address with which a notice becomes elements of memory."""
+
+SOURCE_PORTS = {
+    "retrieve": "wrapper",
+    "query": "source",
+    "query2": "source",
+    "importrelation": "source",
+    "exportrelation": "dest",
+    "exportrelation2": "dest",
+}
+"""The operators on sources of the settings, and the port of each that has the name of the source."""
 
 
 class DataRef(msgspec.Struct, frozen=True):
@@ -130,6 +141,25 @@ class OperatorCall(msgspec.Struct, frozen=True):
         return not (isinstance(address, FixedValue) and str(address.value).startswith(TO_MEMORY))
 
     @property
+    def needs_outside(self) -> Iterator[tuple[str, str]]:
+        """The places outside that it reaches, as far as the file names them; else `anything`."""
+        name = self.operator.name
+        if name == "constructfunction" and not isinstance(self.arguments["name"], FixedValue):
+            yield "anything", ""
+        if not self.goes_outside:
+            return
+        place = self.arguments.get("url" if name == "fetch" else SOURCE_PORTS.get(name, ""))
+        if name == "listen":
+            yield "folder", "var/listen rw"
+        elif not isinstance(place, FixedValue):
+            yield "anything", ""
+        elif name == "fetch":
+            yield "host", host_of(str(place.value))
+        else:
+            yield "host", f"[sources.{place.value}]"
+            yield "folder", f"[sources.{place.value}] {'rw' if self.operator.effect else 'r'}"
+
+    @property
     def enabled(self) -> tuple[str, ...]:
         """The data that its clauses produce, all of type Enablement."""
         return (*self.enable, *self.started, *self.on_error)
@@ -176,11 +206,11 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """The needs of operators that act outside, which may need anything."""
+        """The needs of operators that act outside."""
         for graph in self.graphs.values():
             for call in graph.calls:
-                if call.goes_outside:
-                    yield OwnNeed("anything", "", f"operator {call.operator.name!r}", call.line)
+                for what, value in call.needs_outside:
+                    yield OwnNeed(what, value, f"operator {call.operator.name!r}", call.line)
 
     @property
     def graph(self) -> DataflowGraph:

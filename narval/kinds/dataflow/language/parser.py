@@ -128,16 +128,16 @@ def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
     definitions: list[DataflowDefinition] = []
     for source in sources:
         own = tuple(found for found in references if found.path == source.path)
-        draft = DataflowDefinition(
+        written = DataflowDefinition(
             group=source.place.group,
             name=source.syntax.name,
             source=source,
             references=own,
             path=source.path,
             line=source.syntax.line,
-            draft=source,
         )
-        whole = completed(draft, compiled, known.plans)
+        draft = msgspec.structs.replace(written, draft=written)
+        whole = completed(draft, compiled, known)
         if whole is not None and not _needs_library(source, whole.graphs, compiled):
             whole = msgspec.structs.replace(whole, draft=None)
         if whole is not None or not (faults or compiled.faults):

@@ -66,6 +66,18 @@ def test_TA20_a_query_alters_nothing(tmp_path: Path, text: str) -> None:
     assert len(stored(tmp_path, "homes")) == 3
 
 
+@pytest.mark.parametrize("statement", ["VACUUM INTO", "ATTACH"])
+@pytest.mark.parametrize("operator", ['query("h", "{}" : out)', 'query2("h", "{}")'])
+def test_no_statement_reaches_another_file(tmp_path: Path, operator: str, statement: str) -> None:
+    text = f"{statement} '{tmp_path}/other.db'" + (" AS other" if statement == "ATTACH" else "")
+    body = operator.format(text)
+    plan = flow(body) if "out" in body else flow(body, outputs="")
+    over, _ = drive(tmp_path, plan, sources=database(tmp_path, write=True))
+    assert over.failure is not None
+    assert "authoriz" in over.failure.message
+    assert not (tmp_path / "other.db").exists()
+
+
 def test_TA20_a_statement_needs_a_grant(tmp_path: Path) -> None:
     plan = flow('query2("h", "DELETE FROM homes")', outputs="")
     over, _ = drive(tmp_path, plan, sources=database(tmp_path))

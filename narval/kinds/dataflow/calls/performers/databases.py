@@ -156,6 +156,7 @@ def _reading(path: Path) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode=ro"
     database = sqlite3.connect(address, uri=True, timeout=BUSY, check_same_thread=False)
     database.execute("PRAGMA query_only = ON")
+    database.set_authorizer(_within_its_file)
     return database
 
 
@@ -164,7 +165,16 @@ def _writing(source: FlowSource, path: Path) -> sqlite3.Connection:
         message = f"[sources.{source.name}] may only be read; write = true there allows more"
         raise FlowError("forbidden", message)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+    database.set_authorizer(_within_its_file)
+    return database
+
+
+def _within_its_file(action: int, file: str | None, *others: str | None) -> int:
+    """Deny another file than that of the source, as ATTACH and VACUUM INTO name one; VACUUM has one without
+    a name.
+    """
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH and file != "" else sqlite3.SQLITE_OK
 
 
 def _bound(request: OperatorRequest) -> dict[str, Any]:

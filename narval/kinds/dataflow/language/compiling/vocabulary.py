@@ -49,7 +49,9 @@ class PlanVocabulary:
         self._names = PlanNames((plan.place, plan.syntax.name) for plan in self.plans.values())
         self._operators: dict[str, Operator] = {}
         self.wrappers: dict[str, Columns] = {}
+        self.code: set[tuple[str, str]] = set()
         for found in code:
+            self.code.add((found.kind, found.name))
             if found.operator is not None:
                 self._operators[found.name.lower()] = found.operator
             if found.kind == "wrapper":
