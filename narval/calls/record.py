@@ -53,7 +53,8 @@ CALL_MOVES: Mapping[State, frozenset[State]] = {
 }
 """The moves of a call. It is
 
-- *waiting* for a slot of its agent, or for room where it is answered;
+- *waiting* for a slot of its agent, for room where it is answered, or for a server that starts: it is not
+  sent;
 - *announced* if it must not be made twice, or can be undone: it runs once it is recorded that it begins
   (N29);
 - *running* while its code runs;
@@ -184,14 +185,21 @@ class CallRecord:
         The time limit runs from now, not from when the call was asked for; at its end `expire` is called.
         Without `expire` it is enforced elsewhere.
         """
-        if expire is not None and self.call.timeout is not None:
-            self.call.start_clock(time.time())
-            self.after(self.call.timeout, expire)
+        if expire is not None:
+            self.start_clock(expire)
         if not self.is_announced:
             return self.go()
         self._move("announced")
         self.listener.announce(self)
         return False
+
+    def start_clock(self, expire: Callable[[CallRecord], None]) -> None:
+        """Have the time limit run from now, which may be before the call begins; at its end `expire` is
+        called.
+        """
+        if self.call.timeout is not None:
+            self.call.start_clock(time.time())
+            self.after(self.call.timeout, expire)
 
     def go(self) -> bool:
         """Run from now on; False if it has ended meanwhile."""

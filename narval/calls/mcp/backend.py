@@ -2,40 +2,32 @@
 idle.
 
 A server dies with its bridge, and a bridge with its server. A call under way then fails, or is made again if
-its tool or the settings say that it may be called twice.
+its tool or the settings say that it may be called twice. A call begins when it is sent: while its server
+starts it waits, and the next daemon makes it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-import os
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
-from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
 from narval.calls.kept_files import MCP_FILES, KeptFiles, Mentions
 from narval.calls.mcp import frames
-from narval.calls.mcp.connecting import connect_to, last_lines, told_last
+from narval.calls.mcp.connecting import told_last
+from narval.calls.mcp.connection import MOST_CALLS, Connection
 from narval.calls.mcp.conversion import has_bytes, result_of
 from narval.calls.mcp.session import CHANGED, LOGIN_WANTED
 from narval.calls.mcp.transports import CANNOT_START, LOST
 from narval.calls.output_capture import end_prints
-from narval.calls.programs import reaper
-from narval.calls.programs.commands import small_environment
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallRecord, Outcome
-from narval.calls.workers.child import Child
-from narval.calls.workers.frames import FrameError
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.action.tool_arguments import arguments_of
@@ -50,14 +42,8 @@ from narval.files.settings import CallLimits
 TRIES = 3
 """The number of times that a call of a tool that may be called twice is made while its server dies."""
 
-REST = 300.0
-"""Seconds for which a server is kept after its last call."""
-
 SOON = 2.0
 """Seconds to wait for a lost server, so that its last prints can be reported."""
-
-MOST_CALLS = 32
-"""The most calls at once of one server; others wait."""
 
 log = logging.getLogger("narval.mcp")
 
@@ -78,6 +64,33 @@ class McpServers(Coroutines):
         self._changed: dict[tuple[str, str], ChangedTool] = {}
         """The tools that their servers describe otherwise than was accepted."""
         self._logins: dict[str, WantedLogin] = {}
+        self._announced: dict[CallRecord, asyncio.Future[None]] = {}
+        """The calls that are being announced, and what is done when that is recorded."""
+
+    def start(self, record: CallRecord) -> None:
+        """Answer a call: it begins when its server has started; its time limit runs meanwhile too."""
+        record.start_clock(self.expire)
+        super().go(record)
+
+    def go(self, record: CallRecord) -> None:
+        """Send a call, now that it is recorded that it begins."""
+        if (recorded := self._announced.pop(record, None)) is not None and not recorded.done():
+            recorded.set_result(None)
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that are not sent yet."""
+        return sum(not record.has_room for record in self._tasks.values())
+
+    def waits_for(self, record: CallRecord) -> str:
+        """The reason why a call is not sent yet; "" if it is."""
+        if record.has_room:
+            return ""
+        name = record.call.target.action.partition(".")[0]
+        there = self._connections.get(name)
+        if there is None or not there.has_begun:
+            return f"the MCP server {name} is starting"
+        return f"all {MOST_CALLS} calls at once of the MCP server {name} are taken"
 
     def limit(self, limits: CallLimits) -> None:
         """Apply other settings from the next call on; a server whose table has changed is restarted."""
@@ -111,7 +124,7 @@ class McpServers(Coroutines):
     async def _answer(self, record: CallRecord) -> Outcome:
         """Await the outcome of a call; only a cancellation and Ctrl-C pass through."""
         try:
-            return Outcome(elements(await self._called(record.call)))
+            return Outcome(elements(await self._called(record)))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -119,8 +132,20 @@ class McpServers(Coroutines):
         finally:
             end_prints(record.call.id)
 
-    async def _called(self, call: CallContext) -> bytes:
+    async def _begin(self, record: CallRecord) -> None:
+        """Begin a call, and return when it may be sent: an announced one when that is recorded."""
+        if record.has_room:  # an earlier try has begun it
+            return
+        recorded = self._announced[record] = self._loop.create_future()
+        try:
+            if not record.begin():
+                await recorded
+        finally:
+            self._announced.pop(record, None)
+
+    async def _called(self, record: CallRecord) -> bytes:
         """The element that a tool gives. Raises ActionError."""
+        call = record.call
         tool: Tool = call.target.function
         server = self._server(call.target.action.partition(".")[0], tool)
         element = next(iter(call.inputs.values()), None)
@@ -131,7 +156,7 @@ class McpServers(Coroutines):
             try:
                 async with asyncio.timeout(server.timeout):
                     connection = self._connection(server, call.home)
-                    answer = await connection.call(call, tool, arguments)
+                    answer = await connection.call(call, tool, arguments, partial(self._begin, record))
             except TimeoutError:
                 message = f"{call.target.action} did not come back within {server.timeout:g} s"
                 raise ActionError(message, "timeout") from None
@@ -145,7 +170,7 @@ class McpServers(Coroutines):
             self._note_change(server, tool, answer.message)
         if answer.kind:
             self._note_login(answer, server, call.home)
-            message = self._shown(answer, server, tool, connection.last_prints)
+            message = self._shown(answer, server, record, connection.last_prints)
             raise ActionError(message, answer.kind, final=answer.final)
         self._note_change(server, tool, connection.why_changed(tool))
         self._logins.pop(server.name, None)
@@ -204,15 +229,16 @@ class McpServers(Coroutines):
             self._changed[key] = ChangedTool(server.name, tool, why, time.time())
             log.warning("%s.%s: %s", server.name, tool.action, " ".join(why.split()))
 
-    def _shown(self, answer: frames.ToolAnswered, server: McpServer, tool: Tool, prints: str) -> str:
+    def _shown(self, answer: frames.ToolAnswered, server: McpServer, record: CallRecord, prints: str) -> str:
+        tool: Tool = record.call.target.function
         if answer.kind == CHANGED:
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
-            is_done_once = answer.kind == LOST and not self._is_repeatable(tool, server)
+            is_sent_once = record.has_room and not self._is_repeatable(tool, server)
             hint = (
                 f"; {tool.name} may have done its work: look before it is called again"
-                if is_done_once
+                if answer.kind == LOST and is_sent_once
                 else ""
             )
             return f"the MCP server {server.name}: {answer.message}{hint}{told_last(prints, server)}"
@@ -251,146 +277,3 @@ class WantedLogin(NamedTuple):
             return self.file.stat().st_mtime > self.since
         except OSError:
             return False
-
-
-class Connection:
-    """One server at work: its bridge, and the calls under way."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        server: McpServer,
-        home: Path | None,
-        client: ReaperClient,
-        start_limit: float,
-        over: Callable[[Connection], None],
-        compared: Callable[[McpServer, Tool, str], None],
-    ) -> None:
-        self._loop, self.server, self._reaper, self._over = loop, server, client, over
-        self._compared = compared
-        self._called: dict[str, Tool] = {}
-        """The tools that were called, as they were accepted, by name."""
-        self._digests: dict[str, str] = {}
-        self.is_over = False
-        self._is_retired = False
-        self._waiting: dict[str, tuple[CallContext, asyncio.Future[frames.ToolAnswered]]] = {}
-        self._room = asyncio.Semaphore(MOST_CALLS)
-        self._begun: asyncio.Future[None] = loop.create_future()
-        self._end: frames.Ended | None = None
-        self._ended = asyncio.Event()
-        first = frames.packed(connect_to(server, home, {reaper.OWNER: client.owner}))
-        client.prepare()
-        try:
-            self._child = Child(
-                loop, self, ("narval.calls.mcp.bridge", str(os.getpid())), small_environment(), _read
-            )
-        except OSError as error:
-            raise ActionError(f"the bridge to {server.name} cannot be started: {error}", LOST) from None
-        client.began(self._child.pid)
-        self._child.send(first)
-        self._child.after(
-            start_limit, partial(self._child.kill, f"took more than {start_limit:g} s to connect")
-        )
-
-    async def call(self, call: CallContext, tool: Tool, arguments: bytes) -> frames.ToolAnswered:
-        """The answer to a call; an error of the server is one too."""
-        answered: asyncio.Future[frames.ToolAnswered] = self._loop.create_future()
-        self._waiting[call.id] = call, answered
-        self._called[tool.name] = tool
-        sent = False
-        try:
-            async with self._room:
-                both: list[asyncio.Future[Any]] = [self._begun, answered]
-                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-                if not answered.done():
-                    self._child.stop_timer()
-                    self._child.send(
-                        frames.packed(frames.CallTool(call.id, tool.name, tool.digest, arguments))
-                    )
-                    sent = True
-                return await answered
-        finally:
-            if sent and (answered.cancelled() or not answered.done()) and not self.is_over:
-                self._child.send(frames.packed(frames.CancelTool(call.id)))
-            self._waiting.pop(call.id, None)
-            self._rest()
-
-    def why_changed(self, tool: Tool) -> str:
-        """The reason why a tool is not as it was accepted, by the server's latest list; "" if it is."""
-        return frames.why_changed(tool.name, self._digests.get(tool.name), tool.digest)
-
-    @property
-    def last_prints(self) -> str:
-        """The last lines that the server wrote to its standard error."""
-        return last_lines(self._child.prints.last)
-
-    async def wait_for_its_end(self, seconds: float) -> None:
-        """Wait, at most `seconds`, until its bridge has ended and everything that the server printed has
-        arrived.
-        """
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), seconds)
-
-    def retire_when_idle(self) -> None:
-        """End it when it has no calls."""
-        self._is_retired = True
-        self._rest()
-
-    def end(self) -> None:
-        """End it now."""
-        if not self.is_over:
-            self.is_over = True
-            self._child.end()
-            self._reaper.ended(self._child.pid)
-
-    def _rest(self) -> None:
-        if not self._waiting and not self.is_over and self._begun.done():
-            if self._is_retired:
-                self._child.retire()
-            else:
-                self._child.after(REST, self._child.retire)
-
-    # --- what the bridge says -------------------------------------------------------------------------
-
-    def child_said(self, child: Child, message: frames.FromBridge) -> None:
-        """Take a message of the bridge."""
-        if isinstance(message, frames.Connected):
-            child.stop_timer()
-            if not self._begun.done():
-                self._begun.set_result(None)
-            self._digests = message.tools
-            for tool in self._called.values():
-                self._compared(self.server, tool, self.why_changed(tool))
-            self._rest()
-        elif isinstance(message, frames.Ended):
-            self._end = message
-        elif (waiting := self._waiting.get(message.call)) is not None:
-            call, answered = waiting
-            if isinstance(message, frames.ToolProgressed):
-                call.progress(message.done, message.total)
-            elif not answered.done():
-                answered.set_result(message)
-
-    def child_printed(self, child: Child, line: str) -> None:
-        """Log a line that the server wrote to its standard error."""
-        log.debug("%s: %s", self.server.name, line)
-
-    def child_ended(self, child: Child, how: str) -> None:
-        """Answer the calls under way: the server is lost."""
-        self.is_over = True
-        self._reaper.ended(child.pid)
-        end = self._end or frames.Ended(LOST, f"its bridge {how}")
-        self._ended.set()
-        for call, answered in tuple(self._waiting.values()):
-            if not answered.done():
-                answered.set_result(
-                    frames.ToolAnswered(call.id, kind=end.kind, message=end.message, final=end.final)
-                )
-        self._over(self)
-
-
-def _read(body: bytes) -> frames.FromBridge:
-    try:
-        return frames.read_answer(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FrameError(f"a bridge sent what is no message: {error}") from None

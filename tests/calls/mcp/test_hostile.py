@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from narval.calls.mcp import transports
-from narval.calls.mcp.backend import Connection
+from narval.calls.mcp.connection import Connection
 from narval.calls.mcp.frames import Connect, FromBridge, ToolProgressed
 from narval.calls.workers.child import Child
 from tests.calls.mcp.servers_at_work import HomeWithServer

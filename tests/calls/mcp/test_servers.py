@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -279,8 +280,7 @@ def test_a_call_that_the_daemons_end_cut_off_is_made_again_only_where_that_does_
     home.behave("mute")
     once = home.start("parts")
     again = [home.start("parts", **{"on-restart": "retry"}), home.start("die"), home.start("shape")]
-    counts = home.agent.daemon.calls.counts
-    while counts.running < 4:
+    while sum(record.state == "running" for record in home.agent.daemon.calls) < 4:
         home.agent.runner.run(asyncio.sleep(0.01))
     home.agent.close()
     home.agent = narval.open(home.home, by="ann")
@@ -289,6 +289,53 @@ def test_a_call_that_the_daemons_end_cut_off_is_made_again_only_where_that_does_
             home.agent.runner.run(asyncio.sleep(0.01))
         assert home.of(once).attributes["type"] == "interrupted"
         assert all(home.agent.daemon.agent.runs[run].active for run in again)
+    finally:
+        home.close()
+
+
+def test_a_call_that_waits_for_the_start_of_its_server_is_made_again_by_the_next_daemon(
+    tmp_path: Path,
+) -> None:
+    home = HomeWithServer(tmp_path)
+    home.behave("mute")  # the server does not even say that it is there
+    run = home.start("parts")
+    while not home.agent.daemon.calls.counts.queued:
+        home.agent.runner.run(asyncio.sleep(0.01))
+    answer = home.agent.ask("why", run=run)
+    (place,) = [call["place"] for wait in answer["waiting"] for call in wait["calls"]]
+    assert place == "the MCP server test is starting"
+    home.agent.close()
+    home.behave("")
+    home.agent = narval.open(home.home, by="ann")
+    try:
+        home.agent.until_idle()
+        assert home.of(run).name == "parts-result"
+    finally:
+        home.close()
+
+
+def test_the_time_of_a_step_runs_while_its_server_starts(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path)
+    home.behave("mute")
+    try:
+        made = home.call("parts", timeout="0.1")
+        assert made.attributes["type"] == "timeout"
+    finally:
+        home.close()
+
+
+def test_a_server_that_dies_before_a_call_is_sent_has_not_done_its_work(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path)
+    home.behave("mute")
+    run = home.start("parts")
+    try:
+        while not (tmp_path / "pid").exists() or not (pid := (tmp_path / "pid").read_text()):
+            home.agent.runner.run(asyncio.sleep(0.01))
+        os.kill(int(pid), signal.SIGKILL)
+        home.agent.until_idle()
+        made = home.of(run)
+        assert made.attributes["type"] == "server-lost"
+        assert "may have done its work" not in made.text
     finally:
         home.close()
 

@@ -1,0 +1,187 @@
+"""The connection to one MCP server at work: its bridge, and the calls under way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.calls.context import CallContext
+from narval.calls.mcp import frames
+from narval.calls.mcp.connecting import connect_to, last_lines
+from narval.calls.mcp.transports import LOST
+from narval.calls.programs import reaper
+from narval.calls.programs.commands import small_environment
+from narval.calls.programs.reaper_client import ReaperClient
+from narval.calls.workers.child import Child
+from narval.calls.workers.frames import FrameError
+from narval.core.definitions.action.tool import Tool
+from narval.core.errors import ActionError
+from narval.files.outside.mcp_servers import McpServer
+
+REST = 300.0
+"""Seconds for which a server is kept after its last call."""
+
+MOST_CALLS = 32
+"""The most calls at once of one server; others wait."""
+
+log = logging.getLogger("narval.mcp")
+
+
+class Connection:
+    """One server at work: its bridge, and the calls under way."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        server: McpServer,
+        home: Path | None,
+        client: ReaperClient,
+        start_limit: float,
+        over: Callable[[Connection], None],
+        compared: Callable[[McpServer, Tool, str], None],
+    ) -> None:
+        self._loop, self.server, self._reaper, self._over = loop, server, client, over
+        self._compared = compared
+        self._called: dict[str, Tool] = {}
+        """The tools that were called, as they were accepted, by name."""
+        self._digests: dict[str, str] = {}
+        self.is_over = False
+        self._is_retired = False
+        self._waiting: dict[str, tuple[CallContext, asyncio.Future[frames.ToolAnswered]]] = {}
+        self._room = asyncio.Semaphore(MOST_CALLS)
+        self._begun: asyncio.Future[None] = loop.create_future()
+        self._end: frames.Ended | None = None
+        self._ended = asyncio.Event()
+        first = frames.packed(connect_to(server, home, {reaper.OWNER: client.owner}))
+        client.prepare()
+        try:
+            self._child = Child(
+                loop, self, ("narval.calls.mcp.bridge", str(os.getpid())), small_environment(), _read
+            )
+        except OSError as error:
+            raise ActionError(f"the bridge to {server.name} cannot be started: {error}", LOST) from None
+        client.began(self._child.pid)
+        self._child.send(first)
+        self._child.after(
+            start_limit, partial(self._child.kill, f"took more than {start_limit:g} s to connect")
+        )
+
+    @property
+    def has_begun(self) -> bool:
+        """True once the server has started."""
+        return self._begun.done()
+
+    async def call(
+        self, call: CallContext, tool: Tool, arguments: bytes, begin: Callable[[], Awaitable[None]]
+    ) -> frames.ToolAnswered:
+        """The answer to a call; an error of the server is one too. `begin` is awaited before it is sent."""
+        answered: asyncio.Future[frames.ToolAnswered] = self._loop.create_future()
+        self._waiting[call.id] = call, answered
+        self._called[tool.name] = tool
+        sent = False
+        try:
+            async with self._room:
+                both: list[asyncio.Future[Any]] = [self._begun, answered]
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                if not answered.done():
+                    self._child.stop_timer()
+                    await begin()
+                if not answered.done():
+                    self._child.send(
+                        frames.packed(frames.CallTool(call.id, tool.name, tool.digest, arguments))
+                    )
+                    sent = True
+                return await answered
+        finally:
+            if sent and (answered.cancelled() or not answered.done()) and not self.is_over:
+                self._child.send(frames.packed(frames.CancelTool(call.id)))
+            self._waiting.pop(call.id, None)
+            self._rest()
+
+    def why_changed(self, tool: Tool) -> str:
+        """The reason why a tool is not as it was accepted, by the server's latest list; "" if it is."""
+        return frames.why_changed(tool.name, self._digests.get(tool.name), tool.digest)
+
+    @property
+    def last_prints(self) -> str:
+        """The last lines that the server wrote to its standard error."""
+        return last_lines(self._child.prints.last)
+
+    async def wait_for_its_end(self, seconds: float) -> None:
+        """Wait, at most `seconds`, until its bridge has ended and everything that the server printed has
+        arrived.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+
+    def retire_when_idle(self) -> None:
+        """End it when it has no calls."""
+        self._is_retired = True
+        self._rest()
+
+    def end(self) -> None:
+        """End it now."""
+        if not self.is_over:
+            self.is_over = True
+            self._child.end()
+            self._reaper.ended(self._child.pid)
+
+    def _rest(self) -> None:
+        if not self._waiting and not self.is_over and self._begun.done():
+            if self._is_retired:
+                self._child.retire()
+            else:
+                self._child.after(REST, self._child.retire)
+
+    # --- what the bridge says -------------------------------------------------------------------------
+
+    def child_said(self, child: Child, message: frames.FromBridge) -> None:
+        """Take a message of the bridge."""
+        if isinstance(message, frames.Connected):
+            child.stop_timer()
+            if not self._begun.done():
+                self._begun.set_result(None)
+            self._digests = message.tools
+            for tool in self._called.values():
+                self._compared(self.server, tool, self.why_changed(tool))
+            self._rest()
+        elif isinstance(message, frames.Ended):
+            self._end = message
+        elif (waiting := self._waiting.get(message.call)) is not None:
+            call, answered = waiting
+            if isinstance(message, frames.ToolProgressed):
+                call.progress(message.done, message.total)
+            elif not answered.done():
+                answered.set_result(message)
+
+    def child_printed(self, child: Child, line: str) -> None:
+        """Log a line that the server wrote to its standard error."""
+        log.debug("%s: %s", self.server.name, line)
+
+    def child_ended(self, child: Child, how: str) -> None:
+        """Answer the calls under way: the server is lost."""
+        self.is_over = True
+        self._reaper.ended(child.pid)
+        end = self._end or frames.Ended(LOST, f"its bridge {how}")
+        self._ended.set()
+        for call, answered in tuple(self._waiting.values()):
+            if not answered.done():
+                answered.set_result(
+                    frames.ToolAnswered(call.id, kind=end.kind, message=end.message, final=end.final)
+                )
+        self._over(self)
+
+
+def _read(body: bytes) -> frames.FromBridge:
+    try:
+        return frames.read_answer(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FrameError(f"a bridge sent what is no message: {error}") from None
