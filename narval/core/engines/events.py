@@ -13,7 +13,7 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 
 LABELS = "labels"
-"""The word by which a standing run says that what it tells or begins comes from a language model's answer."""
+"""The word by which a signal, or a standing run that tells or begins something, names the labels of that."""
 
 UNDOES = "undoes"
 """The word that tells a run that undoes another, as it begins, which one."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from narval.core.engines import commands
-from narval.core.engines.events import Plain, Signalled
+from narval.core.engines.events import LABELS, Plain, Signalled
 from narval.kinds.task.engine import changes, moves, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.moves import begin_end
@@ -198,7 +198,7 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
             "no-object", "there is no object to hand over: it was given away, or none was taken"
         )
     given = said.get("parameters")
-    more = {name: said[name] for name in ("mode", "users", "roles") if name in said}
+    more = {name: said[name] for name in ("mode", "users", "roles", LABELS) if name in said}
     scripts.raise_event(
         decision,
         target.full_name,

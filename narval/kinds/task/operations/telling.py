@@ -15,7 +15,7 @@ from narval.ask.asker import Asker
 from narval.ask.lookup import command, load_fault
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.commands import Answer
-from narval.core.engines.events import PersonsAct, Plain, Signalled
+from narval.core.engines.events import LABELS, PersonsAct, Plain, Signalled
 from narval.core.errors import RequestError, TaskRefusedError
 from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import settle
@@ -65,6 +65,8 @@ async def told(
     if not run.active:
         raise TaskRefusedError("over", f"run {run.eid} of {run.name} is over: it is {run.status}")
     act = PersonsAct(asker.way, asker.session)
+    if asker.labels:
+        arguments = {**arguments, LABELS: " ".join(asker.labels)}
     signalled = Signalled(0, 0.0, "", name, (), arguments, asker.person, asker.actor, act)
     waiters, coming, signal = daemon.host.waiters, list[asyncio.Future[Answer]](), ""
 

@@ -45,8 +45,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     if run.active:
 
         def tell(turn: Turn) -> list[Answer]:
-            with asker.giving(turn):
-                return turn.signal(run.eid, event)
+            return asker.signal(turn, run.eid, event)
 
         answers: list[Answer] = await daemon.host.submit(tell)
         if answers:

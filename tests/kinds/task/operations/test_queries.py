@@ -58,6 +58,21 @@ def test_an_object_and_its_case_have_the_labels_of_who_puts_it(agent: Agent) -> 
         assert [labels.names(labels.own(case[what])) for what in ("object", "case")] == [("bot",), ("bot",)]
 
 
+def test_an_event_has_the_labels_of_who_raises_it_and_hands_them_to_who_acts(agent: Agent) -> None:
+    labels = agent.daemon.agent.memory.labels
+    raiser, raising, _ = taken(agent)
+    for handle in ("", raiser):
+        task, run, _ = taken(agent)
+        agent.task_assert(task, "reading")
+        agent.until_idle()
+        agent.asker = Asker("bot", labels=("bot",))
+        agent.task_raise("ev.check", "w.scan", ["good"], "async", task=handle)
+        agent.asker = Asker("ann")
+        agent.until_idle()
+        assert labels.names(labels.own(run)) == ("bot",)
+    assert labels.names(labels.own(raising)) == (), "who passes an event on has not heard what it says"
+
+
 def test_K62_the_queues_of_events_are_shown_as_they_are(agent: Agent) -> None:
     agent.task_raise("ev.check", "w.scan", ["good"])
     agent.task_raise("ev.never", "w.scan")

@@ -330,6 +330,8 @@ class EventRaised(EventFact, frozen=True):
     """The person who raised it."""
     own: bool = False
     """True if it is a global event that comes by itself."""
+    labels: tuple[str, ...] = ()
+    """The labels of what it says."""
 
     def apply(self, state: TaskServerState) -> None:
         rules = {
@@ -342,6 +344,7 @@ class EventRaised(EventFact, frozen=True):
         event.object, event.case, event.signal = self.object, self.case, self.signal
         event.users, event.roles = self.users, self.roles
         event.raiser, event.raiser_type = self.raiser, self.raiser_type
+        event.labels = self.labels
         state.events[self.event] = event
         if self.own:
             state.own = self.event

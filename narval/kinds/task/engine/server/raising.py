@@ -10,7 +10,7 @@ from math import ceil, floor
 
 from narval.core.definitions.wall import moment_of, zone_named
 from narval.core.engines import commands
-from narval.core.engines.events import Signalled
+from narval.core.engines.events import LABELS, Signalled
 from narval.kinds.task.engine.server import ending, instances, rules, waiting
 from narval.kinds.task.engine.server.changes import EventRaised, ObjectGone, RuleWindows, TickSet
 from narval.kinds.task.engine.server.decision import ServerDecision
@@ -97,6 +97,7 @@ def _raised(
         (decision.view.name_of(raiser) or "") if raiser else "",
         event.signal if sync else "",
         event.by,
+        labels=tuple(event.text(LABELS).split()),
     )
 
 

@@ -270,7 +270,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         ending.end_rule(decision, event, number, "expired", GONE)
         return
     moments.set_wake(decision, event.id, number, None)
-    labels = " ".join(recorded(rule.labels, rule.hearsay))
+    labels = " ".join(sorted({*recorded(rule.labels, rule.hearsay), *event.labels}))
     if receiver:
         said: dict[str, Any] = {
             "event": event.id,

@@ -148,6 +148,8 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     """The rules that may still answer it, by number."""
     results: tuple[Result, ...] = ()
     """The results of its ended rules."""
+    labels: tuple[str, ...] = ()
+    """The labels of what it says."""
 
     @property
     def queue(self) -> str:
