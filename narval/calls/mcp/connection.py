@@ -69,7 +69,7 @@ class Connection:
         except OSError as error:
             raise ActionError(f"the bridge to {server.name} cannot be started: {error}", LOST) from None
         client.began(self._child.pid)
-        self._child.send(first)
+        self._child.requests.send(first)
         self._child.after(
             start_limit, partial(self._child.kill, f"took more than {start_limit:g} s to connect")
         )
@@ -95,14 +95,14 @@ class Connection:
                     self._child.stop_timer()
                     await begin()
                 if not answered.done():
-                    self._child.send(
+                    self._child.requests.send(
                         frames.packed(frames.CallTool(call.id, tool.name, tool.digest, arguments))
                     )
                     sent = True
                 return await answered
         finally:
             if sent and (answered.cancelled() or not answered.done()) and not self.is_over:
-                self._child.send(frames.packed(frames.CancelTool(call.id)))
+                self._child.requests.send(frames.packed(frames.CancelTool(call.id)))
             self._waiting.pop(call.id, None)
             self._rest()
 

@@ -67,7 +67,7 @@ class Child:
         self._loop, self._listener, self._read_message = loop, listener, read
         self._frames = FrameReader()
         self._fault = ""
-        self._program, self._requests, self._answers, prints = _started(loop, words, environment)
+        self._program, self.requests, self._answers, prints = _started(loop, words, environment)
         self.prints = Prints(loop, prints, partial(listener.child_printed, self))
         loop.add_reader(self._answers, self._read_answers)
         self.record: CallRecord | None = None
@@ -83,10 +83,6 @@ class Child:
         """The number of the program, and of the group that it leads."""
         return self._program.pid
 
-    def send(self, frame: bytes) -> None:
-        """Send a frame, as fast as the child reads it."""
-        self._requests.send(frame)
-
     def take(self, record: CallRecord | None) -> None:
         """Assign a call to it; None: it is free."""
         self.record = record
@@ -100,7 +96,7 @@ class Child:
 
     def retire(self) -> None:
         """Close its requests: it ends by itself, or is killed."""
-        self._requests.close()
+        self.requests.close()
         self._kill_after(_FAREWELL)
 
     def kill(self, why: str = "") -> None:
@@ -125,7 +121,7 @@ class Child:
         self._loop.remove_reader(self._answers)
         os.close(self._answers)
         self._answers = -1
-        self._requests.close()
+        self.requests.close()
         self.prints.close()
         self.stop_timer()
         if self._killing is not None:

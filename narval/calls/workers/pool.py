@@ -208,7 +208,7 @@ class Workers(QueuedBackend):
         """Send a call to its worker."""
         child: Child = record.place
         try:
-            child.send(pack(frame_of(record.call, self._limits)))
+            child.requests.send(pack(frame_of(record.call, self._limits)))
         except FrameError as error:
             self._end(record, Outcome(problem=Failure(error.kind, str(error), final=error.final)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,7 +51,8 @@ class FakeChild:
             self.is_ready = True
             self.workers.child_said(self, Ready())  # type: ignore[arg-type]
 
-    after = send = stop_timer = end = kill = lambda *_: None
+    after = stop_timer = end = kill = lambda *_: None
+    requests = SimpleNamespace(send=lambda frame: None)
 
 
 class Scene:
