@@ -282,11 +282,6 @@ class QueuedBackend(Backend):
         """The number of calls that wait for room."""
         return len(self._waiting)
 
-    def start(self, record: CallRecord) -> None:
-        """Answer a call as soon as there is room."""
-        self._waiting.add(record)
-        self._hand_out()
-
     def abandon(self, record: CallRecord) -> None:
         """Take a call out of the queue, or stop it if it has begun."""
         if record.has_room:
@@ -314,10 +309,6 @@ class QueuedBackend(Backend):
     @abstractmethod
     def _most(self) -> int:
         """The number of slots."""
-
-    @abstractmethod
-    def _hand_out(self) -> None:
-        """Begin waiting calls while there is room."""
 
     @abstractmethod
     def _stop(self, record: CallRecord, outcome: Outcome) -> None:

@@ -67,6 +67,11 @@ class Threads(QueuedBackend):
     def _most(self) -> int:
         return self._limit
 
+    def start(self, record: CallRecord) -> None:
+        """Answer a call as soon as a thread is free for it."""
+        self._waiting.add(record)
+        self._hand_out()
+
     def _hand_out(self) -> None:
         while self._waiting and (self._idle or len(self._busy) < self._limit):
             full = self._full()

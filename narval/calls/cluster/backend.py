@@ -62,7 +62,8 @@ class Cluster(QueuedBackend):
         """Answer a call as soon as there is room."""
         if self.connection.why:
             run_limit(record, self._loop.time(), self._expire)
-        super().start(record)
+        self._waiting.add(record)
+        self._hand_out()
         self.connection.open()
 
     def abandon(self, record: CallRecord) -> None:

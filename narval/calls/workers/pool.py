@@ -120,7 +120,7 @@ class Workers(QueuedBackend):
         """Apply other limits from the next call on."""
         self._limits = limits
         self.budget.limit(limits.workers)
-        self._hand_out()
+        self.budget.hand_out()
 
     def renew(self) -> None:
         """Retire the workers, which may have imported changed modules: idle ones now, the others when their
@@ -149,14 +149,16 @@ class Workers(QueuedBackend):
 
     # --- giving calls ---------------------------------------------------------------------------------
 
+    def start(self, record: CallRecord) -> None:
+        """Answer a call as soon as a worker is free for it."""
+        self._waiting.add(record)
+        self.budget.hand_out()
+
     def _most(self) -> int:
         return self.budget.most
 
     def _taken(self) -> Iterable[CallRecord]:
         return self.budget.taken()
-
-    def _hand_out(self) -> None:
-        self.budget.hand_out()
 
     @property
     def size(self) -> int:
@@ -217,7 +219,7 @@ class Workers(QueuedBackend):
         child = self._take(record)
         self._set_free(child)
         record.answer(outcome)
-        self._hand_out()
+        self.budget.hand_out()
 
     def _take(self, record: CallRecord) -> Child:
         """Release a call that is about to be answered from its worker."""
@@ -242,7 +244,7 @@ class Workers(QueuedBackend):
         self._take(record).kill()
         self.budget.count_restart()
         record.answer(outcome)
-        self._hand_out()
+        self.budget.hand_out()
 
     def _fail(self, outcome: Outcome) -> None:
         """Answer the call whose turn it is, for which a worker was to be started."""
@@ -260,7 +262,7 @@ class Workers(QueuedBackend):
                 child.stop_timer()
                 self._set_free(child)
                 self.give_to_idle()  # it answers at least one before it may end for another pool
-                self._hand_out()
+                self.budget.hand_out()
         elif record is None or message.call != record.call.id:
             return
         elif isinstance(message, Progressed):
@@ -296,7 +298,7 @@ class Workers(QueuedBackend):
         elif was_starting:
             crash = Failure("crashed", f"the worker, still starting, {how}", last_lines)
             self._fail(LOST if is_lost else Outcome(problem=crash))
-        self._hand_out()
+        self.budget.hand_out()
 
 
 def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:

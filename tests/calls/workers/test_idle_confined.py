@@ -11,7 +11,7 @@ from narval.calls.context import CallContext, Target
 from narval.calls.executor import MOST_IDLE, Executor
 from narval.calls.record import CallListener, CallRecord
 from narval.calls.workers.confined import Confined
-from narval.calls.workers.pool import Workers
+from narval.calls.workers.pool import WorkerBudget
 from narval.core.definitions.action.needs import Needs
 from narval.system.landlock import Confinement
 
@@ -39,5 +39,5 @@ def test_idle_workers_of_places_that_nobody_asks_for_any_more_go(monkeypatch: py
         await executor.close()
 
     monkeypatch.setattr(executors, "confined_to", confined_to)
-    monkeypatch.setattr(Workers, "_hand_out", lambda workers: None)  # no program is started
+    monkeypatch.setattr(WorkerBudget, "hand_out", lambda budget: None)  # no program is started
     asyncio.run(story())
