@@ -86,6 +86,8 @@ class MainLoop:
         self.chats = ChatOutbox()
         """The outbox of the chats, which all agents of the daemon use."""
         self._bell = bell
+        self.wake = bell.ring
+        """Check again whether there is something to do, or whether the work has ended."""
         self._expecting: list[Callable[[], bool]] = []
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
@@ -99,10 +101,6 @@ class MainLoop:
     def hear_of_failures(self, failed: Callable[[AgentState, Run], None]) -> None:
         """Call `failed` with each run that fails, and its agent."""
         self.failed = failed
-
-    def wake(self) -> None:
-        """Check again whether there is something to do, or whether the work has ended."""
-        self._bell.ring()
 
     def is_idle(self) -> bool:
         """True if nothing can proceed without an event from outside."""

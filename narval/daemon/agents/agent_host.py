@@ -182,6 +182,8 @@ class AgentHost:
         requests. Raises StoreError.
         """
         self._main_loop = environment.main_loop
+        self.wake = self._main_loop.wake
+        """Check again whether there is something to do, or whether the wait has ended."""
         agent = _blank(environment, identity.agent, library, own, since)
         intake = Intake(partial(self._main_loop.rounds.has_work, self))
         self.post = intake.post
@@ -264,10 +266,6 @@ class AgentHost:
         finally:
             self._users -= 1
             self.last_used = self._main_loop.rounds.clock.now()
-
-    def wake(self) -> None:
-        """Check again whether there is something to do, or whether the wait has ended."""
-        self._main_loop.wake()
 
     async def submit(self, work: Work, then: Settle | None = None, *, is_whole: bool = False) -> Any:
         """Do something within a turn; give its result once the turn is recorded, and tell `then` the same.
