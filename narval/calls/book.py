@@ -203,7 +203,16 @@ class Activation(NamedTuple):
 
 
 class PartListener(CallListener):
-    """The listener of a part of a call, for the call that waits for it."""
+    """The listener of a part of a call; `outcome` is for the call that waits for it."""
+
+    def __init__(self) -> None:
+        self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def answered(self, record: CallRecord, outcome: Outcome) -> None:
+        """Give the waiting call the outcome, unless it has been given up."""
+        record.settle()
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
 
 
 class AgentCalls(CallListener):
@@ -351,7 +360,6 @@ class AgentCalls(CallListener):
             except BaseException as error:
                 result.set_exception(raisable(error))
 
-        ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         part = CallContext(
             f"{of.id}/{next(book.parts)}",
             of.run,
@@ -362,11 +370,11 @@ class AgentCalls(CallListener):
             agent=of.agent,
             trace=of.trace,
         )
-        listener = PartListener(lambda outcome: None if ended.done() else ended.set_result(outcome))
+        listener = PartListener()
         record = CallRecord(part, listener, self._over, since=book.executor.clock.now())
         self._start(record, partial(book.executor.start, record))
         try:
-            outcome = await ended
+            outcome = await listener.outcome
         except asyncio.CancelledError:
             self.abandon(record)
             raise
@@ -396,7 +404,10 @@ class AgentCalls(CallListener):
         elif not record.is_over:
             self.book.executor.abandon(record)
 
-    def _over(self, record: CallRecord) -> None:
+    def _over(self, record: CallRecord, outcome: Outcome | None) -> None:
+        """Give what a call had to others, and tell its listener the outcome, if it is not left to
+        recovery.
+        """
         self.slots.free(record)
         self.begin_waiting()
         if record.outlives:
@@ -407,6 +418,8 @@ class AgentCalls(CallListener):
         if record.asked is None:  # nothing of it is recorded
             self._forget(record)
         self.book.over(record)
+        if outcome is not None:
+            record.listener.answered(record, outcome)
 
     def _ended_late(self, record: CallRecord) -> None:
         """Begin what waited for the code of a call that ran on after its answer and has now ended."""

@@ -87,6 +87,12 @@ class CallListener:
         self._on_answer(outcome)
 
 
+def tell_listener(record: CallRecord, outcome: Outcome | None) -> None:
+    """Tell the listener of a call its outcome, if it is not left to recovery."""
+    if outcome is not None:
+        record.listener.answered(record, outcome)
+
+
 LiveState = Callable[[Any], Any]
 """Returns the state of a run with what its call has done so far; it alters nothing."""
 
@@ -94,8 +100,9 @@ LiveState = Callable[[Any], Any]
 class CallRecord:
     """One call, from when it is asked for until its outcome is recorded.
 
-    `listener` is told of it, after `on_over`; `asked` is the command of the journal behind it, or None;
-    `finish` transforms its outcome. The rest is its state.
+    `listener` is told of it; `on_over` is given its outcome, for the listener, or None if the call is left to
+    recovery. `asked` is the command of the journal behind it, or None; `finish` transforms its outcome. The
+    rest is its state.
     """
 
     __slots__ = (
@@ -108,7 +115,7 @@ class CallRecord:
         self,
         call: CallContext,
         listener: CallListener,
-        on_over: Callable[[CallRecord], None],
+        on_over: Callable[[CallRecord, Outcome | None], None] = tell_listener,
         *,
         asked: Call | None = None,
         finish: Finish | None = None,
@@ -227,8 +234,7 @@ class CallRecord:
         self.stop_timer()
         if not self.is_over:
             self._move("left" if outcome.lost else "reported")
-            self.on_over(self)
-            self.listener.answered(self, outcome)
+            self.on_over(self, outcome)
 
     def outlive(self) -> None:
         """Record that its code runs on after its answer, which follows now."""
@@ -252,7 +258,7 @@ class CallRecord:
         self.stop_timer()
         if not self.is_over:
             self._move("left")
-            self.on_over(self)
+            self.on_over(self, None)
 
     def tell_state(self, live: LiveState | None) -> None:
         """Set the function that tells what it has done so far, or None."""

@@ -27,9 +27,7 @@ class Journal(CallListener):
 
 def record_of(outcomes: list[Outcome], **asked: Any) -> CallRecord:
     call = Call("1.1", "action", "m.act", "send", **asked)
-    return CallRecord(
-        CallContext("a.1.1", 1, "send"), Journal(outcomes.append), lambda record: None, asked=call
-    )
+    return CallRecord(CallContext("a.1.1", 1, "send"), Journal(outcomes.append), asked=call)
 
 
 def test_each_way_through_the_moves_ends_once() -> None:

@@ -82,7 +82,7 @@ def test_an_async_action_given_up_before_it_began_never_begins(calls: Any) -> No
         loop = asyncio.get_running_loop()
         backend, ended = Coroutines(loop, 0.1), loop.create_future()
         call = calls.context(act, where="async")
-        record = CallRecord(call, CallListener(ended.set_result), lambda record: None)
+        record = CallRecord(call, CallListener(ended.set_result))
         backend.start(record)
         backend.abandon(record)
         return await ended

@@ -16,7 +16,7 @@ from narval.calls.record import CallListener, CallRecord
 
 def running(family: int, number: int, agent: str = "") -> CallRecord:
     call = CallContext(f"{agent}{family}.{number}", family, "s", family=family, agent=agent)
-    return CallRecord(call, CallListener(lambda outcome: None), lambda record: None)
+    return CallRecord(call, CallListener(lambda outcome: None))
 
 
 def names(waiting: FairQueue) -> list[str]:

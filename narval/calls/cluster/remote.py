@@ -55,7 +55,7 @@ class RemoteWorkers(Workers):
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         call = unpacked_call(sent.frame, sent.timeout)
         call.attach(partial(self._progressed, sent.key))
-        record = CallRecord(call, CallListener(done.set_result), _nothing)
+        record = CallRecord(call, CallListener(done.set_result))
         self._records[sent.key], self._keys[record] = record, sent.key
         try:
             self.start(record)
@@ -182,7 +182,3 @@ async def _has_begun(worker: distributed.Worker, key: str) -> bool:
 
 def _tell(worker: distributed.Worker, topic: str, news: frames.News | frames.Replied) -> None:
     worker.log_event(topic, frames.written(news))
-
-
-def _nothing(record: CallRecord) -> None:
-    """Do nothing: no agent has the call here."""

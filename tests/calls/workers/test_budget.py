@@ -66,7 +66,7 @@ class Scene:
     def call(self, id: str, host: str = "", agent: str = "narval") -> CallRecord:
         target = Target(where="worker", needs=Needs(hosts=(host,)), limits=bool(host))
         call = CallContext(id, 1, "s", target=target, agent=agent)
-        record = CallRecord(call, CallListener(lambda _: self.answered.append(id)), lambda _: None)
+        record = CallRecord(call, CallListener(lambda _: self.answered.append(id)))
         self.executor.start(record)
         return record
 

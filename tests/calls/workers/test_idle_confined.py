@@ -19,7 +19,7 @@ from narval.system.landlock import Confinement
 def record_for(number: int, host: str) -> CallRecord:
     target = Target(where="worker", needs=Needs(hosts=(host,)), limits=True)
     call = CallContext(f"1.{number}", 1, "s", target=target)
-    return CallRecord(call, CallListener(lambda outcome: None), lambda record: None)
+    return CallRecord(call, CallListener(lambda outcome: None))
 
 
 def test_idle_workers_of_places_that_nobody_asks_for_any_more_go(monkeypatch: pytest.MonkeyPatch) -> None:
