@@ -524,5 +524,21 @@ def test_F9_the_way_of_a_label_is_told_from_where_it_comes_in(tmp_path: Path) ->
     assert home.reach.way(part, "feed") == []
 
 
+def test_the_way_of_a_secret_says_what_makes_it_one(tmp_path: Path) -> None:
+    write(tmp_path, "etc/narval.toml", f'[callers.shop]\nsha256 = "{"0" * 64}"\n')
+    write(tmp_path, "etc/trust.toml", "[secret]\nhealth = \"note[@topic='health']\"\n")
+    letter = "<arguments><letter>{$n}</letter></arguments>"
+    search = recipe("s", "b m.nothing", f"send m.send {letter}", ways=taking("b", "send", "note", "n"))
+    home = told(tmp_path, recipe("r", "send m.send"), search)
+    first = [
+        home.reach.way(home.parts(name, "send")[part], "secret:health")[0].words
+        for name, part in (("w.r", "letter/@to"), ("w.s", "letter/text()"))
+    ]
+    assert first == [
+        "what the caller shop gives, if it fits `note[@topic='health']`",
+        "what is in memory and fits `note[@topic='health']`",
+    ]
+
+
 def test_F9_no_rule_is_needed_to_tell_of_a_home_without_definitions(tmp_path: Path) -> None:
     assert ReachSources(rules=Rules()).reach.definitions == []

@@ -62,6 +62,10 @@ class KnownHome(msgspec.Struct, frozen=True):
     secrets: tuple[tuple[str, Pattern], ...] = ()
     """The names of secrets, each with the pattern of the elements that are secret."""
 
+    def pattern_of(self, label: str) -> str:
+        """The pattern of the elements that have the label of a secret; "" for other labels."""
+        return next((pattern.text for name, pattern in self.secrets if label == f"{SECRET}{name}"), "")
+
 
 Key = tuple[str, str, str]
 """A definition: its kind, its full name and its version."""

@@ -20,6 +20,7 @@ import msgspec
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition
 from narval.core.definitions.prototype import REPLACES, Output
+from narval.core.definitions.telling.words import verbatim
 from narval.core.elements.control_elements import STARTING, TARGET, TASK
 from narval.core.engines.commands import FLOW, PROGRAM
 from narval.core.kinds import KINDS
@@ -132,16 +133,22 @@ class Reach:
         ]
 
     def way(self, part: ReachedPart, label: str) -> list[WayStep]:
-        """The places by which a label reaches a part, from where it comes in; [] if it does not."""
+        """The places by which a label reaches a part, from where it comes in; [] if it does not. What is
+        secret comes in as an element that fits its pattern.
+        """
         steps: list[WayStep] = []
-        for node in self._land.graph.way(part.node, label):
+        fits = self._home.pattern_of(label)
+        for at, node in enumerate(self._land.graph.way(part.node, label)):
             if node in self._land.owner:
                 place, path = self._land.owner[node]
                 words = f"{path} of {place.title}" if path else place.title
+                words += f", if it fits {verbatim(fits)}" if fits and not at else ""
                 name = place.definition.full_name if place.definition is not None else ""
                 step = WayStep(words, name, place.part)
                 if step not in steps[-1:]:
                     steps.append(step)
+            elif fits and not at:
+                steps.append(WayStep(f"what is in memory and fits {verbatim(fits)}"))
         return steps
 
     def _reached(self, part: _PartNode) -> ReachedPart:

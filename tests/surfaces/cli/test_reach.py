@@ -41,6 +41,15 @@ def test_F9_all_that_goes_outside_is_told_and_what_is_allowed_in_a_line(home: Pa
     assert told[-1] == "2 calls can go outside: 1 allowed, 1 depending"
 
 
+def test_warnings_do_not_hide_the_proof(home: Path) -> None:
+    write(home, "etc/trust.toml", '[[rule]]\nfrom = "mail"\nthen = "refuse"\n')
+    assert "warning" in well(home, "check")
+    told = narval(home, "check", "--trust")
+    assert told.stdout.startswith("recipe w.answer, in recipes/answer.xml")
+    assert "warning" not in told.stdout
+    assert "1 warning; `narval check` lists warnings" in told.stderr
+
+
 def test_F9_what_allows_a_call_is_told(home: Path) -> None:
     """The rule of each label, or that none is about it; the path that is printed may be given anywhere."""
     write(

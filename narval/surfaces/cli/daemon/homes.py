@@ -57,7 +57,9 @@ narval check --from mail"""
     type=click.Path(exists=True, path_type=Path),
     help="With --tell: only the sentences added (+) to the file or folder OLD, and taken away (-).",
 )
-@click.option("--trust", is_flag=True, help="Then tell which labels can come to what goes outside.")
+@click.option(
+    "--trust", is_flag=True, help="Tell which labels can come to what goes outside, in place of warnings."
+)
 @click.option(
     "--from",
     "label",
@@ -92,10 +94,10 @@ def check(
     With --tell it then says what the definitions do, as `narval tell` does; with --against OLD, which
     sentences are new and which are gone.
 
-    With --trust it then says, for each call that can go outside, which labels can reach which part of it and
-    how the rules of etc/trust.toml judge that: allowed, asks, refused, or on what it depends. A PATH may then
-    be the name of a definition, and the way of each label is told. With --from LABEL it says what that label
-    alone can make the home do: `--from mail`, what a stranger's mail can.
+    With --trust it says in place of warnings, for each call that can go outside, which labels can reach which
+    part of it and how the rules of etc/trust.toml judge that: allowed, asks, refused, or on what it depends.
+    A PATH may then be the name of a definition, and the way of each label is told. With --from LABEL it says
+    what that label alone can make the home do: `--from mail`, what a stranger's mail can.
     """
     paths = tuple(_in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
@@ -116,10 +118,11 @@ def check(
         more, lines = _reached(session, [str(path) if path in names else path for path in paths], label)
     elif tells:
         more, lines = _told(session, files, against)
-    printed = "".join(f"{line}\n" for line in (*map(clean, faults), *lines))
+    listed = [fault for fault in faults if not (trust and fault.warning)]
+    printed = "".join(f"{line}\n" for line in (*map(clean, listed), *lines))
     session.give({"faults": form, **more} if more else form, lambda _: click.echo(printed, nl=False))
     if not session.as_json:
-        click.echo(_count(faults), err=True)
+        click.echo(_count(faults) + (_ELSEWHERE if len(listed) < len(faults) else ""), err=True)
     context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
 
 
@@ -188,6 +191,9 @@ def _told(
 
 
 _ALONE = "there is no home: names that neither these files nor narval have are warnings"
+
+
+_ELSEWHERE = "; `narval check` lists warnings"
 
 
 def _count(faults: list[Fault]) -> str:
