@@ -78,6 +78,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """True if the reach of definitions was checked: some are withheld, or limited by a grant."""
     kept: frozenset[str] = frozenset()
     """The groups of shipped modules that runs name, whatever the files name (N31)."""
+    servers: frozenset[str] = frozenset()
+    """The MCP servers of the settings with which its files were read."""
 
     def why_missing(self, name: str) -> str:
         """The sentence on the first fault of the file that should define a name; "" if none has faults."""

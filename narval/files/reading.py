@@ -59,7 +59,7 @@ class Reading:
         starts: bool = False,
     ) -> None:
         self._home, self._before, self._stored, self._starts = home, before, stored, starts
-        self._now = time.time()
+        self._now, self._servers = time.time(), frozenset[str]()
         self._old = {loaded.follows: loaded for loaded in reversed(before.libraries)}
         self._known = {found.within: found for loaded in self._old.values() for found in loaded.collections}
         self._collections: dict[str, Collection] = {}
@@ -71,7 +71,7 @@ class Reading:
         if follows not in self._libraries:
             new = [self._collection(within) for within in follows]
             old = self._old.get(follows, Loaded())
-            self._libraries[follows] = settle(old, new, self._now, self._stored)
+            self._libraries[follows] = settle(old, new, self._now, self._stored, self._servers)
         return self._libraries[follows]
 
     def followed(self, follows: tuple[str, ...], beneath: Schemas, limits: AgentSettings) -> AgentFiles:
@@ -98,6 +98,7 @@ class Reading:
     ) -> Snapshot:
         """All files of the home, with settings, people and rules read before, and the faults of these."""
         limits, wrong = settings.own, {*faults}
+        self._servers = frozenset(server.name for server in settings.mcp)
         loaded = self.library(paths_of(self._home, limits))
         schemas = self._schemas_over(Schemas(None), "", wrong)
         agents = {

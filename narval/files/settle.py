@@ -28,13 +28,20 @@ LastGood = Callable[[str], tuple[Definition, ...]]
 """A function that gives the definitions of the last good version of a file."""
 
 
-def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = nothing_stored) -> Loaded:
+def settle(
+    old: Loaded,
+    new: Sequence[Collection],
+    now: float,
+    stored: Stored = nothing_stored,
+    servers: frozenset[str] = frozenset(),
+) -> Loaded:
     """The library that some collections make together, with the active version of each of their files; `old`
     itself where none of them has changed.
 
     `old` is the former library, `stored` has still earlier versions; both decide for files with faults.
+    `servers` are the MCP servers of the settings.
     """
-    if old.collections and all(map(is_, old.collections, new)):
+    if old.collections and old.servers == servers and all(map(is_, old.collections, new)):
         return old
     read = {path: parsed for collection in new for path, parsed in collection.parsed.items()}
     known = dict(old.good)
@@ -44,7 +51,7 @@ def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = 
             known[path] = GoodVersion(definitions, now)
         return known[path].definitions if path in known else ()
 
-    settlement, imported = _settle(old, read, joined(new), last_good)
+    settlement, imported = _settle(old, read, joined(new), last_good, servers)
     modules = {text.path: text for collection in new for text in collection.files.modules}
     paths = {*read, *modules, *(module.text.path for module in imported.modules.values())}
     for path, version in _good(imported, read, settlement, now):
@@ -64,6 +71,7 @@ def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = 
         collections=tuple(new),
         good={path: version for path, version in known.items() if path in paths},
         kept=old.kept,
+        servers=servers,
     )
     return loaded.with_modules(imported.modules.values())
 
@@ -78,7 +86,11 @@ def _parsed(path: str, kept: Iterable[bytes]) -> tuple[Definition, ...]:
 
 
 def _settle(
-    old: Loaded, read: Mapping[str, Parsed], imported: Imported, last_good: LastGood
+    old: Loaded,
+    read: Mapping[str, Parsed],
+    imported: Imported,
+    last_good: LastGood,
+    servers: frozenset[str],
 ) -> tuple[_Settlement, Imported]:
     """Settle what is good, with the shipped modules that something names, and of which the home has no good
     version.
@@ -87,7 +99,7 @@ def _settle(
     names = old.kept | ships.named(found for parsed in read.values() for found in parsed.references)
     while True:
         imported, tried = ships.load(names - tried).joined(imported), tried | names
-        settlement = _Settlement(imported, read, last_good, old.library)
+        settlement = _Settlement(imported, read, last_good, old.library, servers)
         if not settlement.faults:
             return settlement, imported
         # last good versions may name what their files do not name any more
@@ -104,9 +116,14 @@ class _Settlement:
     """
 
     def __init__(
-        self, imported: Imported, read: Mapping[str, Parsed], last_good: LastGood, before: Library
+        self,
+        imported: Imported,
+        read: Mapping[str, Parsed],
+        last_good: LastGood,
+        before: Library,
+        servers: frozenset[str],
     ) -> None:
-        self._read, self._last_good, self._before = read, last_good, before
+        self._read, self._last_good, self._before, self._servers = read, last_good, before, servers
         self._code = [declared for module in imported.modules.values() for declared in module.found]
         self._module_faults = imported.faults
         self.faults: dict[str, list[Fault]] = {
@@ -129,7 +146,7 @@ class _Settlement:
             broken = self.broken_files()
             new = {
                 path: [
-                    *_checked(path, parsed.references, library, broken),
+                    *self._checked(path, parsed.references, library, broken),
                     *(fault for fault in misfits if fault.path == path),
                 ]
                 for path, parsed in self._read.items()
@@ -148,8 +165,21 @@ class _Settlement:
                 if (reference.kind, reference.target) not in parsed.names
                 or seen.get(reference.kind, reference.target) is not None
             ]
-            self.faults[path] += _checked(path, references, seen, self.broken_files())
+            self.faults[path] += self._checked(path, references, seen, self.broken_files())
         return _reuse(library, self._before)
+
+    def _checked(
+        self,
+        path: str,
+        references: Iterable[Reference],
+        library: Library,
+        broken: Mapping[tuple[str, str], str],
+    ) -> list[Fault]:
+        """The faults in references of a file."""
+        try:
+            return check_targets(references, library, broken, unloaded, self._servers)
+        except Exception as error:
+            return [unexpected(path, error)]
 
     def _composed(self) -> tuple[Library, list[Fault]]:
         """The library with definitions composed of others; a file over which that fails is left out."""
@@ -204,16 +234,6 @@ class _Settlement:
                     faults.append(_again(definition, other))
                     if folder_of(path) != folder_of(other.path):
                         self._told.append(_again(other, definition))
-
-
-def _checked(
-    path: str, references: Iterable[Reference], library: Library, broken: Mapping[tuple[str, str], str]
-) -> list[Fault]:
-    """The faults in references of a file."""
-    try:
-        return check_targets(references, library, broken, unloaded)
-    except Exception as error:
-        return [unexpected(path, error)]
 
 
 def _again(definition: Definition, other: Definition) -> Fault:

@@ -399,6 +399,19 @@ def test_G79_a_tool_to_which_the_owner_has_to_agree_is_warned_of_where_nothing_a
     assert check_home(home) == []
 
 
+def test_tools_that_are_not_known_are_one_fault_that_says_how_they_become_known(home: Home) -> None:
+    _write(home.settings, '[mcp.time]\ncommand = ["time-server"]\n')
+    steps = "".join(f'\n<step id="{id}" type="action" target="time.{id}"/>' for id in ("now", "convert"))
+    of = "<in idref='now'/><out idref='convert'/>"
+    text = f'<recipe group="w" name="t" start_step="now" end_step="convert">{steps}'
+    _write(home.recipes / "t.xml", f'{text}<transition id="t">{of}</transition></recipe>')
+    (fault,) = check_home(home)
+    assert fault[:2] == ("recipes/t.xml", 2)
+    assert fault.message == "[mcp.time] is there, its tools are not known: narval mcp tools time"
+    _write(home.settings, "")
+    assert "there is no action 'time.now'" in check_home(home)[0].message
+
+
 def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(home: Home) -> None:
     _write(
         home.modules / "far.py",

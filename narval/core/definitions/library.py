@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,6 +12,9 @@ from narval.core.definitions.remote_calls import Addressed, RemoteCall
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.tool import Tool
 from narval.core.errors import DefinitionError, Fault
+
+_ACTION = "action"
+"""The kind of actions, which tools of MCP servers are too."""
 
 SET_FIRST = "did not load; set its faults right first"
 """The end of the message of a fault that follows from those of another file."""
@@ -303,14 +306,17 @@ def check_targets(
     library: Library,
     broken_files: Mapping[tuple[str, str], str] | None = None,
     unloaded: Callable[[str], Collection[str]] = lambda kind: (),
+    servers: Container[str] = (),
 ) -> list[Fault]:
     """The faults of references whose targets are not there, or do not fit.
 
     `broken_files` are files that did not load, by the kind and name of the definitions that they should have,
     or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives the
-    names of a kind's definitions that are loaded only when named: these can be suggested.
+    names of a kind's definitions that are loaded only when named: these can be suggested. `servers` are the
+    MCP servers of the settings: that the tools of one are unknown is one fault, whatever names them.
     """
     faults: list[Fault] = []
+    unknown_tools = set[str]()
     for reference in references:
         if reference.resolve is not None:
             wrong = list(reference.resolve(library))
@@ -322,11 +328,24 @@ def check_targets(
             names = " and ".join(definition.full_name for definition in several)
             message = f"{reference.what}: {names} are of this name; write which is meant in full"
             faults.append(reference.fault(message))
+        elif target is None and (server := _server_without_tools(reference, library, servers)):
+            if server not in unknown_tools:
+                why = f"[mcp.{server}] is there, its tools are not known: narval mcp tools {server}"
+                faults.append(reference.fault(why))
+            unknown_tools.add(server)
         elif target is None:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {}, unloaded)))
         elif target is not None and reference.check is not None:
             faults.extend(reference.check(target))
     return faults
+
+
+def _server_without_tools(reference: Reference, library: Library, servers: Container[str]) -> str:
+    """The MCP server of which a reference names a tool, if no tool of it is known; "" otherwise."""
+    group = reference.target.partition(".")[0]
+    if reference.kind not in ("", _ACTION) or group not in servers:
+        return ""
+    return "" if any(name.startswith(f"{group}.") for name in library.of(_ACTION)) else group
 
 
 def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
