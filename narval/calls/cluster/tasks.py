@@ -9,7 +9,7 @@ from narval.calls.cluster.frames import Begun, ClusterReply, News, Reported, Sen
 from narval.calls.cluster.messages import ClusterTask
 from narval.calls.output_capture import log_print
 from narval.calls.record import CallRecord, Outcome
-from narval.calls.workers.pool import frame_of
+from narval.calls.workers.frames import frame_of
 from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
 

@@ -9,9 +9,10 @@ import struct
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.calls.context import CallContext, Target
 from narval.calls.record import Outcome
@@ -19,6 +20,9 @@ from narval.core.elements.element import Element, Origin
 from narval.core.errors import ActionError
 from narval.files.outside.services import AnyService
 from narval.system.clock import RunClock, SimulatedClock, SystemClock
+
+if TYPE_CHECKING:  # a worker reads no settings
+    from narval.files.settings import CallLimits
 
 MOST = 128 * 1024 * 1024
 """The most bytes that one frame may have."""
@@ -145,6 +149,27 @@ class FrameReader:
             at = end
         del self._bytes[:at]
         return bodies
+
+
+def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
+    """The frame by which a call goes to a worker."""
+    clock = call.clock or RunClock(SystemClock())
+    return CallFrame(
+        call=call.id,
+        run=call.run,
+        step=call.step,
+        attempt=call.attempt,
+        target=replace(call.target, function=None),
+        inputs={id: packed_input(value) for id, value in call.inputs.items()},
+        deadline=call.deadline,
+        home=None if call.home is None else str(call.home),
+        allowance=Allowance(limits.xslt_folders, limits.transform_memory, call.fetch_allow, call.services),
+        payload=call.payload,
+        zone=clock.zone,
+        moment=clock.standing(),
+        agent=call.agent,
+        traceparent=call.traceparent,
+    )
 
 
 def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext:

@@ -11,9 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 
-from msgspec.structs import replace
-
-from narval.calls.context import CallContext
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import log_print
 from narval.calls.programs.commands import small_environment
@@ -21,19 +18,9 @@ from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import LOST, CallRecord, Outcome
 from narval.calls.workers.child import Child, worker_words
 from narval.calls.workers.confined import Confined
-from narval.calls.workers.frames import (
-    Allowance,
-    CallFrame,
-    FrameError,
-    Progressed,
-    Ready,
-    WorkerMessage,
-    pack,
-    packed_input,
-)
+from narval.calls.workers.frames import FrameError, Progressed, Ready, WorkerMessage, frame_of, pack
 from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
-from narval.system.clock import RunClock, SystemClock
 
 
 class WorkerBudget:
@@ -299,24 +286,3 @@ class Workers(QueuedBackend):
             crash = Failure("crashed", f"the worker, still starting, {how}", last_lines)
             self._fail(LOST if is_lost else Outcome(problem=crash))
         self.budget.hand_out()
-
-
-def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
-    """The frame by which a call goes to a worker."""
-    clock = call.clock or RunClock(SystemClock())
-    return CallFrame(
-        call=call.id,
-        run=call.run,
-        step=call.step,
-        attempt=call.attempt,
-        target=replace(call.target, function=None),
-        inputs={id: packed_input(value) for id, value in call.inputs.items()},
-        deadline=call.deadline,
-        home=None if call.home is None else str(call.home),
-        allowance=Allowance(limits.xslt_folders, limits.transform_memory, call.fetch_allow, call.services),
-        payload=call.payload,
-        zone=clock.zone,
-        moment=clock.standing(),
-        agent=call.agent,
-        traceparent=call.traceparent,
-    )
