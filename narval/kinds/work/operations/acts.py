@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import Any
 
@@ -43,11 +44,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         PersonsAct(way, asker.once or asker.session),
     )
     if run.active:
-
-        def tell(turn: Turn) -> list[Answer]:
-            return asker.signal(turn, run.eid, event)
-
-        answers: list[Answer] = await daemon.host.submit(tell)
+        answers: list[Answer] = await daemon.host.submit(partial(asker.signal, run=run.eid, event=event))
         if answers:
             problem, value = answers[0].problem, answers[0].value
             if problem is None:
