@@ -305,12 +305,7 @@ class AgentCalls(CallListener):
         record = CallRecord(
             call, self if listener is None else listener, self._over, asked=asked, finish=finish, since=since
         )
-        begin: Callable[[], None] = partial(self._begin, record)
-        if self.book.is_closing:
-            begin = record.leave
-        elif self.behind.is_under_way(behind):
-            begin = partial(self.behind.add, record, behind)
-        self._start(record, begin)
+        self._start(record, partial(self._begin, record, behind))
         return record
 
     def _start(self, record: CallRecord, begin: Callable[[], None]) -> None:
@@ -324,9 +319,13 @@ class AgentCalls(CallListener):
             self._forget(record)
             raise
 
-    def _begin(self, record: CallRecord) -> None:
-        """Begin a call, now or when there is a slot for it."""
-        if self.slots.take(record):
+    def _begin(self, record: CallRecord, behind: Container[int] = ()) -> None:
+        """Begin a call: now, or when no call of the runs `behind` is under way and there is a slot for it."""
+        if self.book.is_closing:
+            record.leave()
+        elif self.behind.is_under_way(behind):
+            self.behind.add(record, behind)
+        elif self.slots.take(record):
             self.book.executor.start(record)
 
     def begin_waiting(self) -> None:
@@ -450,7 +449,7 @@ class AgentCalls(CallListener):
         """Begin calls that waited for others to end."""
         for record in records:
             if not record.is_over:
-                self._go(record.leave if self.book.is_closing else partial(self._begin, record), record)
+                self._go(partial(self._begin, record), record)
 
     # --- what is told of calls of the journal ---------------------------------------------------------
 
