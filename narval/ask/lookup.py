@@ -169,7 +169,7 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
     """The inbox folder of the agent that is asked as it is now; None if it has none."""
     place = daemon.home.path if daemon.home is not None else None
     if place is not None and not daemon.agent.store.is_own:
-        place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
+        place = place / AGENTS / daemon.name if daemon.name in daemon.files.snapshot.agents else None
     return standing(place)._asdict() if place is not None else None
 
 

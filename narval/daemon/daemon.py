@@ -9,6 +9,8 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from narval.agent.agent import AgentState
 from narval.agent.recovery import at_once, restore_runs, restoring_memory
 from narval.calls.book import CallBook
@@ -24,11 +26,12 @@ from narval.daemon.agents.follow_home import follow
 from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients
+from narval.daemon.files_in_force import FilesInForce, sync
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, begin_traces, hold, join, once_it_answers
-from narval.daemon.reload import FilesInForce, GrantAnswers, log_start
+from narval.daemon.reload import GrantAnswers, Renewal, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
@@ -67,13 +70,14 @@ class Daemon:
         store: Store,
         main_loop: MainLoop,
         host: AgentHost,
-        files: FilesInForce,
+        renewal: Renewal,
         logbook: Logbook,
         agents: Agents,
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
-        self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
+        self.host, self.logbook, self.agents = host, logbook, agents
+        self.renewal, self.files = renewal, renewal.files
         self.clients, self._closing = Clients(home.path if home is not None else None), closing
         self.fleet: Fleet | None = None
         self.grant_answers: GrantAnswers | None = None
@@ -131,8 +135,10 @@ class Daemon:
         _collect_output(self, self._closing)
         if goes_on:
             resume_fork(self.host, self.files, self.rounds.clock.now())
-        self.files.use()
-        await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
+        else:
+            self.files.follow(self.host)
+        own = replace(self.files.snapshot.own, declared=declared)
+        await self.host.submit(lambda turn: sync(turn, own))
         self.agents.start(self.rounds)
 
     def follow_files(self) -> None:
@@ -141,7 +147,7 @@ class Daemon:
             return
         from narval.daemon.watcher import FileWatcher  # here: a home opened by a program is not watched
 
-        self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents, self.rounds.clock)
+        self._watcher = FileWatcher(self.home.path, self.host, self.renewal, self.agents, self.rounds.clock)
         self.main_loop.expect(self._watcher.is_busy)
 
     @asynccontextmanager
@@ -244,11 +250,10 @@ class Daemon:
             self.fleet = Fleet(leases, self.store, self.agents, self.main_loop, renewer)
             await self.fleet.begin()
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
-        self.files.keep(run.definition for run in runs.values() if run.definition is not None)
-        self.files.use()
+        self.files.follow(host)
         if self.record_only:
             await host.submit(partial(resume_own, host, self.files, ()))
-            await follow(self.home, self.store, self.files, self.agents, self.fleet)
+            await follow(self.home, self.store, self.renewal, self.agents, self.fleet)
             if self.fleet is not None:
                 self.fleet.start()
             return
@@ -259,7 +264,7 @@ class Daemon:
         await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))
-        await follow(self.home, self.store, self.files, self.agents, self.fleet)
+        await follow(self.home, self.store, self.renewal, self.agents, self.fleet)
         self.agents.start(self.rounds)
         if self.fleet is not None:
             self.fleet.start(listens=self.files.settings.listen)
@@ -336,7 +341,9 @@ def assemble(
     in_force = SettingsInForce(settings, main_loop.calls, main_loop.stop, logbook)
     rows = AgentRows(own, lambda: in_force.now.name, store, is_thin=not record_only)
     if settings.name in rows:
-        raise _taken(settings.name)
+        wanted = "expected a name that no other agent of this home has"
+        todo = "rename the home's own, or remove that one"
+        raise SettingsError(f"{FILE}: name: {wanted}, found {settings.name!r}; {todo}")
     room = MailboxRoom()
     office = PostOffice(store.letters, rows.address, room)
     if store.leases is not None:
@@ -357,12 +364,13 @@ def assemble(
     main_loop.chats.open(host.agent, host.chats, host.post, lambda: in_force.now.chats, store.mentions)
     at_once(restoring_memory(host.agent))
     rounds.add(host)
-    files_in_force = FilesInForce(home, snapshot, host, in_force)
-    answers = GrantAnswers(home, files_in_force)
+    files_in_force = FilesInForce(snapshot, host, in_force)
+    renewal = Renewal(home, files_in_force, host)
+    answers = GrantAnswers(home, renewal)
     main_loop.hear_of_grants(answers.take)
     main_loop.expect(answers.is_busy)
-    room.limit_by(files_in_force.message_limit)
-    office.addresses.know_peers(lambda: files_in_force.followers.snapshot.peers)
+    room.limit_by(lambda name: files_in_force.settings_of(name).messages)
+    office.addresses.know_peers(lambda: files_in_force.snapshot.peers)
     supervisor = Supervisor(host, rows, environment, files_in_force)
     agents = Agents(host, rows, supervisor, store)
     if programs is not None:
@@ -371,7 +379,7 @@ def assemble(
     main_loop.expect(supervisor.is_restoring)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
-    daemon = Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+    daemon = Daemon(home, store, main_loop, host, renewal, logbook, agents, closing)
     daemon.grant_answers = answers
     daemon.end_with(answers.close)
     return daemon
@@ -388,9 +396,3 @@ def _main_loop(
     stop = Stop(calls, settings.stop_grace, bell.ring)
     stop.give_up_by(committer.give_up)
     return MainLoop(Rounds(clock, committer, stop, bell), calls, stop, bell)
-
-
-def _taken(name: str) -> SettingsError:
-    """The error for a home's own agent whose name another agent has."""
-    wanted = "expected a name that no other agent of this home has"
-    return SettingsError(f"{FILE}: name: {wanted}, found {name!r}; rename the home's own, or remove that one")

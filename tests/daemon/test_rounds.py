@@ -24,7 +24,7 @@ async def opened() -> Daemon:
 
 def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
-    schemas, since = daemon.files.own.schemas, daemon.rounds.clock.now()
+    schemas, since = daemon.files.snapshot.own.schemas, daemon.rounds.clock.now()
     settings = CurrentSettings(daemon.files.settings)
     environment = Environment(
         daemon.store, None, daemon.main_loop, daemon.host.mail.office, settings, None, "UTC", False

@@ -356,7 +356,7 @@ def _others(daemon: Daemon) -> Iterator[Form]:
     """The other agents that have something open, where the home's own is asked: how much, and how to look."""
     if not daemon.agent.store.is_own or not len(daemon.agents.rows):
         return
-    open_there, folders = daemon.agents.supervisor.open_matters(), daemon.files.followers.folders
+    open_there, folders = daemon.agents.supervisor.open_matters(), daemon.files.snapshot.agents
     faults = {name: len(files.faults) for name, files in folders.items() if files.faults}
     names = sorted({*open_there, *faults})
     for name in names[:SHOWN]:

@@ -134,10 +134,10 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
 def _settings_form(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
     own, row = host.agent.store.is_own, host.agent.store.identity()
     name = daemon.files.settings.name if own else row.name
-    folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
+    folder = f"{AGENTS}/{name}" if name in daemon.files.snapshot.agents else None
     place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
-    text, settings = None, daemon.files.settings.own if own else daemon.files.followers.settings_of(name)
-    is_roaming = daemon.files.followers.roaming is not None or daemon.store.is_shared
+    text, settings = None, daemon.files.settings_of(name)
+    is_roaming = daemon.files.roaming is not None or daemon.store.is_shared
     if is_roaming and not (own or folder):
         text = host.agent.facts.get(SETTINGS, "")
         settings = daemon.files.settings.usual.with_given(parse_stored_settings(text)[0] or {})
@@ -164,7 +164,7 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     """
     if not collections:
         return _form(daemon, await daemon.agents.add(name))
-    if (roaming := daemon.files.followers.roaming) is not None:
+    if (roaming := daemon.files.roaming) is not None:
         text = collections_text(collections)
         await roaming.check(text)
         await daemon.agents.add(name)
@@ -175,7 +175,7 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     if name in daemon.agents.rows or name == daemon.files.settings.name:
         raise RequestError(f"there is an agent {name} already")
     await asyncio.to_thread(make_folder, daemon.home.path, name, collections_text(collections))
-    await daemon.files.reload()
+    await daemon.renewal.reload()
     return _form(daemon, daemon.agents.rows.find(name))
 
 
@@ -184,11 +184,11 @@ async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, 
     """Set the settings of an agent to a text in the form of `agent.toml`; for an agent without a folder,
     which any daemon of the store may have.
     """
-    roaming, own = daemon.files.followers.roaming, daemon.files.settings.name
+    roaming, own = daemon.files.roaming, daemon.files.settings.name
     if name == own:
         raise RequestError(f"the settings of {name} are the table [agent] of etc/narval.toml")
     await daemon.agents.here(name)
-    if roaming is None or name in daemon.files.followers.folders:
+    if roaming is None or name in daemon.files.snapshot.agents:
         raise RequestError(f"the settings of {name} are in its folder: {AGENTS}/{name}/{AGENT_FILE}")
     await roaming.check(text)
     await roaming.give(name, text)
@@ -276,14 +276,14 @@ def _check_may_move(daemon: Daemon, name: str) -> None:
     """Check that an agent is not bound to a home. Raises RequestError."""
     if name == daemon.files.settings.name:
         raise RequestError(f"{name} is the home's own agent, which stays with its home")
-    if name in daemon.files.followers.folders:
+    if name in daemon.files.snapshot.agents:
         raise RequestError(f"{name} stays with this home as long as its folder {AGENTS}/{name} is here")
 
 
 @operation("write")
 async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
     """Remove an agent with everything it has; one with runs under way only with `now`."""
-    if name in daemon.files.followers.folders:
+    if name in daemon.files.snapshot.agents:
         raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
     await daemon.agents.here(name)
     await daemon.agents.remove(name, now=now)

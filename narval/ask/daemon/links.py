@@ -37,7 +37,7 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
     for messages to send. Frames may be lost, repeated, reordered. Raises RequestError for an invalid frame,
     and if the link cannot continue: then nothing is recorded.
     """
-    peers = daemon.files.followers.snapshot.peers
+    peers = daemon.files.snapshot.peers
     if peer not in peers:
         raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}{closest(peer, peers)}")
     if wait < 0:
@@ -51,7 +51,7 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
 @operation("write")
 async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
     """Record why a peer cannot be asked, until it is heard of; for the program that has the connection."""
-    if peer not in daemon.files.followers.snapshot.peers:
+    if peer not in daemon.files.snapshot.peers:
         raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     async with daemon.agents.asked(row_of_peer(peer)) as host:
         mailbox = host.mail.mailbox
@@ -70,7 +70,7 @@ async def links(daemon: Daemon) -> list[dict[str, Any]]:
 
 def links_of(daemon: Daemon) -> list[dict[str, Any]]:
     """The links with the peers as they are now."""
-    peers = daemon.files.followers.snapshot.peers
+    peers = daemon.files.snapshot.peers
     if not peers:
         return []
     numbers = {name: daemon.agents.rows.number(row_of_peer(name)) for name in peers}
@@ -84,7 +84,7 @@ def links_in_trouble(daemon: Daemon) -> Iterator[tuple[str, float | None]]:
     """The links that have stopped, and those over which messages wait in vain, each in a sentence with the
     moment since when they wait. It costs nothing for peers for whom nothing waits.
     """
-    now, peers = daemon.rounds.clock.now(), daemon.files.followers.snapshot.peers
+    now, peers = daemon.rounds.clock.now(), daemon.files.snapshot.peers
     for name in sorted(peers):
         host = daemon.agents.supervisor.host(row_of_peer(name))
         mailbox = host.mail.mailbox if host is not None else None

@@ -42,7 +42,7 @@ def end_well(daemon: Daemon, *, drain: bool) -> None:
 async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Read recipes, modules, schemas and settings now; whether they had changed, and their faults."""
     _note("reload", asker)
-    changed = await daemon.files.reload()
+    changed = await daemon.renewal.reload()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 

@@ -22,5 +22,5 @@ async def altered(daemon: Daemon, home: Home, what: str, alter: Callable[[], Ans
         answer = await reload.altered(home, alter)
     except OSError as error:
         raise RequestError(f"{what} cannot be written: {error.strerror}") from None
-    await daemon.files.take_over()
+    await daemon.renewal.take_over()
     return answer

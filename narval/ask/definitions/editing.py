@@ -200,7 +200,7 @@ async def _saved(
     version: str | None = None,
 ) -> dict[str, Any]:
     require_editing(daemon, asker)
-    await daemon.files.reload()  # judged beside the current files
+    await daemon.renewal.reload()  # judged beside the current files
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
     waiting = {one.full_name for one in withheld_in(daemon)}
 
@@ -272,7 +272,7 @@ def _editing(daemon: Daemon, name: str, kind: str | None) -> _Editing:
         where = f"{definition.kind} {definition.full_name} is in {definition.path or 'no file'}"
         raise RequestError(f"{where}; only files in {RECIPES}/ are edited here")
     check_texts({PurePath(definition.path).name: ""})
-    snapshot = daemon.files.followers.snapshot
+    snapshot = daemon.files.snapshot
     read = HomeAsRead(home.path, daemon.files.settings, snapshot, daemon.agent.lookup.people)
     return _Editing(home, definition, read)
 

@@ -49,7 +49,7 @@ async def grants(daemon: Daemon, name: str | None = None) -> Form:
     definitions that wait for a grant and that other agents here follow: `{"agent", "others", "withheld"}`,
     once for all agents that follow the same ones.
     """
-    snapshot, files = daemon.files.followers.snapshot, files_of(daemon)
+    snapshot, files = daemon.files.snapshot, files_of(daemon)
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
         raise _not_run(daemon, name)
@@ -82,7 +82,7 @@ async def grant(
     if (name is not None) + (folder is not None) + all != 1:
         why = "expected one of: the name of a definition, a folder of the home, all"
         raise RequestError(f"{why}; `{command(daemon, 'grants')}` lists what is asked for")
-    files, snapshot = files_of(daemon), daemon.files.followers.snapshot
+    files, snapshot = files_of(daemon), daemon.files.snapshot
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
         raise _not_run(daemon, name)
@@ -116,8 +116,8 @@ async def revoke(
     if folder is not None:
         gone = {f"{PurePosixPath(folder)}/"}
     else:
-        gone = {one.table for one in standings(files_of(daemon), daemon.files.followers.snapshot, name)}
-    grants = daemon.files.followers.snapshot.grants
+        gone = {one.table for one in standings(files_of(daemon), daemon.files.snapshot, name)}
+    grants = daemon.files.snapshot.grants
     if not (gone := gone & grants.keys()):
         listed = f"`{command(daemon, 'grants')}` lists what is"
         raise RequestError(f"nothing was granted to {name or folder}; {listed}")

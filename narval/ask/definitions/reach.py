@@ -37,7 +37,7 @@ async def reach(
     With a `name`, the calls of that definition and of those that it calls; else of all, without the `way` by
     which each label comes. With a `label`, only what it can reach. Raises RequestError.
     """
-    snapshot = daemon.files.followers.snapshot
+    snapshot = daemon.files.snapshot
     one = None if name is None else find_definition(daemon, name, kind)
     clients = tuple(client for _, client, _ in daemon.clients.all() if client is not None)
 

@@ -64,7 +64,7 @@ async def _start(
 ) -> list[Run]:
     """A run for each context, in one turn."""
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
-        await daemon.files.reload()  # its file may have just been saved
+        await daemon.renewal.reload()  # its file may have just been saved
 
     runs: list[Run] = await daemon.host.submit(
         lambda turn: start_in_turn(turn, daemon, name, contexts, environment, asker)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from narval.agent.turn import Turn
 from narval.core.errors import RequestError
 from narval.daemon.agents.agents import Agents
-from narval.daemon.reload import FilesInForce
+from narval.daemon.files_in_force import FilesInForce
 from narval.files.agents.collections import AGENTS, folder_of
 from narval.files.agents.settings import AGENT_FILE
 from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
@@ -38,17 +38,17 @@ class FolderAgents:
 
     async def follow(self) -> None:
         """Bring the agents in line with their folders, now and after each change."""
-        self._files.hear_of_changes(self._change)
+        self._files.on_change.append(self._change)
         await self._follow()
 
     async def _change(self) -> None:
         await self._follow()
-        for name in self._files.followers.always_active:
+        for name in self._files.always_active:
             if name in self._agents.rows and self._agents.rows[name].state != SUSPENDED:
                 self._agents.supervisor.need(name, at_once=True)
 
     async def _follow(self) -> None:
-        folders, rows, takes = self._files.followers.folders, self._agents.rows, self._agents.takes
+        folders, rows, takes = self._files.snapshot.agents, self._agents.rows, self._agents.takes
         if self._known is None and (folders or len(rows) or takes != "none"):
             self._known = frozenset(self._agents.own.agent.facts.get(RECORDED, "").split())
         if not folders and not self._known:
@@ -75,7 +75,7 @@ class FolderAgents:
             self._known = noted
 
     async def _bring_in_line(self, name: str) -> None:
-        is_good = self._files.followers.folders[name].given is not None
+        is_good = self._files.snapshot.agents[name].given is not None
         try:
             row = await self._agents.pinned(name)
             if row is None:

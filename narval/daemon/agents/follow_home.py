@@ -12,7 +12,8 @@ from narval.core.agent_name import peer_of, row_of_peer
 from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.folder_agents import FolderAgents
-from narval.daemon.reload import FilesInForce
+from narval.daemon.files_in_force import FilesInForce
+from narval.daemon.reload import Renewal
 from narval.files.home import Home
 from narval.files.outside.peers import PEERS_FILE
 from narval.store.store import Store
@@ -45,11 +46,11 @@ class PeerRows:
 
     async def follow(self) -> None:
         """Bring the rows in line with the file, now and after each change."""
-        self._files.hear_of_changes(self._bring_in_line)
+        self._files.on_change.append(self._bring_in_line)
         await self._bring_in_line()
 
     async def _bring_in_line(self) -> None:
-        peers, rows = self._files.followers.snapshot.peers, self._agents.rows
+        peers, rows = self._files.snapshot.peers, self._agents.rows
         if self._agents.own.loop.record_only:
             return
         is_faulty = any(fault.path == PEERS_FILE for fault in self._files.faults)
@@ -125,7 +126,7 @@ def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
 
 
 async def follow(
-    home: Home | None, store: Store, files: FilesInForce, agents: Agents, fleet: Fleet | None
+    home: Home | None, store: Store, renewal: Renewal, agents: Agents, fleet: Fleet | None
 ) -> None:
     """Have agents follow their folders and, where daemons share the store, what is published; keep the rows
     of peers in line with the file that names these.
@@ -133,9 +134,9 @@ async def follow(
     if store.published is not None and home is not None:
         from narval.daemon.fleet.roaming import RoamingAgents
 
-        roaming = RoamingAgents(home.path, store, store.published, files, agents)
+        roaming = RoamingAgents(home.path, store, store.published, renewal, agents)
         await roaming.begin()
         if fleet is not None:
             fleet.follow(roaming)
-    await FolderAgents(agents, files).follow()
-    await PeerRows(agents, files, store).follow()
+    await FolderAgents(agents, renewal.files).follow()
+    await PeerRows(agents, renewal.files, store).follow()

@@ -13,9 +13,7 @@ from narval.core.elements.control_elements import ACTED
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import register
 from narval.daemon.agents.damage_report import report_damage
-from narval.daemon.followers import PEOPLE, sync, tell_of_people
-from narval.daemon.reload import FilesInForce
-from narval.files.snapshot import AgentFiles
+from narval.daemon.files_in_force import PEOPLE, FilesInForce, sync, tell_of_people
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
@@ -35,10 +33,9 @@ def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
     """
     runs_are_back(host, restore_runs(host.agent), now)
     runs = host.agent.runs.active
-    files.keep(run.definition for run in runs.values() if run.definition is not None)
     for run in runs.values():
         run.calls.update((id, replace(call, on_restart="retry")) for id, call in [*run.calls.items()])
-    files.use()
+    files.follow(host)
     host.dispatcher.resume()
 
 
@@ -47,7 +44,7 @@ def acted_before(host: AgentHost) -> Container[int]:
     return frozenset(host.agent.memory.marks.get(ACTED, ()))
 
 
-def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]) -> None:
+def resume(turn: Turn, host: AgentHost, files: FilesInForce, again: Container[int]) -> None:
     """Report what the store could not give back, and bring memory in line with its declarations.
 
     Claims are checked again if the directory of people was altered meanwhile (P18). The `start-plan` elements
@@ -64,7 +61,7 @@ def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]
         if LABELLED not in facts:
             derive_labels(turn.transaction)
         tell_of_people(turn, facts.get(PEOPLE, ""))
-    sync(turn, files, again)
+    sync(turn, files.of(host), again)
 
 
 def resume_own(
@@ -77,4 +74,4 @@ def resume_own(
     row, name = host.agent.store.identity(), files.settings.name
     if row.name != name and not host.loop.record_only:
         register(row._replace(name=name), turn)
-    resume(turn, host, files.own, again)
+    resume(turn, host, files, again)

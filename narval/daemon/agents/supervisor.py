@@ -37,7 +37,7 @@ from narval.daemon.agents.agent_rows import AgentRows, register
 from narval.daemon.agents.lifecycle import Life
 from narval.daemon.agents.open_matters import OPEN, Matters, OpenMatters
 from narval.daemon.agents.resuming import acted_before, resume, runs_are_back
-from narval.daemon.reload import FilesInForce
+from narval.daemon.files_in_force import FilesInForce
 from narval.daemon.rounds import Alarm, Rounds
 from narval.daemon.waiters import future, settle
 from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
@@ -114,7 +114,7 @@ class Supervisor:
         """
         now, rows = self._now(), self._rows
         active = {row.name for row in rows.in_full() if row.state == ACTIVE}
-        active |= {name for name in self._files.followers.always_active if name in rows}
+        active |= {name for name in self._files.always_active if name in rows}
         due = {name for at, name in rows.moments if at <= now}
         while rows.moments:  # each goes when it is looked after: of very many there is no second list
             at, name = rows.moments.pop()
@@ -138,7 +138,7 @@ class Supervisor:
         """
         if self.record_only:
             return False
-        was_active = row.state == ACTIVE or row.name in self._files.followers.always_active
+        was_active = row.state == ACTIVE or row.name in self._files.always_active
         self._tell(row.name, lifecycle.Started(self._now(), was_active, row.wake_at, in_turn))
         life = self.life(row.name)
         return life.is_start and life.phase == lifecycle.PASSIVE
@@ -153,7 +153,7 @@ class Supervisor:
 
         Raises RequestError where there is none, StoreError where it cannot be restored.
         """
-        await self._files.followers.fetch_for(name)
+        await self._files.fetch_for(name)
         await self.settled(name)
         if name not in self._rows:
             self._rows.find(name)  # says which there are
@@ -215,13 +215,14 @@ class Supervisor:
         host = self._blank(row._replace(state=SUSPENDED))
         host.give_up(why)
         await asyncio.to_thread(at_once, restoring(host.agent))
-        self._files.followers.show(host)
+        self._files.show(host)
         return host
 
     async def close(self) -> None:
         """Stop restoring: agents that are not restored yet are dropped, as if killed."""
         self._is_closed = True
-        await self._files.followers.close()
+        if self._files.roaming is not None:
+            await self._files.roaming.close()
         if self._restoring:
             await asyncio.wait([task for task in self._restoring if task is not None])
 
@@ -296,7 +297,7 @@ class Supervisor:
             self._restoring.add(asyncio.create_task(self._restore_after_calls(name, row.agent)))
             return
         try:
-            self._files.followers.require(name)
+            self._files.require(name)
             host = self._hosts[name] = self._blank(row)
             work = restoring(host.agent)
             try:
@@ -348,13 +349,13 @@ class Supervisor:
 
     def _blank(self, row: AgentRow) -> AgentHost:
         """The host of an agent, without anything from the store yet."""
-        counts, is_suspended = self._files.followers.of(row.name), row.state == SUSPENDED
+        counts, is_suspended = self._files.of_other(row.name), row.state == SUSPENDED
         return AgentHost(
             self._environment,
             row,
             counts.loaded.library,
             counts.schemas,
-            self._files.followers.settings_of(row.name),
+            self._files.settings_of(row.name),
             since=self._own.agent.clockwork.since,
             calls=AgentCalls(self.calls, row.agent) if is_suspended else None,
             record_only=is_suspended,
@@ -376,9 +377,7 @@ class Supervisor:
             host.loop.set_limit(1)
             host.loop.mark_poisonous(command.suspected)
         try:
-            runs = host.agent.runs.active.values()
-            files.keep((run.definition for run in runs if run.definition is not None), name)
-            files.followers.follow(host)
+            files.follow(host)
             again = acted_before(host) if command.is_start else ()
             if is_performing:
                 host.dispatcher.resume()
@@ -400,7 +399,7 @@ class Supervisor:
         if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
             row = row._replace(state=ACTIVE, wake_at=None)
             register(row, turn)
-        resume(turn, host, self._files.followers.of(row.name), again)
+        resume(turn, host, self._files, again)
         return row
 
     def _opened(self, row: AgentRow | None, error: BaseException | None) -> None:
@@ -454,7 +453,7 @@ class Supervisor:
         if (host := self._hosts.pop(name, None)) is None:
             return
         self._rounds.remove(host)
-        self._files.followers.leave(host)
+        self._files.leave(host)
         self._memory.leave(host)
         self._matters.drop(name, host.agent if host.loop.turns else None)
         host.dispatcher.calls.detach(partial(self.need, name))

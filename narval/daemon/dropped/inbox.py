@@ -37,9 +37,9 @@ from narval.daemon.dropped.drop_folder import (
     has_work,
     read,
 )
+from narval.daemon.files_in_force import FilesInForce
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.sending import send_from_outside
-from narval.daemon.reload import FilesInForce
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import names_in
 from narval.files.schemas import Schemas
@@ -155,7 +155,7 @@ class Inboxes(Collector):
         await self._add_all("", self._of_home)
         for name in await asyncio.to_thread(self._for_agents):
             await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
-        folders = tuple(self._files.followers.folders)
+        folders = tuple(self._files.snapshot.agents)
         for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
             await self._add_all(name, partial(self._of_agent, name))
         return AGAIN if self._stuck else None
@@ -184,7 +184,7 @@ class Inboxes(Collector):
             await self._add_error(name, f"{left}: {error!r}")
 
     async def _of_home(self) -> None:
-        await Inbox(self._folder, self._host, self._files.own.schemas).add_all(self._is_for_agent)
+        await Inbox(self._folder, self._host, self._files.snapshot.own.schemas).add_all(self._is_for_agent)
 
     def _is_for_agent(self, name: str) -> bool:
         """True for a folder in the home's inbox whose files are sent to the agent of that name."""
@@ -206,14 +206,14 @@ class Inboxes(Collector):
         folder = DropFolder(
             self._home, recorded, within=f"{FOLDER}/", name=name, refused=aside, durable=durable
         )
-        await Inbox(folder, self._host, self._files.own.schemas, name).add_all()
+        await Inbox(folder, self._host, self._files.snapshot.own.schemas, name).add_all()
 
     async def _of_agent(self, name: str) -> None:
         async with self._agents.asked(name) as host:
             recorded = number(host.agent.facts, RECORDED, 0)
             durable = self._files.settings.durability == "power"
             folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
-            await Inbox(folder, host, self._files.followers.of(name).schemas).add_all()
+            await Inbox(folder, host, self._files.of(host).schemas).add_all()
 
     @property
     def _office(self) -> PostOffice:

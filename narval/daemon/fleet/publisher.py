@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.core.errors import DefinitionError, NarvalError, RequestError, StoreAwayError
-from narval.daemon.reload import FilesInForce
+from narval.daemon.files_in_force import FilesInForce
 from narval.files.agents.packed import pack
 from narval.files.agents.publishing import packed_and_checked
 from narval.files.agents.settings import HOME_COLLECTION
@@ -44,7 +44,7 @@ async def _publish_changes(home: Path, published: Published, files: FilesInForce
     async def note() -> None:
         changed.set()
 
-    files.hear_of_changes(note)
+    files.on_change.append(note)
     tried, is_away = "", False
     while True:
         try:

@@ -26,9 +26,9 @@ from narval.core.errors import (
 )
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents
+from narval.daemon.files_in_force import Roaming
 from narval.daemon.fleet.shared_files import WantedFiles, lacking, with_shared
-from narval.daemon.followers import Roaming
-from narval.daemon.reload import FilesInForce
+from narval.daemon.reload import Renewal
 from narval.files.agents.packed import unpack
 from narval.files.agents.published_folders import (
     digest_here,
@@ -57,11 +57,11 @@ class RoamingAgents(Roaming):
         home: Path,
         store: Store,
         published: Published,
-        files: FilesInForce,
+        renewal: Renewal,
         agents: Agents,
     ) -> None:
-        self._home, self._store, self._published, self._files = home, store, published, files
-        self._agents = agents
+        self._home, self._store, self._published, self._agents = home, store, published, agents
+        self._renewal, self._files = renewal, renewal.files
         self._given: dict[str, Given] = {}
         """The settings of agents by name, once they were asked for."""
         self._coming: dict[str, str] = {}
@@ -113,11 +113,8 @@ class RoamingAgents(Roaming):
         self._forget(name)
         try:
             async with self._agents.asked(name) as host:
-                try:
-                    self._files.followers.require(name)
-                except NotFetchedError:
-                    await self.fetch()
-                    self._files.followers.require(name)
+                await self._files.fetch_for(name)
+                self._files.require(name)
                 await host.submit(partial(self._record, host, text))
         finally:
             del self._coming[name]
@@ -125,7 +122,7 @@ class RoamingAgents(Roaming):
 
     def _record(self, host: AgentHost, text: str, turn: Turn) -> None:
         turn.transaction.batch.meta.append((SETTINGS, text))
-        self._files.followers.take_over(host, turn)
+        self._files.take_over(host, turn)
 
     def _forget(self, name: str) -> None:
         """Forget the settings of an agent, to look them up when they are next asked for."""
@@ -142,11 +139,11 @@ class RoamingAgents(Roaming):
         Raises NotFetchedError, StoreError.
         """
         self._forget(name)  # another daemon may have altered its settings
-        followers, published = self._files.followers, self._wanted.published
-        names = followers.settings_of(name).collections
-        missing = lacking(self._home, names, published, followers.snapshot.published)
+        files, published = self._files, self._wanted.published
+        names = files.settings_of(name).collections
+        missing = lacking(self._home, names, published, files.snapshot.published)
         follows_home = HOME_COLLECTION not in published and {*names} <= {HOME_COLLECTION, OWN}
-        if missing is None and (follows_home or followers.followed(name) is not None):
+        if missing is None and (follows_home or files.followed(name) is not None):
             self._waiting.discard(name)
             return
         if not self._waiting:
@@ -163,7 +160,7 @@ class RoamingAgents(Roaming):
 
     async def go_on(self) -> None:
         """Continue the agents whose collections are here now; rewrite folders that were changed."""
-        if self._files.followers.snapshot.published != self._wanted.published:
+        if self._files.snapshot.published != self._wanted.published:
             self._fetching.begin()
         for name in sorted(self._waiting):
             self._agents.supervisor.need(name, at_once=True)
@@ -172,8 +169,8 @@ class RoamingAgents(Roaming):
 
     async def begin(self) -> None:
         """Fetch all that is published, before any agent is activated. Raises StoreError."""
-        self._files.followers.roam(self)
-        self._files.hear_of_changes(self.go_on)
+        self._files.roam(self)
+        self._files.on_change.append(self.go_on)
         rows = await asyncio.to_thread(self._published.all)
         self._wanted = WantedFiles({row.name: row.digest for row in rows})
         if self._wanted.published or published_here(self._home):
@@ -186,6 +183,13 @@ class RoamingAgents(Roaming):
             self._wanted = self._wanted._replace(published=now)
             self._fetching.begin()
 
+    async def fetch_for(self, name: str) -> None:
+        """Fetch all that an agent follows, if that is possible. Raises StoreError."""
+        try:
+            self.require(name)
+        except NotFetchedError:
+            await self.fetch()
+
     async def fetch(self) -> None:
         """Fetch what is not here, if that is possible, and have it read."""
         await asyncio.wait([self._fetching.begin()])
@@ -195,7 +199,7 @@ class RoamingAgents(Roaming):
         await self._fetching.close()
 
     async def _fetch_all(self) -> None:
-        await self._files.reload(first=self._write_folders)
+        await self._renewal.reload(first=self._write_folders)
 
     def _write_folders(self) -> None:
         """Bring the folders in line with the store. Raises StoreAwayError."""

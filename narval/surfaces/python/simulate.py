@@ -72,7 +72,7 @@ def _memory_file(daemon: Daemon) -> Path | None:
     """The file that declares elements for the agent that is asked; None if there is none."""
     if daemon.home is None or daemon.agent.store.is_own:
         return daemon.home.memory if daemon.home is not None else None
-    has_one = daemon.name in daemon.files.followers.folders
+    has_one = daemon.name in daemon.files.snapshot.agents
     return daemon.home.path / AGENTS / daemon.name / MEMORY if has_one else None
 
 
@@ -80,12 +80,12 @@ def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
     """The agents of the home except the one that is asked."""
     files, own = daemon.files, daemon.agents.own
     if daemon.host is not own:
-        counts = with_all_settings(files.own, files.settings.own)
+        counts = with_all_settings(files.snapshot.own, files.settings.own)
         yield files.settings.name, OtherAgent(counts, partial(_remembered, own.agent), is_at_work=True)
     for row in daemon.agents.rows.all():
         if row.name != daemon.name:
-            of, settings = files.followers.of(row.name), files.followers.settings_of(row.name)
-            has_one, is_suspended = row.name in files.followers.folders, row.state == SUSPENDED
+            of, settings = files.of_other(row.name), files.settings_of(row.name)
+            has_one, is_suspended = row.name in files.snapshot.agents, row.state == SUSPENDED
             yield (
                 row.name,
                 OtherAgent(

@@ -58,7 +58,7 @@ def put(folder: Path, group: str, name: str = "r", word: str = "1") -> Path:
 
 
 def roaming(daemon: Daemon) -> RoamingAgents:
-    found = daemon.files.followers.roaming
+    found = daemon.files.roaming
     assert found is not None
     return found
 
@@ -170,7 +170,7 @@ async def test_G58_a_collection_of_nobody_keeps_an_agent_waiting_and_not_others(
     assert await ask(daemon, "start", agent="eve", name="w.own")
     scene.write("collections/office/recipes/office.xml", RECIPE.format("office", "mine"))
     scene.write("collections/office/modules/office.py", MODULE.format("own"))
-    await daemon.files.reload()
+    await daemon.renewal.reload()
     assert await ask(daemon, "start", agent="bob", name="office.mine")
     await scene.end()
 
@@ -187,7 +187,7 @@ async def test_G58_a_folder_of_the_users_own_is_a_fault_and_not_followed_where_i
         assert recipes(bob) == {"office.own"}  # the same files are as good
         assert [fault.path for fault in daemon.files.faults] == []
         put(own, "office", "edited")
-        await daemon.files.reload()
+        await daemon.renewal.reload()
         await bob.submit(lambda turn: None)
         assert recipes(bob) == {"office.own"}
         (fault,) = daemon.files.faults
@@ -208,7 +208,7 @@ async def test_G58_what_is_changed_in_a_published_folder_is_written_over(
     await ask(daemon, "add_agent", name="bob", collections=["office"])
     async with daemon.agents.asked("bob") as bob:
         scene.write("collections/office/recipes/office.xml", RECIPE.format("office", "edited"))
-        assert await daemon.files.reload()  # as when the watcher has seen it
+        assert await daemon.renewal.reload()  # as when the watcher has seen it
         await bob.submit(lambda turn: None)
         assert recipes(bob) == {"office.r"}
         await roaming(daemon).fetch()
@@ -246,7 +246,7 @@ async def test_G58_settings_of_an_agent_are_in_the_store(
         shown = await ask(daemon, "set_agent_settings", name="bob", text=text)
         assert (shown["text"], shown["settings"]["weight"]) == (text, 20)
         assert (recipes(bob), declared(bob)) == ({"w.own", "shop.r"}, {"shop 1"})
-        assert daemon.files.message_limit("bob") == 5
+        assert daemon.files.settings_of("bob").messages == 5
         for wrong, error, words in [
             ("weight = 0", DefinitionError, "agent.toml:1:10: weight: expected a whole number"),
             (
@@ -295,13 +295,13 @@ async def test_G58_what_is_saved_is_published_and_what_has_faults_is_not(
     at_work = asyncio.create_task(publishing(scene.home.path, daemon.store, daemon.files, "ann")())
     first = await there(published, "")
     scene.write("recipes/w.xml", RECIPE.format("w", "changed"))
-    assert await daemon.files.reload()
+    assert await daemon.renewal.reload()
     second = await there(published, first)
     scene.write("recipes/w.xml", RECIPE.format("w", "broken").replace("w.say", "w.sya"))
-    assert await daemon.files.reload()
+    assert await daemon.renewal.reload()
     scene.write("recipes/w.xml", RECIPE.format("w", "right"))
     published.is_away = True
-    assert await daemon.files.reload()
+    assert await daemon.renewal.reload()
     await asyncio.sleep(0.01)
     published.is_away = False
     third = await there(published, second)

@@ -49,7 +49,7 @@ async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> No
             changed.clear()
             await changed.wait()
 
-    daemon.files.hear_of_changes(other_files)
+    daemon.files.on_change.append(other_files)
 
     await _keep(home, "chat", output, needed)
 

@@ -235,7 +235,7 @@ async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
     """Read the files again, and notify the service manager."""
     manager.reloading()
     try:
-        return await daemon.files.reload()
+        return await daemon.renewal.reload()
     finally:
         manager.ready()
 

@@ -1,8 +1,8 @@
-"""Followers: the agents besides the home's own, and the files that count for each (G2, G4)."""
+"""Files in force: those of a home that count for each of its agents, now and after each change (G2, G4)."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable
 from functools import partial
 from typing import Protocol
 
@@ -16,7 +16,8 @@ from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.engine import HeedsPeople
 from narval.core.engines.events import PersonsAct, Signalled
-from narval.core.errors import NotFetchedError
+from narval.core.engines.registry import import_engines
+from narval.core.errors import Fault
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import offer_items, settle_errors
 from narval.daemon.settings_in_force import SettingsInForce
@@ -25,7 +26,9 @@ from narval.files.agents.settings import AgentSettings, Given
 from narval.files.grants import granted
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading
-from narval.files.snapshot import AgentFiles, Changes, Snapshot
+from narval.files.settings import Settings
+from narval.files.shipped import shipped_modules
+from narval.files.snapshot import AgentFiles, Changes, Snapshot, changes
 
 _NOTHING = AgentFiles()
 """The files of a row that stands for a peer, which follows none."""
@@ -59,8 +62,8 @@ class Roaming(Protocol):
     def hear(self, published: Iterable[tuple[str, str]]) -> None:
         """Record the digests that a beat tells, and fetch what is not here."""
 
-    async def fetch(self) -> None:
-        """Fetch what is not here, if that is possible, and have it read."""
+    async def fetch_for(self, name: str) -> None:
+        """Fetch all that an agent follows, if that is possible. Raises StoreError."""
 
     def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
         """The files of the home, with the published collections that agents follow."""
@@ -69,54 +72,77 @@ class Roaming(Protocol):
         """Stop fetching."""
 
 
-class Followers:
-    """The agents of a home, and the files that count for each of them: those of `snapshot`."""
+class FilesInForce:
+    """The definitions, schemas, settings and people that count for the agents of a home: those of `snapshot`.
 
-    def __init__(self, snapshot: Snapshot, settings: SettingsInForce) -> None:
-        self.snapshot = granted(snapshot)
-        self._settings = settings
+    `own` is the host of the home's own agent. Others with a folder have files of their own; those without one
+    follow what it follows, or collections that are published.
+    """
+
+    def __init__(self, snapshot: Snapshot, own: AgentHost, settings: SettingsInForce) -> None:
+        self._own, self._settings = own, settings
         self._hosts: dict[AgentHost, AgentFiles | None] = {}
         """The hosts, each with what it follows of published collections, as it was taken over last."""
+        self.snapshot = snapshot
+        self._use(snapshot)
+        self.unread: tuple[Fault, ...] = ()
+        """The reason why files were not read the last time, or are not read yet."""
         self.roaming: Roaming | None = None
         """The agents that any daemon of a store may have; None where at most one daemon works on it."""
+        self.on_change: list[Callable[[], Awaitable[None]]] = []
+        """The functions that are awaited after each change that was taken over."""
 
-    def use(self, snapshot: Snapshot) -> None:
-        """Use these files from now on; definitions that are not granted are withheld."""
-        self.snapshot = granted(snapshot, self.snapshot)
+    @property
+    def settings(self) -> Settings:
+        """The settings that count now."""
+        return self._settings.now
+
+    @property
+    def loaded(self) -> Loaded:
+        """All that is loaded for the home's own agent."""
+        return self.snapshot.own.loaded
+
+    @property
+    def faults(self) -> list[Fault]:
+        """All that is wrong with the files of the home."""
+        return [*self.snapshot.faults, *self.unread]
+
+    @property
+    def always_active(self) -> frozenset[str]:
+        """The agents that are never to be passive."""
+        given = ((name, files.given or {}) for name, files in self.snapshot.agents.items())
+        return frozenset(name for name, said in given if said.get("always_active"))
 
     def roam(self, roaming: Roaming) -> None:
         """Let any daemon of the store have the agents without a folder."""
         self.roaming = roaming
 
-    @property
-    def folders(self) -> Mapping[str, AgentFiles]:
-        """The files of the agents that have a folder, by name."""
-        return self.snapshot.agents
+    def note_unread(self, *faults: Fault) -> None:
+        """Note why files are not read; without a fault, that all are."""
+        self.unread = faults
 
-    @property
-    def always_active(self) -> frozenset[str]:
-        """The agents that are never to be passive."""
-        given = ((name, files.given or {}) for name, files in self.folders.items())
-        return frozenset(name for name, said in given if said.get("always_active"))
+    def of(self, host: AgentHost) -> AgentFiles:
+        """The files that count for an agent."""
+        return self.snapshot.own if host is self._own else self.of_other(host.name)
 
-    def of(self, name: str) -> AgentFiles:
-        """The files that count for an agent besides the home's own; without a folder those of that."""
+    def of_other(self, name: str) -> AgentFiles:
+        """The files that count for an agent besides the home's own."""
         if stands_for_peer(name):
             return _NOTHING
         return self.followed(name) or self.snapshot.of(name)
 
     def settings_of(self, name: str) -> AgentSettings:
         """The settings that count for an agent."""
-        files, usual = self.folders.get(name), self._settings.now.usual
-        if stands_for_peer(name):
-            return usual
+        files, roaming, settings = self.snapshot.agents.get(name), self._roaming_of(name), self.settings
+        if name == settings.name:
+            return settings.own
         if files is not None:
-            return usual.with_given(files.given or {})
-        return usual.with_given(self.roaming.given(name)) if self.roaming is not None else usual
+            return settings.usual.with_given(files.given or {})
+        return settings.usual.with_given(roaming.given(name)) if roaming is not None else settings.usual
 
     def followed(self, name: str) -> AgentFiles | None:
         """The collections of the store that an agent follows; None where it follows the home's own files."""
-        if self.roaming is None or name in self.folders or stands_for_peer(name):
+        if self._roaming_of(name) is None:
             return None
         return self.snapshot.followed.get(self.settings_of(name).collections)
 
@@ -124,37 +150,78 @@ class Followers:
         """Check that all that an agent follows is here as published. Raises NotFetchedError, and StoreError
         where that cannot be told.
         """
-        if self.roaming is not None and name not in self.folders and not stands_for_peer(name):
-            self.roaming.require(name)
+        if (roaming := self._roaming_of(name)) is not None:
+            roaming.require(name)
 
     async def fetch_for(self, name: str) -> None:
         """Fetch all that an agent follows, if that is possible. Raises StoreError."""
-        try:
-            self.require(name)
-        except NotFetchedError:
-            if self.roaming is not None:
-                await self.roaming.fetch()
+        if (roaming := self._roaming_of(name)) is not None:
+            await roaming.fetch_for(name)
 
-    async def close(self) -> None:
-        """Stop fetching."""
-        if self.roaming is not None:
-            await self.roaming.close()
+    def _roaming_of(self, name: str) -> Roaming | None:
+        """The agents that any daemon of a store may have, if this may be one of them."""
+        return None if name in self.snapshot.agents or stands_for_peer(name) else self.roaming
+
+    def _use(self, files: Snapshot) -> None:
+        """Use these files from now on: definitions that are not granted are withheld, and engines imported
+        before the first run needs one.
+        """
+        self.snapshot = granted(files, self.snapshot)
+        if not self._own.loop.record_only:
+            for loaded in self.snapshot.libraries:
+                import_engines(loaded.library)
+
+    async def add(self, loaded: Loaded) -> None:
+        """Use these definitions, of the library and more, in its place."""
+        self._replace(self.loaded, loaded)
+        self._tell()
+        await self._own.submit(partial(self.take_over, self._own))
+
+    def _replace(self, old: Loaded, new: Loaded) -> None:
+        """Replace a library for all agents that follow it."""
+        if new is not old:
+            self._use(self.snapshot.with_libraries(lambda loaded: new if loaded is old else loaded))
 
     def follow(self, host: AgentHost) -> None:
-        """Let files count for another agent, now and after each change."""
+        """Let files count for an agent, now and after each change. Those of the shipped modules that its runs
+        under way name are kept, even if no file names them any more (N31).
+        """
+        loaded, runs = self.of(host).loaded, host.agent.runs.active.values()
+        definitions = (run.definition for run in runs if run.definition is not None)
+        named = shipped_modules().named(name for found in definitions for name in found.references)
+        self._replace(loaded, loaded.keeping(named))
         self.show(host)
-        self._hosts[host] = self.followed(host.name)
+        if host is not self._own:
+            self._hosts[host] = self.followed(host.name)
 
     def show(self, host: AgentHost) -> None:
         """Let files count for an agent as they are now."""
-        use_for(host, self.of(host.name).loaded, self.snapshot)
+        loaded, snapshot = self.of(host).loaded, self.snapshot
+        host.waiters.news.use_files()
+        grants = snapshot.grants if loaded.is_limited else None
+        host.agent.lookup.use(loaded.library, snapshot.people, snapshot.trust, grants)
+        modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
+        host.dispatcher.targets.use(loaded.library, modules)
 
     def leave(self, host: AgentHost) -> None:
         """Stop following changes for an agent."""
         self._hosts.pop(host, None)
 
-    def tell(self, changes: Changes | None = None) -> None:
-        """Have all agents take over at their next turn what counts now; with `changes` those concerned."""
+    def renew(self, files: Snapshot, turn: Turn) -> Changes:
+        """Let other files count, for the home's own agent within this turn of it; the changes."""
+        before = self.snapshot
+        self._use(files)
+        changed = changes(before, self.snapshot)
+        if changed.code:
+            self._settings.renew_workers()
+        if changed.settings:
+            self._settings.use(files.settings)
+        self.take_over(self._own, turn)
+        self._tell(changed)
+        return changed
+
+    def _tell(self, changes: Changes | None = None) -> None:
+        """Have other agents take over what counts now at their next turn; with `changes` those concerned."""
         for host, taken in self._hosts.items():
             is_concerned = changes is None or changes.concerns_all or host.name in changes.agents
             if is_concerned or taken is not self.followed(host.name):
@@ -162,11 +229,11 @@ class Followers:
 
     def take_over(self, host: AgentHost, turn: Turn) -> None:
         """Take over within a turn of an agent what counts for it now."""
-        files, people = self.of(host.name), known_by(host.agent.lookup.people)
+        files, people = self.of(host), known_by(host.agent.lookup.people)
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
-        use_for(host, files.loaded, self.snapshot)
-        host.use_settings(self.settings_of(host.name))
+        self.show(host)
+        host.use_settings(self.settings.own if host is self._own else self.settings_of(host.name))
         turn.host_api.use_schemas(files.schemas)
         sync(turn, files)
         tell_of_people(turn, people)
@@ -191,15 +258,6 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     is_settled |= start_declared(turn, again)
     if is_settled:
         settle_errors(turn)
-
-
-def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
-    """Let definitions, and the people and rules of a snapshot, count for an agent; tell its followers."""
-    host.waiters.news.use_files()
-    grants = snapshot.grants if loaded.is_limited else None
-    host.agent.lookup.use(loaded.library, snapshot.people, snapshot.trust, grants)
-    modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
-    host.dispatcher.targets.use(loaded.library, modules)
 
 
 def tell_of_people(turn: Turn, before: str) -> None:
