@@ -7,7 +7,6 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def values(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def test_the_numbers_tell_what_was_done(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with library.open(home) as agent:
+    with library.open(home, clock=library.SimulatedClock("2026-07-01T12:00:00Z")) as agent:
         agent.start("a.waits")
         for _ in range(3):
             agent.start("a.well")
@@ -62,7 +61,7 @@ def test_the_numbers_tell_what_was_done(home: Path, monkeypatch: pytest.MonkeyPa
         (home / "var").mkdir(exist_ok=True)
         with sqlite3.connect(home / budget.FILE) as ledger:
             ledger.execute("CREATE TABLE spent (call INTEGER PRIMARY KEY, model, day, tokens, money)")
-            day = datetime.now(UTC).date().isoformat()
+            day = "2026-07-01"
             ledger.executemany(
                 "INSERT INTO spent (model, day, tokens, money) VALUES (?, ?, ?, ?)",
                 [("small", day, 70, 0.5), ("small", day, 30, 0.25), ("small", "2020-01-01", 9, 9.0)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -372,7 +371,8 @@ def test_F8_always_writes_a_rule_and_the_next_call_goes(agent: Any, home: Path) 
     agent.until_idle()
     assert sent(home) == ["mallory@x.org"]
     text = (home / "etc/trust.toml").read_text()
-    day = time.strftime("%Y-%m-%d", time.gmtime())
+    (decision,) = agent.memory("decision")
+    day = decision.attributes["at"][:10]
     assert (
         text
         == f"""# the rules of this home
