@@ -99,9 +99,11 @@ def show(
             param_hint="'RUN|NAME'",
         )
     about: dict[str, Any] = {"run": int(run)} if run.isdecimal() else {"definition": run}
-    answer = session.ask(
-        "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot else "show", **about, at=at
-    )
+    with session.connect("look") as connection:
+        answer = connection.ask(
+            "xml" if as_xml else "drawn" if as_graph else "graph" if as_dot else "show", **about, at=at
+        )
+        is_at_work = not connection.record_only
     if as_graph:
         from narval.surfaces.cli.render.graphs import graph
 
@@ -115,7 +117,9 @@ def show(
     elif as_dot:
         session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:
-        session.give(answer, answers.run)
+        is_still = not is_at_work and answer["ended"] is None and at is None
+        state = f"{answer['state']}, as of the last moment recorded: no daemon is at work"
+        session.give(answer, lambda reply: answers.run({**reply, "state": state} if is_still else reply))
 
 
 _WHY = """\

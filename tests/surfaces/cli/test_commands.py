@@ -136,6 +136,18 @@ def test_show_tells_steps_transitions_and_context(place: Path) -> None:
     assert "break" in shown
 
 
+def test_show_says_of_what_is_under_way_that_no_daemon_is_at_work(
+    place: Path, request: pytest.FixtureRequest
+) -> None:
+    shown = [well(place, "show", run_of(place, name)) for name in ("demo.await", "demo.greet")]
+    states = [next(line for line in text.splitlines() if line.startswith("state ")) for text in shown]
+    if request.node.callspec.params["place"] == "daemon":
+        assert states == ["state       running", "state       done"]
+    else:
+        said = "running, as of the last moment recorded: no daemon is at work"
+        assert states == [f"state       {said}", "state       done"]
+
+
 def test_N2_show_gives_the_element_that_memory_shows(place: Path) -> None:
     run = run_of(place, "demo.await")
     written = well(place, "show", run, "--xml")
