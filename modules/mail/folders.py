@@ -24,6 +24,8 @@ from .wanted import told_of
 
 _DELIVERED = re.compile(r"\d{9,10}(?=\.)")
 """The moment of delivery, at the beginning of a file name in a Maildir."""
+EMPTY_SECONDS = 60.0
+"""Seconds for which a file without bytes may still be one that a program is writing."""
 _FROM_LINE = re.compile(rb"From \S+ +(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})")
 _STATUS = re.compile(rb"^(?:X-)?Status:[ \t]*([A-Z]+)", re.IGNORECASE | re.MULTILINE)
 _FLAG_OF_STATUS = {"R": "S", "A": "R"}
@@ -76,7 +78,8 @@ def _maildir_letters(
     box: Mailbox, folders: Iterable[Path], signal: Signal, seen: set[str], known: set[str]
 ) -> Iterator[Letter]:
     """The letters of a Maildir, oldest first. Flags and moves do not make a letter new. Growing does, as some
-    programs deliver in several steps, and so does becoming readable.
+    programs deliver in several steps, and so does becoming readable. An empty file is looked at again when it
+    should have bytes.
 
     Files with `seen` names are examined again where they are reported as changed: for ten thousand files
     there only the names are read.
@@ -97,7 +100,11 @@ def _maildir_letters(
             path = folder / name
             with suppress(OSError):  # moved or deleted just now, or a link that leads nowhere
                 state = path.stat()
-                if S_ISREG(state.st_mode) and state.st_size and not name.startswith("."):
+                if S_ISREG(state.st_mode) and not name.startswith("."):
+                    left = EMPTY_SECONDS - (time.time() - state.st_mtime)
+                    if not state.st_size and left > 0:
+                        signal.look_in(min(left, EMPTY_SECONDS))
+                        continue
                     ident = f"{one_line(base)}/{state.st_size}/{state.st_mode:o}"
                     files.append((base, ident, path, state))
     for base, ident, path, state in sorted(files):
@@ -106,6 +113,9 @@ def _maildir_letters(
             continue
         if since is not None and _arrival(base, state) < since:
             yield Letter(ident, str(path), is_old=True)
+            continue
+        if not state.st_size:
+            yield Letter(ident, str(path), fault="has no bytes")
             continue
         try:
             raw = path.read_bytes() if state.st_size <= letters.MAX_MAIL else None

@@ -74,6 +74,7 @@ class Signal:
         self.folders: frozenset[str] = frozenset()
         self.reopen = False
         self.told: deque[str] = deque(maxlen=MOST_TOLD)
+        self._longest: float | None = None
         self.interrupt: Callable[[], None] = lambda: None
 
     def notice(self, is_folder: bool, paths: tuple[str, ...]) -> None:
@@ -102,7 +103,12 @@ class Signal:
             self._changed.clear()
             changed = self._changed.wait(QUIET_SECONDS)
 
+    def look_in(self, seconds: float) -> None:
+        """End the next wait for news after so many seconds at the latest."""
+        self._longest = seconds if self._longest is None else min(self._longest, seconds)
+
     def news(self) -> bool:
         """Wait for a change; False if it was one of the folders."""
-        self.wait()
+        longest, self._longest = self._longest, None
+        self.wait(longest)
         return not self.reopen

@@ -15,7 +15,7 @@ import pytest
 
 from modules import mail
 from modules.mail import boxes as mail_boxes
-from modules.mail import letters
+from modules.mail import folders, letters
 from modules.mail.mailbox import Mailbox
 from narval.calls.context import CallContext
 from narval.core.elements.element import Element
@@ -46,6 +46,23 @@ def test_read_tells_of_a_bad_mail_and_gives_the_others(tmp_path: Path) -> None:
     assert error.attributes["mailbox"] == "demo"
     assert (tmp_path / error.attributes["file"]).read_bytes() == b"\x00\x01 no mail at all"
     assert "no header" in error.text
+
+
+def test_a_file_that_stays_empty_is_no_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = maildir(tmp_path / "Maildir", 1)
+    empty = folder / "new" / "1793600005.5.host"
+    empty.touch()
+    assert subjects(read(tmp_path, BOX)) == ["mail 0"], "it may be being written"
+    monkeypatch.setattr(folders, "EMPTY_SECONDS", 0.05)
+
+    async def scenario(watcher: Watcher) -> None:
+        await watcher.take(2)
+        empty.write_bytes(letter(5))
+        await watcher.take()
+
+    found = watched(tmp_path, BOX, scenario)
+    assert subjects(found) == ["mail 0", "bad-mail", "mail 5"]
+    assert f"{empty}: has no bytes" in found[1].text
 
 
 def test_a_mail_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
