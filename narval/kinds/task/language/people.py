@@ -14,6 +14,7 @@ from typing import NamedTuple
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.parsing import parse
 from narval.core.elements.element import local_name
+from narval.core.elements.titles import NAMING
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import NEWLINE, Source
 from narval.core.source.xml import XmlNode, read_xml
@@ -21,6 +22,19 @@ from narval.kinds.task.language.definition import TaskDefinition, outcome_of
 
 INPUT = "object"
 """The id of the input that is the object."""
+
+_NAMED = " or ".join(f"@{name}" for name in NAMING)
+_OWN = (
+    f"($object/@*[{' or '.join(f'name()={name!r}' for name in NAMING)}]"
+    f" | $object[not({_NAMED})]/@*[name()!='eid'][1] | $object[not(@*[name()!='eid'])]/text())[1]"
+)
+"""The words by which an object is known: what names it, else its first attribute, else its text."""
+
+_TITLE = (
+    f"{{name($object)}}{{substring(': ', 1 + 2 * number(not({_OWN})))}}"
+    f"{{normalize-space(substring({_OWN}, 1, 80))}}"
+)
+"""The end of the title of an item: the name of the object, and the words by which it is known."""
 
 PERSON = re.compile(r"[a-z][a-z0-9-]{0,31}")
 ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -75,7 +89,7 @@ def _whole(
     has = {local_name(child.tag) or child.tag for child in root.children}
     people = {"people": " ".join(task.users), "roles": " ".join(task.roles)}
     audience = "".join(f' {name}="{escape(words)}"' for name, words in people.items() if words)
-    more = "" if "title" in has else f"<title>{task.name}: {{name(${INPUT})}} {{${INPUT}/@id}}</title>"
+    more = "" if "title" in has else f"<title>{task.name} {_TITLE}</title>"
     ids = [child.attributes.get("id") for child in root.children if local_name(child.tag) == "input"]
     more += "" if INPUT in ids else f'<input id="{INPUT}"><match>*</match></input>'
     more += "" if "outcome" in has else "".join(f'<outcome name="{answer}"/>' for answer in answers)

@@ -225,7 +225,7 @@ def test_K10_people_answer_by_the_name_of_a_state_in_which_the_task_ends() -> No
     assert work.audience.people is not None
     assert (work.audience.people.text, work.audience.roles) == ("ann", ("clerk", "boss"))
     assert [input.id for input in work.prototype.inputs] == ["object"]
-    assert work.title.text.startswith("scan: ")
+    assert work.title.text.startswith("scan {name($object)}")
     assert kept(work).digest == work.digest
     assert ("work", "bank.next") not in found
 

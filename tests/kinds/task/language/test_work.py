@@ -8,6 +8,7 @@ import pytest
 
 from narval.core.definitions.library import Library
 from narval.core.definitions.parsing import parse, warnings
+from narval.core.elements.element import Element
 from narval.core.source.text import Source
 
 WORK = """WORK <work priority="3">
@@ -50,6 +51,22 @@ def test_P71_a_type_says_in_the_language_of_work_what_people_are_asked() -> None
 def test_P71_without_work_there_is_a_title_and_no_field() -> None:
     _, work = read("").checked()
     assert (work.fields, [outcome.name for outcome in work.outcomes]) == ({}, ["commit", "exception"])
+
+
+@pytest.mark.parametrize(
+    ("object", "title"),
+    [
+        ("<want eid='7' price='3' name='Laptop 1'/>", "ticket want: Laptop 1"),
+        ("<want eid='8' n='3' of='ann'/>", "ticket want: 3"),
+        ("<want eid='9'>a   lamp</want>", "ticket want: a lamp"),
+        ("<want eid='10'/>", "ticket want"),
+        (f"<want eid='11' title='{'x' * 300}'/>", f"ticket want: {'x' * 80}"),
+    ],
+)
+def test_without_work_the_title_says_which_object_it_is(object: str, title: str) -> None:
+    _, work = read("").checked()
+    element = Element(int(object.split("'")[1]), object.encode())
+    assert work.title.filled({"object": [element]}, "UTC") == title
 
 
 def test_P71_some_outcomes_may_be_chosen_and_who_may_not_answer_said() -> None:
