@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from narval.files.outside.services import LanguageModel as LanguageModel
     from narval.files.outside.services import Mailbox as Mailbox
     from narval.files.outside.services import WebService as WebService
+    from narval.files.reachable import reachable as reachable
     from narval.files.toml import size as size
     from narval.people.chat.outbox import send_by_chat as send_by_chat
     from narval.people.mail.account import MailAccount as MailAccount
@@ -92,6 +93,7 @@ SUBJECTS = {
     "Programs and folders": {
         "CannotStartError": "narval.calls.programs.spawn.CannotStartError",
         "FolderWatch": "narval.system.folder_watch.FolderWatch",
+        "reachable": "narval.files.reachable.reachable",
     },
 }
 """The names by subject, and where each is defined."""

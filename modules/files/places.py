@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 from lxml import etree
 
 from narval import ActionError, Element, call
+from narval.api import reachable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,51 +39,9 @@ class Stamp(NamedTuple):
         return (self.size, self.modified, self.trouble) == (other.size, other.modified, other.trouble)
 
 
-GUARDED = ("agents", "etc", "modules", "recipes")
-"""Folders of the home that an element reaches only by naming them: their files decide what runs."""
-LOGINS = ("mcp", "web")
-"""The folders of `var` with the tokens of logins at MCP servers, and the sessions of the pages."""
-DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
-"""The endings of files allowed beside the store, directly in `var`; the daemon's own files have others."""
-
-
 def place(element: Element) -> Path:
-    """The path of an element, links in its folders followed. Raises ActionError for one outside.
-
-    Inside is the home without its guarded folders, or the folder that the element names. For a home in memory
-    it is the working folder of the program.
-    """
-    attributes, home = element.attributes, call().home or Path.cwd()
-    path = absolute(attributes["path"], home)
-    root = Path(os.path.realpath(absolute(attributes.get("folder", ""), home)))
-    resolved = Path(os.path.realpath(path.parent)) / path.name
-    if path.name in ("", "..") or resolved == root or not resolved.is_relative_to(root):
-        raise ActionError(
-            f"expected a path inside {root}, got {attributes['path']!r}; to reach further, name the folder",
-            "outside",
-        )
-    guarded = _guarded(resolved, home)
-    if guarded and _within(root, home)[:1] != (guarded,):
-        raise ActionError(
-            f'{attributes["path"]!r} is in {guarded} of the home; to reach it, write folder="{guarded}"',
-            "outside",
-        )
-    return resolved
-
-
-def _guarded(path: Path, home: Path) -> str:
-    """The guarded folder of the home in which a path lies, if any."""
-    top, *deeper = _within(path, home) or ("",)
-    if (top, *deeper) == ("data", "memory.xml"):
-        return top
-    beside_the_store = top == "var" and len(deeper) == 1 and path.suffix not in DOCUMENTS
-    is_login = top == "var" and bool({*deeper[:1]} & {*LOGINS})
-    return top if top in GUARDED or beside_the_store or is_login else ""
-
-
-def _within(path: Path, home: Path) -> tuple[str, ...]:
-    real = Path(os.path.realpath(home))
-    return path.relative_to(real).parts if path.is_relative_to(real) else ()
+    """The path of an element, links in its folders followed. Raises ActionError for one outside."""
+    return reachable(element.attributes, call().home)
 
 
 def absolute(path: str, home: Path | None) -> Path:

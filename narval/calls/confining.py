@@ -23,6 +23,7 @@ from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call, Program
 from narval.core.engines.events import Failure
+from narval.core.errors import ActionError
 from narval.core.trust.covering import ANYTHING, is_covered
 from narval.core.trust.needs import (
     Attributes,
@@ -34,6 +35,7 @@ from narval.core.trust.needs import (
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.outside.services import AnyService, WebService, places_by_table
+from narval.files.reachable import reachable
 from narval.system.landlock import Confinement, abi
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",
@@ -183,6 +185,24 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     name = outermost.name
     why = f"{target.action} would reach what nobody has granted to {name}: {beyond}"
     return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}{agent.option}", final=True)
+
+
+def beyond_files(target: Target, inputs: Inputs, home: Path | None) -> Failure | None:
+    """The error of a call that names a file which its action does not reach; None if it may be made."""
+    names = frozenset[str]() if target.needs is None else target.needs.files_named_by
+    values = (value if isinstance(value, list) else [value] for value in inputs.values()) if names else ()
+    try:
+        for element in (each for value in values for each in value if each is not None):
+            own: list[Attributes] = [element.attributes] if element.name in names else []
+            if any(name.startswith(f"{element.name}/") for name in names):
+                within = written_in([element.xml])
+                own += (each for name in names if "/" in name for each in within.get(name, ()))
+            for attributes in own:
+                if "path" in attributes:
+                    reachable(attributes, home)
+    except ActionError as error:
+        return Failure(error.kind, str(error))
+    return None
 
 
 def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:

@@ -17,7 +17,7 @@ from narval.agent.trace_ids import traceparent
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
 from narval.calls.book import Activation, AgentCalls, Post, internal_failure, refused, returned
-from narval.calls.confining import beyond_grant, reach_of_program
+from narval.calls.confining import beyond_files, beyond_grant, reach_of_program
 from narval.calls.context import CallContext, Inputs, SendsByChat, Target
 from narval.calls.conversion import answer_at_once
 from narval.calls.nested_runs import begin_run
@@ -251,8 +251,6 @@ class Dispatcher:
         lookup, labels = self._agent.lookup, self._agent.memory.labels
         asks_by_label = labels.pages and (lookup.rules is not None or labels.has_hearsay)
         may_ask = asks_by_label or call.approve or call.always or lookup.people.approvals or lookup.destroying
-        if may_ask and (stopped := self._approvals.stop(run, call)) is not None:
-            return stopped.refusal
         target = self.targets.find(run, call)
         if target is None:
             return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
@@ -263,6 +261,11 @@ class Dispatcher:
             beyond := beyond_grant(self._agent, run, call, target, inputs)
         ):
             return refused(call, beyond)
+        if may_ask:  # only about what can be made
+            if outside := beyond_files(target, inputs, self.targets.home):
+                return refused(call, outside)
+            if (stopped := self._approvals.stop(run, call)) is not None:
+                return stopped.refusal
         limited = call.timeout is not None or target.where in _UNLIMITED
         timeout = call.timeout if limited else self._agent.home.now.call_timeout
         return self._make(run, call, target, inputs, timeout)

@@ -4,18 +4,18 @@ of folders that no element names.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.needs import HOME, WRITTEN, Needs, table_of
+from narval.core.definitions.action.needs import WRITTEN, Needs
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import Prototype
-from narval.core.errors import Fault
+from narval.core.errors import ActionError, Fault
 from narval.core.trust.flow import CallFlow, Literal, flow_of
 from narval.core.trust.needs import written_by
+from narval.files.reachable import reachable
 
 
 class OutOfReach:
@@ -40,26 +40,20 @@ class OutOfReach:
 
     def _outside(self, needs: Needs, call: CallFlow) -> Iterator[str]:
         """The written paths outside of the home, and of the folder that their element names."""
-        if any(table_of(folder) == HOME for folder in needs.folders):
-            named = {place[1] for value in needs.folders for place in WRITTEN.finditer(value)}
+        if named := needs.files_named_by:
             for literal in (written.literal for written in call.arguments):
                 if literal.name in named:
                     yield from self._beyond(literal)
 
     def _beyond(self, literal: Literal) -> Iterator[str]:
-        attributes = dict(literal.attributes)
-        path, folder = attributes.get("path", ""), attributes.get("folder", "")
-        if path is None or folder is None:
+        attributes = {"path": "", **dict(literal.attributes)}
+        if attributes["path"] is None or attributes.get("folder", "") is None:
             return  # known when it is called
         try:
-            place, root = (os.path.realpath(self._home / Path(text).expanduser()) for text in (path, folder))
-        except RuntimeError:
-            yield f"expected a path, got {(path or folder)!r:.80}: there is no such user here"
-            return
-        if not Path(place).is_relative_to(root):
-            within = f"the folder {folder}" if folder else "the home"
-            more = f'name the folder: <{literal.name} folder="…">'
-            yield f"expected a path inside {within}, got {path!r:.80}; to reach further, {more}"
+            reachable({name: text or "" for name, text in attributes.items()}, self._home)
+        except ActionError as error:
+            named = f': <{literal.name} folder="…">' if str(error).endswith("name the folder") else ""
+            yield f"{error}{named}"
 
     def _unnamed(self, needs: Needs, call: CallFlow) -> Iterator[str]:
         """The inputs that say which folder a call reaches, and that nothing in the home gives."""

@@ -78,6 +78,13 @@ class Needs(msgspec.Struct, frozen=True):
         """The values, each after the name of its list."""
         return ((name, value) for name in LISTS for value in getattr(self, name))
 
+    @property
+    def files_named_by(self) -> frozenset[str]:
+        """The names of the elements whose `path` is a file of the home, or of the `folder` that they name."""
+        if not any(table_of(folder) == HOME for folder in self.folders):
+            return frozenset()
+        return frozenset(place[1] for value in self.folders for place in WRITTEN.finditer(value))
+
 
 NOTHING = Needs()
 """The needs of code that reaches nothing outside memory."""
