@@ -19,6 +19,7 @@ LISTED = 50
 
 VIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "mine": ("for me", {}),
+    "answered": ("answered by me, waits for others", {"answered": True}),
     "all": ("all that I may see", {"every": True}),
     "done": ("done", {"every": True, "state": "done"}),
     "refused": ("refused", {"every": True, "state": "refused"}),
@@ -27,7 +28,7 @@ VIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 """The lists: the words for each, and the arguments of its query."""
 
-OPTIONS = {f"view={name}": "--all!" for name in VIEWS if name != "mine"} | {
+OPTIONS = {"view=all": "--all!", "view=answered": "--answered!"} | {
     f"view={name}": f"--all --state {name}!" for name, (_, asked) in VIEWS.items() if "state" in asked
 }
 """The options of the command for each list except one's own."""

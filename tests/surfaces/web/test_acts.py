@@ -305,6 +305,7 @@ class TestWork:
         assert f'href="{BASE}/work/{item}"' not in text.partition("live_items")[2], "it is not asked again"
         assert "Next:" not in text
         pages.shows("/work?view=all", "you answered yes (1 of 2)")
+        pages.shows("/work?view=answered", "you answered yes (1 of 2)")
         pages.shows(f"/work/{item}", "yes has 1 of 2: ann.")
         shown = "Answered so far: ann. What they answered is shown to those who have answered."
         pages.shows(f"/work/{item}", "yes needs 2 people.", shown, role="person")
@@ -319,6 +320,7 @@ class TestWork:
         assert said("answer", item, "yes") == f"item {item} is offered, answered yes (1 of 2)\n"
         assert "Is this to be voted on?" not in said()
         assert "offered, answered yes (1 of 2)" in said("--all")
+        assert "offered, answered yes (1 of 2)" in said("--answered")
         assert re.search(r"answered +yes 1 of 2: ann\n", said("show", item))
         pages.ask("cancel", run=item)
 

@@ -29,6 +29,7 @@ narval work --follow"""
 
 @command_group("work", example=_EXAMPLE, alters=True)
 @click.option("--all", "every", is_flag=True, help="All that you may see, not only what waits for you.")
+@click.option("--answered", is_flag=True, help="What you have answered, and waits for others.")
 @click.option("--person", metavar="P", shell_complete=completion.people, help="What this person is asked.")
 @click.option("--state", metavar="S", help="Only items in this state: offered, claimed, done, refused, …")
 @limit_option("first")
@@ -205,7 +206,7 @@ def _list(session: Session, query: dict[str, Any], most: int | None) -> None:
 
 def _nothing(query: Mapping[str, Any]) -> str:
     """The words for an empty list, depending on the query."""
-    if query["every"] or query["state"]:
+    if query["every"] or query["answered"] or query["state"]:
         return "there is no such item that you may see"
     return f"nothing is asked of {clean(query['person'] or 'you')}"
 

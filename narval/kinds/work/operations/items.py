@@ -110,6 +110,7 @@ class WorkView:
 async def worklist(
     daemon: Daemon,
     every: bool = False,
+    answered: bool = False,
     person: str | None = None,
     state: str | None = None,
     name: str | None = None,
@@ -122,15 +123,15 @@ async def worklist(
 ) -> list[dict[str, Any]]:
     """The items offered to the asker, and those they have: overdue first, then by deadline, oldest first.
 
-    Somebody who has answered is not asked while it waits for the answers of others. With `every`, all that
-    the asker may see. `person` is for the home's owner and administrators. A `state` of ended items lists
-    those, newest first; a state that no item has raises RequestError. `limit` and `after`, an item, select a
-    page. With `wait`, it waits that many seconds for the list to differ from the
-    `known` items.
+    Somebody who has answered is not asked while it waits for the answers of others: with `answered` those
+    items, with `every` all that the asker may see. `person` is for the home's owner and administrators. A
+    `state` of ended items lists those, newest first; a state that no item has raises RequestError. `limit`
+    and `after`, an item, select a page. With `wait`, it waits that many seconds for the list to differ from
+    the `known` items.
     """
     if state is not None and state not in (*MOVES, *PHASES):
         raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
-    page = _Shown(every, _listed(daemon, asker, person), state, name, limit, after)
+    page = _Shown(every, answered, _listed(daemon, asker, person), state, name, limit, after)
     while True:
         version = WorkView(daemon, None).version
         rows = await page.rows(daemon)
@@ -146,6 +147,7 @@ class _Shown(NamedTuple):
     """The items that are asked for: of a person, in a state, of a name, one page."""
 
     every: bool
+    answered: bool
     person: str | None
     state: str | None
     name: str | None
@@ -169,7 +171,11 @@ class _Shown(NamedTuple):
                 yield None
             else:
                 row = _row(run, definition, state, look)
-                yield row if self.every or state.over or _is_mine(state, row, look.person) else None
+                if self.answered:
+                    is_wanted = look.person in state.votes if look.person else bool(state.votes)
+                else:
+                    is_wanted = self.every or state.over or _is_mine(state, row, look.person)
+                yield row if is_wanted else None
 
 
 def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
