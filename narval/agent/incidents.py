@@ -65,6 +65,8 @@ class IncidentRows:
         self.rows: dict[str, IncidentRow] = {}
         """The rows by identifier."""
         self._row_of: dict[int, str] = {}
+        self.is_cut = False
+        """True if a look left out older elements."""
         self._of_parts: set[int] = set()
         """The elements of parts that have failed in runs that go on."""
 
@@ -73,8 +75,10 @@ class IncidentRows:
         that count no more: a generator, to be run to its end, that pauses before each element.
         """
         memory = self._agent.memory
-        new = takewhile(lambda eid: eid > self._seen, islice(memory.index.newest_named(NAMES), most))
-        for eid in reversed(list(new)):
+        new = takewhile(lambda eid: eid > self._seen, memory.index.newest_named(NAMES))
+        newest = list(islice(new, most))
+        self.is_cut = self.is_cut or next(new, None) is not None
+        for eid in reversed(newest):
             yield eid
             if eid <= self._seen:  # another has looked meanwhile
                 continue

@@ -6,7 +6,7 @@ import pytest
 
 import narval
 from narval.core.errors import NarvalError, StoreError
-from narval.daemon.agents import supervisor
+from narval.daemon.agents import open_matters, supervisor
 from narval.daemon.agents.open_matters import Matters, OpenMatters
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened, scene, states
@@ -78,6 +78,28 @@ async def test_M13_failed_nodes_and_errors_of_agents_are_counted_and_outlast_the
 
 
 @in_a_loop
+async def test_M13_it_is_said_that_older_failures_were_not_counted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_matters, "MOST", 1)
+    fails = '<step id="a" type="action" target="basic.error"/>'
+    scene.write("recipes/f.xml", f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
+    daemon = await opened(scene, "ada")
+    for _ in range(2):
+        await ask(daemon, "ada", "start", name="w.f")
+    await daemon.main_loop.elapse(121.0)
+    assert (await states(daemon))["ada"] == "passive"
+    for _ in range(2):
+        rows = await ask(daemon, "", "attention")
+        assert [row["text"] for row in rows if row["what"] == "agent"] == [
+            "agent ada has at least 1 failed run: narval attention --agent ada"
+        ]
+        await scene.end()
+        daemon = await scene.open()
+    await scene.end()
+
+
+@in_a_loop
 async def test_M13_what_an_agent_left_open_is_told_while_it_cannot_be_restored(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,3 +131,6 @@ def test_M13_a_hundred_failed_runs_of_an_agent_are_counted_by_one_look() -> None
             agent.start("w.f")
         agent.until_idle()
         assert OpenMatters().of("ada", agent.daemon.agent) == Matters(100, 0, 0)
+        agent.start("w.f")
+        agent.until_idle()
+        assert OpenMatters().of("ada", agent.daemon.agent) == Matters(100, 0, 0, is_cut=True)

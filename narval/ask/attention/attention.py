@@ -360,10 +360,12 @@ def _others(daemon: Daemon) -> Iterator[Form]:
     faults = {name: len(files.faults) for name, files in folders.items() if files.faults}
     names = sorted({*open_there, *faults})
     for name in names[:SHOWN]:
-        failed, errors, asked = open_there.get(name, NOTHING_OPEN)
+        failed, errors, asked, is_cut = open_there.get(name, NOTHING_OPEN)
         counts = {"fault": faults.get(name, 0), "failed run": failed, "other error": errors}
         counts["open item"] = asked
         said = listed([counted(count, what) for what, count in counts.items() if count])
+        if is_cut:
+            said = f"at least {said}" if said else "older failures and errors that were not looked at"
         grave = "high" if failed or errors or name in faults else "low"
         text = f"agent {name} has {said}: narval attention --agent {name}"
         yield item("agent", grave, text, {"agent": name})

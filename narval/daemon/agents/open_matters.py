@@ -26,6 +26,8 @@ class Matters(NamedTuple):
     failed: int
     errors: int
     asked: int
+    is_cut: bool = False
+    """True if there may be more failed runs and errors: older ones were not looked at."""
 
 
 NOTHING_OPEN = Matters(0, 0, 0)
@@ -42,7 +44,8 @@ class OpenMatters:
 
     def restore(self, name: str, recorded: str) -> None:
         """Recall what an agent left, as it was recorded."""
-        self._leave(name, Matters(*map(int, recorded.split())))
+        failed, errors, asked, *cut = map(int, recorded.split())
+        self._leave(name, Matters(failed, errors, asked, any(cut)))
 
     def of(self, name: str, agent: AgentState) -> Matters:
         """The present matters of an active agent."""
@@ -51,12 +54,12 @@ class OpenMatters:
         for _ in rows.look(MOST):
             pass
         asked = sum(agent.runs.counts[kind, "active"] for kind in asking_kinds())
-        return Matters(rows.count(RUN), rows.count(ERROR), asked)
+        return Matters(rows.count(RUN), rows.count(ERROR), asked, rows.is_cut)
 
     def record(self, name: str, agent: AgentState, turn: Turn) -> None:
         """Have a turn record the matters of an agent that becomes passive."""
-        now = " ".join(map(str, self.of(name, agent)))
-        if now != agent.facts.get(OPEN, " ".join(map(str, NOTHING_OPEN))):
+        now = _recorded(self.of(name, agent))
+        if now != agent.facts.get(OPEN, _recorded(NOTHING_OPEN)):
             turn.transaction.batch.meta.append((OPEN, now))
 
     def drop(self, name: str, agent: AgentState | None) -> None:
@@ -71,3 +74,8 @@ class OpenMatters:
         self.left.pop(name, None)
         if any(matters):
             self.left[name] = matters
+
+
+def _recorded(matters: Matters) -> str:
+    """Matters as the store has them, which `restore` reads."""
+    return " ".join(str(int(number)) for number in matters)
