@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import sysconfig
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -40,11 +38,24 @@ LANGUAGES: Mapping[str, str] = {
 """The values of `executeType`, in any case, and their languages; without one, a script is in js."""
 
 
+_MONTY = "pydantic-monty-runtime"
+"""The package that brings the program that interprets Python."""
+
+
 @cache
 def monty_program() -> str:
-    """The file of the program that interprets Python: beside this Python, else in the PATH; "" for none."""
-    beside = (sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"))
-    return shutil.which("monty", path=os.pathsep.join((*beside, os.environ.get("PATH", "")))) or ""
+    """The program that interprets Python, as its package installed it; "" if that is not there.
+
+    Another program of this name is not taken: scripts need no grant, because this one reaches nothing.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution  # here, since few homes have scripts
+
+    try:
+        files = distribution(_MONTY).files or ()
+    except PackageNotFoundError:
+        return ""
+    found = (os.path.normpath(file.locate()) for file in files if file.name == "monty")
+    return next((path for path in found if os.access(path, os.X_OK)), "")
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -227,7 +238,10 @@ def _python(script: Script, write: Callable[[str], None]) -> Ran:
         "max_turn_duration_secs": script.time,
         "max_memory": script.memory,
     }
-    with monty.Monty(binary_path=monty_program() or None) as pool, pool.checkout(limits=limits) as session:
+    if not (program := monty_program()):
+        why = f"expected the program monty of the package {_MONTY}, found none; install narval anew"
+        raise ActionError(why, "no-program", final=True)
+    with monty.Monty(binary_path=program) as pool, pool.checkout(limits=limits) as session:
         try:
             session.feed_run(_prelude("prelude.monty"), inputs={"given": _given(script)})
             value = session.feed_run(script.text, print_callback=lines.add)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,25 @@ def test_a_question_to_a_script_is_answered_within_limits_of_the_system() -> Non
     )
     assert asked(Confinement(reads=reads, executes=beside)) == ScriptAnswer(value=True)
     assert asked(Confinement(reads=reads)) is None
+
+
+def test_a_program_of_the_name_of_the_interpreter_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "monty"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.metadata.distribution", nothing_installed)
+    monty_program.cache_clear()
+    try:
+        assert refusal("1", "python").startswith("no-program: expected the program monty")
+    finally:
+        monty_program.cache_clear()
+
+
+def nothing_installed(name: str) -> Any:
+    raise PackageNotFoundError(name)
 
 
 def asked(limits: Confinement) -> ScriptAnswer | None:
