@@ -81,6 +81,10 @@ Lender = Callable[[str], Module | None]
 """A function that gives the module of a group from elsewhere, where the package has no good one."""
 
 
+Compile = Callable[[Source], CodeType]
+"""A function that gives the code of a file. Raises SyntaxError."""
+
+
 def _nothing(group: str) -> None:
     """Give nothing: no versions, once a package is complete, and no module to lend."""
 
@@ -88,14 +92,21 @@ def _nothing(group: str) -> None:
 class ModulePackage:
     """Modules that import each other as siblings.
 
-    `folder` is put before the path of a file to form its file name, shown in tracebacks.
+    `folder` is put before the path of a file to form its file name, shown in tracebacks. `compiled` gives the
+    code of a file.
     """
 
     def __init__(
-        self, versions: ModuleVersions, folder: str = "", *, lender: Lender = _nothing, kind: str = "home"
+        self,
+        versions: ModuleVersions,
+        folder: str = "",
+        *,
+        lender: Lender = _nothing,
+        kind: str = "home",
+        compiled: Compile | None = None,
     ) -> None:
         name = f"narval_{kind}_{next(_numbers)}"
-        self._finder, self._lease = _Finder(name, folder, lender), Lease(name)
+        self._finder, self._lease = _Finder(name, folder, lender, compiled or compiled_text), Lease(name)
         self._versions = versions
 
     def load(self, groups: Iterable[str]) -> Imported:
@@ -176,8 +187,8 @@ def _together(text: ModuleText, definition: Definition) -> str:
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Finds the modules of one package, whose files are texts."""
 
-    def __init__(self, name: str, folder: str, lender: Lender) -> None:
-        self._name, self._folder, self._lender = name, folder, lender
+    def __init__(self, name: str, folder: str, lender: Lender, compiled: Compile) -> None:
+        self._name, self._folder, self._lender, self._compiled = name, folder, lender, compiled
         self._versions: ModuleVersions = _nothing
         self._trials: dict[str, _Trial] = {}
         self.good: dict[str, _Trial] = {}
@@ -279,7 +290,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         file, known = self._folder + source.path, len(trial.faults)
         try:
             _prepare(module, source, file)
-            exec(_code(source, file), module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
+            exec(_named(self._compiled(source), file), module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
             trial.take(module, source)
         except KeyboardInterrupt:
             raise
@@ -292,9 +303,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return len(trial.faults) == known
 
 
-def _code(source: Source, file: str) -> CodeType:
-    """The code of a file, compiled once while its text stays the same."""
-    return _named(_compiled(source.text, source.path), file)
+def compiled_text(source: Source) -> CodeType:
+    """The code of a file, compiled once while its text stays the same. Raises SyntaxError."""
+    return _compiled(source.text, source.path)
 
 
 @lru_cache(maxsize=256)

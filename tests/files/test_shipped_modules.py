@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
 
 import narval
 from narval.core.errors import DefinitionError, Fault
+from narval.files import modules
 from narval.files.agents.collections import parse_file
 from narval.files.grants import shipped_definitions
 from narval.files.loaded import Loaded
 from narval.files.reading import load
-from narval.files.shipped import shipped, shipped_modules
+from narval.files.shipped import ShippedModules, shipped, shipped_modules
 from narval.system.regular_file import read_file
 from tests.files.rereading import Loader
 
@@ -270,6 +272,28 @@ def test_N31_a_new_version_of_narval_is_a_change_of_its_modules_like_any_other(
     with opened as agent:
         (fault,) = agent.ask("definitions")["faults"][:1]
         assert (fault["path"], fault["line"]) == ("<narval>/modules/talk/words.py", 1)
+
+
+def test_a_file_that_ships_is_compiled_once_for_all_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    source_to_code = SourceFileLoader.source_to_code
+
+    def noted(self: SourceFileLoader, data: bytes, path: str, **options: object) -> object:
+        compiled.append(path)
+        return source_to_code(self, data, path, **options)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(SourceFileLoader, "source_to_code", noted)
+    monkeypatch.setattr(modules, "compile", None, raising=False)  # nothing else compiles
+    (tmp_path / "mine.py").write_text(MINE)
+    for _ in range(2):  # as by two programs
+        loaded = ShippedModules(tmp_path).load(["mine"])
+        assert loaded.modules["mine"].functions.keys() == {"mine.send"}
+    assert compiled == [str(tmp_path / "mine.py")]
+    (tmp_path / "mine.py").write_text(MINE.replace("send", "receive"))
+    assert ShippedModules(tmp_path).load(["mine"]).modules["mine"].functions.keys() == {"mine.receive"}
 
 
 def test_each_name_that_ships_ships_once() -> None:

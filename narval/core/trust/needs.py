@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -118,11 +119,17 @@ def written_in(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
     return _attributes(node for xml in elements for node in _with_children(parse(xml)))
 
 
-def written_by(definition: Definition) -> dict[str, tuple[Attributes, ...]]:
+def written_by(definition: Definition) -> Written:
     """The attributes of all elements in the text of a definition, by name, including its arguments."""
     if isinstance(definition, ModuleDefinition) or not definition.xml:
         return {}
-    return _attributes(parse(definition.xml).iter("{*}*"))
+    return _written_in_xml(definition.xml)
+
+
+@lru_cache(maxsize=512)
+def _written_in_xml(xml: bytes) -> Written:
+    """The attributes of all elements in a text: a start asks several times for those of each definition."""
+    return _attributes(parse(xml).iter("{*}*"))
 
 
 def needs_of_call(needs: Needs, inputs: Written, places: NamedPlaces) -> list[Need]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from narval.core.definitions.action.needs import Needs, ServicePlace, needs_of, read_needs, shown_needs
+from narval.core.elements.element import parse
+from narval.core.trust import needs as needs_module
 from narval.core.trust.covering import is_covered
 from narval.core.trust.needs import NamedPlaces, Need, written_in
 from narval.core.trust.needs import needs_of as needs_of_definition
@@ -68,6 +70,14 @@ def test_needs_are_those_of_all_that_is_called() -> None:
     (need,) = needs(text, "a.r", '<outbox host="h.example.org"/>').values()
     assert need.text == "host h.example.org"
     assert need.part == "step 'w' of recipe post.send"
+
+
+def test_a_definition_is_read_once_for_its_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    monkeypatch.setattr(needs_module, "parse", lambda xml: read.append(xml) or parse(xml))
+    for _ in range(3):
+        needs(SENDS.replace("hi", "read once"), "post.send")
+    assert len(read) == 1
 
 
 def test_settings_name_hosts_and_secrets() -> None:
