@@ -73,6 +73,20 @@ def test_a_failed_run_goes_on_where_it_failed_and_bills_nobody_twice(agent: Agen
     assert [element.eid for element in agent.memory(f"plan[@retry_of='{run}']")] == [again]
 
 
+def test_a_step_that_was_done_outside_counts_with_what_it_gave(agent: Agent) -> None:
+    run = failed(agent)
+    with pytest.raises(RequestError, match="say done too"):
+        agent.retry(run, gave=[1])
+    sent = agent.add("<sent n='by hand'/>")
+    planned = agent.ask("retry_plan", run=run, done=True, gave=[sent])
+    assert (planned["from"], planned["kept"][-2]["id"], planned["again"]) == ("send", "send", [])
+    again = agent.retry(run, done=True, gave=[sent])
+    agent.until_idle()
+    shown = agent.run(again)
+    assert (shown["state"], sent in shown["context"]) == ("done", True)
+    assert agent.ask("incidents") == []
+
+
 def test_from_an_earlier_step_its_work_is_done_again(agent: Agent, home: Path) -> None:
     run = failed(agent)
     mend(home)

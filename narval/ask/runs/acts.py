@@ -164,20 +164,28 @@ async def cancel_all(
 
 @operation("write")
 async def retry(
-    daemon: Daemon, run: int, step: str | None = None, *, asker: Asker = PROGRAM
+    daemon: Daemon,
+    run: int,
+    step: str | None = None,
+    done: bool = False,
+    gave: list[int] | None = None,
+    *,
+    asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Begin a run again from a step, as a new run of the current definition: what was done is kept.
 
-    Without a step, from the one that failed. Raises RequestError while an earlier retry of it is under way,
-    or a retry of such a retry: what that one does would be done twice.
+    Without a step, from the one that failed. With `done`, that step was done and `gave` these elements: it is
+    kept, and the run goes on behind it. Raises RequestError while an earlier retry of it is under way, or a
+    retry of such a retry: what that one does would be done twice.
     """
     found = find_run(daemon, run)
-    planned, kind = planner(daemon, found, step), found.engine.definition_kind
+    planned, kind = planner(daemon, found, step, done, gave), found.engine.definition_kind
 
     def work(turn: Turn) -> Run:
         refuse_second_retry(turn.agent, found)
         _, resume = planned(turn.agent.library, turn.view.element)
-        context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
+        held = (eid for eid in turn.view.context(run) if eid in turn.agent.memory)
+        context = tuple(dict.fromkeys((*held, *(gave or ()))))
         resume = replace(resume, context=context)
         begun = partial(turn.start, kind=kind, run_kind=found.kind, origin=asker.origin())
         started = begun(found.name, resume.elements, resume=resume)

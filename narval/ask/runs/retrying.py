@@ -24,7 +24,9 @@ Planner = Callable[[Library, Lookup], tuple[Any, Resume]]
 
 
 @operation("read")
-async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
+async def retry_plan(
+    daemon: Daemon, run: int, step: str | None = None, done: bool = False, gave: list[int] | None = None
+) -> dict[str, Any]:
     """The effects that `retry` would have; nothing is done: the part it would continue from, what is kept
     with its results, what was reached and is done again, the elements that may be used again, and the version
     of the definition, with the differences of its text from the one before. Raises RequestError where `retry`
@@ -32,7 +34,7 @@ async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[
     """
     found, agent = find_run(daemon, run), daemon.agent
     refuse_second_retry(agent, found)
-    definition, resume = planner(daemon, found, step)(agent.library, agent.memory.element)
+    definition, resume = planner(daemon, found, step, done, gave)(agent.library, agent.memory.element)
     carried = {part.id: part for part in resume.kept}
     reached = [
         part["id"]
@@ -54,8 +56,10 @@ async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[
     }
 
 
-def planner(daemon: Daemon, run: Run, step: str | None) -> Planner:
+def planner(daemon: Daemon, run: Run, step: str | None, done: bool, gave: list[int] | None) -> Planner:
     """The function that plans a retry of a run by a library. Raises RequestError if there can be none."""
+    if gave and not done:
+        raise RequestError("only a step that was done gave something: say done too (narval retry --done)")
     if run.active:
         raise RequestError(f"run {run.eid} of {run.name} is not over yet: it is {run.status}")
     engine, kind = run.engine, run.engine.definition_kind
@@ -68,7 +72,8 @@ def planner(daemon: Daemon, run: Run, step: str | None) -> Planner:
         definition = library.get(kind, run.name)
         if definition is None:
             raise no_definition(daemon, run.name)
-        return definition, engine.plan_resume(definition, before, step, used, element)
+        products = tuple(gave or ()) if done else None
+        return definition, engine.plan_resume(definition, before, step, used, element, library.get, products)
 
     return plan
 

@@ -140,9 +140,18 @@ class Retryable(Protocol):
     """An engine whose runs can be begun again from a part of an earlier one."""
 
     def plan_resume(
-        self, definition: Any, before: Any, part: str | None, reusable: Iterable[Reusable], element: Lookup, /
+        self,
+        definition: Any,
+        before: Any,
+        part: str | None,
+        reusable: Iterable[Reusable],
+        element: Lookup,
+        find: Find,
+        gave: tuple[int, ...] | None = None,
+        /,
     ) -> Resume:
-        """Plan what a new run takes over from an earlier one, to begin again from a part of it.
+        """Plan what a new run takes over from an earlier one, to begin again from a part of it; or to go on
+        behind the part, if it was done, and `gave` these elements.
 
         `reusable` are the inputs of the earlier run's calls. Raises RequestError where it cannot be done.
         """

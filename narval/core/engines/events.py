@@ -23,8 +23,8 @@ INTERRUPTED = "interrupted"
 """The error of a call that is not to be repeated and was under way when what answered it ended."""
 
 LOOK = (
-    "look whether it was done, then `narval retry RUN`, or `narval errors acknowledge INCIDENT --run RUN`; "
-    "`narval errors show INCIDENT` tells what each run was given"
+    "look whether it was done: if so, `narval retry RUN --done` goes on behind it; "
+    "if not, `narval retry RUN` does it again; `narval errors show INCIDENT` tells what each run was given"
 )
 """The words that follow its reason."""
 

@@ -313,7 +313,7 @@ def renew(answer: Row) -> None:
     click.echo(answer["run"])
 
 
-@command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)
+@command("retry", example="narval retry 12\nnarval retry 12 --from send\nnarval retry 12 --done", alters=True)
 @run_argument
 @click.option(
     "--from",
@@ -322,15 +322,25 @@ def renew(answer: Row) -> None:
     shell_complete=completion.steps,
     help="Begin again from this step, not from the one that failed.",
 )
+@click.option("--done", is_flag=True, help="That step was done: go on behind it.")
+@click.option(
+    "--gave",
+    type=int,
+    multiple=True,
+    metavar="EID",
+    shell_complete=completion.elements,
+    help="With --done: an element that the step gave; may be repeated.",
+)
 @click.option("--dry", is_flag=True, help="Tell what would be done, and do nothing.")
-def retry(session: Session, run: int, step: str | None, dry: bool) -> None:
+def retry(session: Session, run: int, step: str | None, done: bool, gave: tuple[int, ...], dry: bool) -> None:
     """Begin a run again from one of its steps.
 
     The eid of the new run is printed. It follows the current definition. What was done before that step is
     kept, with its results; what the step and those after it had used may be used again.
     """
+    asked = {"run": run, "step": step, "done": done, "gave": list(gave)}
     if dry:
-        session.give(session.ask("retry_plan", run=run, step=step), answers.retry_plan)
+        session.give(session.ask("retry_plan", **asked), answers.retry_plan)
         return
-    answer = session.ask("retry", run=run, step=step)
+    answer = session.ask("retry", **asked)
     session.give(answer, lambda reply: click.echo(reply["eid"]))

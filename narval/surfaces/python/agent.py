@@ -246,9 +246,14 @@ class Agent(OfMessages, OfKinds):
 
         return embedding.simulate(self.daemon, self.runner, what, at=at, until=until, memory=memory)
 
-    def retry(self, run: int, step: str | None = None) -> int:
-        """Begin a run again from a step, by default the one that failed; returns the eid of the new run."""
-        return int(ask(self, acts.retry, run, step)["eid"])
+    def retry(
+        self, run: int, step: str | None = None, *, done: bool = False, gave: Iterable[int] = ()
+    ) -> int:
+        """Begin a run again from a step, by default the one that failed; returns the eid of the new run.
+
+        With `done`, that step was done, and `gave` the elements with these eids: the run goes on behind it.
+        """
+        return int(ask(self, acts.retry, run, step, done, list(gave))["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Tell a run something under a name, with elements and attributes; returns its answer."""

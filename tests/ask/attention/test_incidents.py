@@ -363,6 +363,7 @@ def test_M53_of_several_interrupted_runs_none_is_begun_again_unasked(home: Path)
         agent.until_idle()
     shown = well(home, "errors", "show", id)
     assert "pay · to shop · amount 11" in shown
+    assert "it was done, go on: narval retry RUN --done" in shown
     assert f"narval errors acknowledge {id} --run RUN" in shown
     refused = narval(home, "errors", "retry", id)
     assert (refused.exit_code, "--all" in refused.stderr) == (1, True)

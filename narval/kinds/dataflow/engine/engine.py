@@ -12,7 +12,7 @@ from typing import Any
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element, parse
-from narval.core.engines.engine import Lookup
+from narval.core.engines.engine import Find, Lookup
 from narval.core.engines.events import (
     Cancelled,
     CarriedOver,
@@ -119,11 +119,15 @@ def plan_resume(
     part: str | None,
     given: Iterable[Reusable],
     element: Lookup,
+    find: Find,
+    gave: tuple[int, ...] | None = None,
 ) -> Resume:
     """Plan a run that does the undone sessions of an earlier one, with the same inputs (T44).
 
-    Raises RequestError if a part is named, or if inputs are forgotten.
+    Raises RequestError if a part is named or was done otherwise, or if inputs are forgotten.
     """
+    if gave is not None:
+        raise RequestError("a dataflow has no step that could have been done: its sessions begin again")
     if part is not None:
         why = "sessions that were done are kept, all others begin again; leave out the part"
         raise RequestError(f"a dataflow is not begun again at {part!r:.80}: {why}")

@@ -2,15 +2,17 @@
 
 `plan_resume` reads the progress of the earlier plan and says what the new one takes over; `resumed` begins
 the new one with that. Steps that were done are kept with what they produced, and the transitions that led on
-from them. The chosen step, and everything after it, is done again by the definition as it is now.
+from them. The chosen step, and everything after it, is done again by the definition as it is now. If somebody
+says that the chosen step was done, it is kept too, and only what is after it is done again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from narval.core.elements.element import Tree
 from narval.core.engines import commands
-from narval.core.engines.engine import Lookup
+from narval.core.engines.engine import Find, Lookup
 from narval.core.engines.events import CarriedOver, Resume, Reusable
 from narval.core.errors import RequestError
 from narval.kinds.recipe.engine.changes import PlanResumed, StepReady
@@ -23,12 +25,19 @@ BROKEN = ("failed", "error")
 
 
 def plan_resume(
-    recipe: Recipe, before: PlanState, chosen: str | None, reusable: Iterable[Reusable], element: Lookup
+    recipe: Recipe,
+    before: PlanState,
+    chosen: str | None,
+    reusable: Iterable[Reusable],
+    element: Lookup,
+    find: Find,
+    gave: tuple[int, ...] | None = None,
 ) -> Resume:
     """The parts that a plan of `recipe` takes over from an earlier one. Raises RequestError if none can.
 
     `chosen` is the step to begin again from; by default, the one that failed. `reusable` are the elements
     that the calls of the earlier plan were given: they may be taken again, although they are marked as used.
+    `gave` says that the chosen step was done, and which elements it gave.
     """
     if chosen is None:
         chosen = _broken_step(recipe, before)
@@ -51,14 +60,48 @@ def plan_resume(
             if gone is not None:
                 what = f"what transition {transition.id} of run {before.eid} took as {condition.name}"
                 raise RequestError(f"{what}, element {gone}, has been forgotten: retry from before it")
+    done: tuple[CarriedOver, ...] = ()
+    if gave is not None:
+        _raise_unless_done(recipe.steps[chosen], before, gave, element, find)
+        done = (CarriedOver(chosen, "done", gave),)
     return Resume(
         of=before.eid,
         part=chosen,
         elements=_there(before.first, element),
-        kept=(*past.steps(), *past.transitions()),
-        again=tuple(_again(before, past, reusable, element)),
+        kept=(*past.steps(), *done, *past.transitions()),
+        again=tuple(use for use in _again(before, past, reusable, element) if not done or use.id != chosen),
         followed=_is_followed(recipe, before),
     )
+
+
+def _raise_unless_done(
+    step: Step, before: PlanState, gave: tuple[int, ...], element: Lookup, find: Find
+) -> None:
+    """Raise RequestError unless a step that was done could have given these elements: each is there and fits
+    an output of it, and none is missing that it always gives.
+    """
+    elements = [found for eid in gave if (found := element(eid)) is not None]
+    if len(elements) < len(gave):
+        missing = next(eid for eid in gave if element(eid) is None)
+        raise RequestError(f"there is no element {missing}, which step {step.id} is said to have given")
+    target = find(step.kind, step.target) if not step.agent else None
+    prototype = getattr(target, "prototype", None)
+    if prototype is None:
+        return
+    outputs = [
+        (output, None if output.condition.variables else output.condition.bind())
+        for output in step.prototype(prototype).outputs
+    ]
+    for one in elements:
+        if not any(bound is None or bound.test(Tree(one)) for _, bound in outputs):
+            texts = ", ".join(f"{output.id} ({output.condition.text})" for output, _ in outputs) or "nothing"
+            raise RequestError(f"step {step.id} cannot have given element {one.eid}; it gives {texts}")
+    for output, bound in outputs:
+        if output.optional or any(bound is None or bound.test(Tree(one)) for one in elements):
+            continue
+        what = f"step {step.id} gives {output.id} ({output.condition.text}), with which the plan goes on"
+        say = f"add that (narval add), then narval retry {before.eid} --done --gave EID"
+        raise RequestError(f"{what}: {say}")
 
 
 def _is_followed(recipe: Recipe, before: PlanState) -> bool:

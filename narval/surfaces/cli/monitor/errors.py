@@ -103,7 +103,8 @@ def _print_row(row: Row) -> None:
         listing(RUNS_OF_ONE, row["runs"], "")
     if row["type"] == "interrupted" and row["state"] == "open":
         acknowledge_one = f"narval errors acknowledge {row['incident']} --run RUN --reason TEXT"
-        click.echo(f"of each run: it was done: {acknowledge_one}; it was not: narval retry RUN")
+        click.echo("of each run: it was done, go on: narval retry RUN --done; it was not: narval retry RUN;")
+        click.echo(f"nothing more is to be done, also not what would follow: {acknowledge_one}")
 
 
 @asking(

@@ -85,20 +85,21 @@ def pairs(text: str) -> dict[str, str]:
     "/a/{agent}/runs/{run:int}/retry",
     roles=OPERATORS,
     command="narval retry {run} --dry",
-    options={"step": "--from"},
+    options={"step": "--from", "done": "--done"},
 )
 async def retry_page(visit: Visit) -> Shown:
     """Show what would be kept, done again and used again, and which version is followed (M37)."""
-    eid, step = visit.path["run"], visit.query.get("step") or None
+    eid, step, done = visit.path["run"], visit.query.get("step") or None, bool(visit.query.get("done"))
     run = await visit.ask("show", run=eid)
     planned, problem = None, ""
     failed = bool(run["error"] and run["error"]["step"])
     try:
-        planned = await visit.ask("retry_plan", run=eid, step=step)
+        planned = await visit.ask("retry_plan", run=eid, step=step, done=done)
     except RequestError as error:
         problem = str(error)
     drawn = await visit.ask("drawn", run=eid)
     values = {"run": run, "planned": planned, "problem": problem, "step": step or "", "here": "/runs"}
+    values["done"] = done
     values["failed"] = failed
     values["parts"] = [part["id"] for part in drawn["parts"] if part["target"]]
     return Shown("retry.html", values, planned, status=400 if problem and (step or failed) else 200)
@@ -107,7 +108,8 @@ async def retry_page(visit: Visit) -> Shown:
 @act("/a/{agent}/runs/{run:int}/retry")
 async def retry_run(visit: Visit) -> Redirect:
     """Begin a run again from a part."""
-    begun = await visit.act("retry", run=visit.path["run"], step=visit.fields.get("step") or None)
+    step, done = visit.fields.get("step") or None, bool(visit.fields.get("done"))
+    begun = await visit.act("retry", run=visit.path["run"], step=step, done=done)
     return Redirect(visit.url(f"/runs/{begun['eid']}"))
 
 

@@ -112,7 +112,7 @@ def test_T44_a_retry_does_what_was_not_done(said: Dialogue) -> None:
     said.erred("session 1")
     said.returned("session 2", RELATION)
     engine, definition = said.engines[run], said.definitions[run]
-    resume = engine.plan_resume(definition, said.states[run], None, (), said.element)
+    resume = engine.plan_resume(definition, said.states[run], None, (), said.element, said.library.get)
     again = said.start("flats.Dear", resume.elements, kind="dataflow", resume=resume)
     assert [call.payload["place"] for _, call in said.calls.values() if call.payload] == [1]
     said.returned("session 1")
@@ -120,7 +120,9 @@ def test_T44_a_retry_does_what_was_not_done(said: Dialogue) -> None:
     assert said.states[again].results == said.states[run].results
     assert engine.resumed_from(said.states[again]) == (run, "")
     with pytest.raises(RequestError, match="leave out the part"):
-        engine.plan_resume(definition, said.states[run], "select", (), said.element)
+        engine.plan_resume(definition, said.states[run], "select", (), said.element, said.library.get)
+    with pytest.raises(RequestError, match="no step that could have been done"):
+        engine.plan_resume(definition, said.states[run], None, (), said.element, said.library.get, ())
 
 
 def test_T35_a_void_session_gives_nothing_and_the_run_is_done(said: Dialogue) -> None:

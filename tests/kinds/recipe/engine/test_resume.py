@@ -39,13 +39,14 @@ class Retrying(Dialogue):
                     given = [Reusable(command.step, slot, eids) for slot, eids in command.inputs]
                     self.given.setdefault(heard.run, []).extend(given)
 
-    def plan_resume(self, run: int, part: str | None = None) -> Resume:
+    def plan_resume(self, run: int, part: str | None = None, gave: tuple[int, ...] | None = None) -> Resume:
         recipe = self.library.get("recipe", self.definitions[run].full_name)
         assert recipe is not None
-        return engine.plan_resume(recipe, self.states[run], part, self.given.get(run, ()), self.element)
+        given, find = self.given.get(run, ()), self.library.get
+        return engine.plan_resume(recipe, self.states[run], part, given, self.element, find, gave)
 
-    def retry(self, run: int, part: str | None = None) -> int:
-        return self.start(self.definitions[run].full_name, resume=self.plan_resume(run, part))
+    def retry(self, run: int, part: str | None = None, gave: tuple[int, ...] | None = None) -> int:
+        return self.start(self.definitions[run].full_name, resume=self.plan_resume(run, part, gave))
 
 
 def failed() -> tuple[Retrying, int]:
@@ -72,6 +73,34 @@ def test_the_failed_step_is_done_again_with_what_it_was_given_and_no_other() -> 
     said.returned("b", run=again)
     said.returned("z", run=again)
     assert said.state(again) == "done"
+
+
+def test_behind_a_step_that_was_done_the_plan_goes_on_without_doing_it_again() -> None:
+    said, run = failed()
+    calls = len(said.given[run])
+    again = said.retry(run, gave=())
+    assert said.steps(again) == {"a": "history", "b": "history", "z": "running"}
+    assert len(said.given[run]) == calls
+    said.returned("z", run=again)
+    assert said.state(again) == "done"
+
+
+def test_what_a_step_that_was_done_gave_has_to_be_named_and_is_taken_over() -> None:
+    said = Retrying(LINE, *ACTIONS)
+    for xml in ("<mail/>", "<ok/>", "<page by='somebody'/>"):
+        said.add(xml)
+    run = said.start("g.r")
+    said.erred("a")
+    with pytest.raises(RequestError, match=rf"gives page \(page\).*retry {run} --done --gave EID"):
+        said.plan_resume(run, gave=())
+    with pytest.raises(RequestError, match="there is no element 999"):
+        said.plan_resume(run, gave=(999,))
+    with pytest.raises(RequestError, match="step a cannot have given element 1; it gives page"):
+        said.plan_resume(run, gave=(1,))
+    page = said.add("<page by='hand'/>")
+    again = said.retry(run, gave=(page,))
+    assert said.steps(again) == {"a": "history", "b": "running", "z": "todo"}
+    assert said.inputs("b", again) == {"page": (page,)}
 
 
 def test_N18_what_the_earlier_plan_had_used_may_be_used_again_by_this_one_alone() -> None:
