@@ -128,10 +128,12 @@ class Executor:
         return self._of(record).waits_for(record)
 
     def has_caught_up(self, record: CallRecord) -> bool:
-        """True if a call waits for the world: a source that has caught up, or a call asleep on a simulated
-        clock.
+        """True if a call waits for the world: a source that has caught up, a call asleep on a simulated
+        clock, or one whose cluster cannot be there until somebody does something about it.
         """
-        return record.call.has_caught_up or (self._sleeps is not None and record.call.id in self._sleeps)
+        is_asleep = self._sleeps is not None and record.call.id in self._sleeps
+        is_in_vain = self.cluster is not None and self.cluster.waits_in_vain(record)
+        return record.call.has_caught_up or is_asleep or is_in_vain
 
     def allow(self, call: CallContext) -> None:
         """Let a call fetch what the settings grant now."""

@@ -29,6 +29,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
+from narval.files.outside.cluster import PACKAGE
 from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.outside.tool_doubts import doubts_of_tools
@@ -146,11 +147,17 @@ def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
 
 
 def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
-    """Warnings about actions that run on a cluster, where the settings name no cluster."""
-    for found in library:
-        if isinstance(found, Action) and found.where == "cluster" and not settings.cluster.address:
-            waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
-            message = f'{waits}; write cluster = "local", or the address of a scheduler'
+    """Warnings about actions that run on a cluster, where the settings name no cluster, or its client is not
+    installed.
+    """
+    why = ""
+    if not settings.cluster.address:
+        why = f'{FILE} names none; write cluster = "local", or the address of a scheduler'
+    elif not is_installed(PACKAGE):
+        why = f"the package {PACKAGE} is not installed; install it: {install_command('cluster')}"
+    for found in library if why else ():
+        if isinstance(found, Action) and found.where == "cluster":
+            message = f"{found.name}: its calls wait for a cluster, and {why}"
             yield Fault(found.path, found.line, 1, message, warning=True)
 
 

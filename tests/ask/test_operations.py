@@ -385,7 +385,9 @@ def test_stop_ends_the_work(agent: Agent) -> None:
         await asyncio.sleep(0.01)
         assert await invoke(agent.daemon, PROGRAM, "stop", {}) == {"stopping": True}
         summary = await asyncio.wait_for(working, 60)
-        assert summary == {"idle": True, "timed_out": False, "failed": [], "later": [], "asked": []}
+        assert summary == {
+            "idle": True, "timed_out": False, "failed": [], "later": [], "asked": [], "waiting": [],
+        }  # fmt: skip
 
     agent.runner.run(stopped())
 

@@ -412,7 +412,9 @@ def test_tools_that_are_not_known_are_one_fault_that_says_how_they_become_known(
     assert "there is no action 'time.now'" in check_home(home)[0].message
 
 
-def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(home: Home) -> None:
+def test_G65_an_action_of_a_cluster_is_warned_of_where_there_can_be_none(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _write(
         home.modules / "far.py",
         'from narval import action\n\n@action(runs="cluster")\ndef f(): return None\n',
@@ -424,6 +426,9 @@ def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(ho
     )
     _write(home.settings, 'cluster = "local"\n')
     assert check_home(home) == []
+    monkeypatch.setattr("narval.files.check.is_installed", lambda package: package != "distributed")
+    (warned,) = check_home(home)
+    assert "the package distributed is not installed; install it: pip install " in warned.message
     _write(home.settings, 'timezone = "Europe/Pari"\ncluster = "local"\n')
     (fault,) = check_home(home)
     assert (fault.path, fault.line) == ("etc/narval.toml", 1), (

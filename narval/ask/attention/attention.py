@@ -7,19 +7,19 @@ rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
 from narval.agent.incidents import FILE, RUN, IncidentRow
 from narval.agent.pacing import slowed_text
-from narval.agent.run import Run
 from narval.agent.run_error import remedy_of
 from narval.agent.runs import cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.attention.waiting_calls import calls_that_wait
 from narval.ask.daemon.links import links_in_trouble
 from narval.ask.lookup import (
     files_of,
@@ -30,17 +30,14 @@ from narval.ask.lookup import (
 )
 from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, of_others, size
-from narval.ask.turn_index import TurnIndex, up_to_date
+from narval.ask.turn_index import up_to_date
 from narval.core.definitions.telling.words import listed
 from narval.core.definitions.wall import in_zone
-from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import ASKING
-from narval.daemon.agents.news import Changes
 from narval.daemon.agents.open_matters import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
-from narval.system.time_slice import TimeSlice
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.members import Members
@@ -63,11 +60,10 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     `run`, `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is asked.
     """
     rows = (await up_to_date(daemon, OpenIncidents)).rows
-    tries = (await up_to_date(daemon, RunsToTryAgain)).waits
     overdue, waiting = _work(daemon)
     incidents = _incidents(daemon.agent, rows)
     wrong = [*_store(daemon), *_disk(daemon), *_loop(daemon), *_files(daemon, rows), *incidents]
-    calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
+    calls = [*_calls(daemon), *await calls_that_wait(daemon)]
     return [
         *wrong,
         *_slowed(daemon.agent),
@@ -290,66 +286,6 @@ def _calls(daemon: Daemon) -> Iterator[Form]:
     if given_up:
         text = f"{counted(given_up, 'call')} outlived the time limit, and may go on until the daemon ends"
         yield item("outlived", "middle", text, {"page": "status"})
-
-
-def _sources(daemon: Daemon) -> Iterator[Form]:
-    """Sources that cannot work now."""
-    troubles, dispatcher = daemon.calls.executor.troubles, daemon.host.dispatcher
-    records = map(dispatcher.calls.find, troubles.calls)
-    active = daemon.agent.runs.active
-    runs = (active.get(eid) for eid in sorted({record.call.run for record in records if record is not None}))
-    for run in runs:
-        for call in run.calls.values() if run is not None else ():
-            trouble = troubles.of(dispatcher.external_id(call.call))
-            if run is not None and trouble is not None and dispatcher.find(call.call) is not None:
-                text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
-                said = f"{text}: {trouble.kind}: {trouble.message}"
-                yield item("source", "middle", said, {"run": run.eid}, trouble.since)
-
-
-class RunsToTryAgain(TurnIndex):
-    """The steps of active runs that are to be tried again."""
-
-    def __init__(self, agent: AgentState) -> None:
-        super().__init__(agent)
-        self.waits: dict[int, tuple[Wait, ...]] = {}
-        """The retries that each run waits for."""
-
-    async def follow(self, changes: Changes) -> None:
-        """Update the runs that changed."""
-        active, time_slice = self._agent.runs.active, TimeSlice()
-        for eid in {*self.waits, *active} if changes.lost else changes.runs:
-            await time_slice.yield_if_due()
-            run = active.get(eid)
-            if run is not None and (tries := tuple(_tries(run))):
-                self.waits[eid] = tries
-            else:
-                self.waits.pop(eid, None)
-
-
-def _tries(run: Run) -> Iterator[Wait]:
-    """The retries that a run waits for; a run that waits only for dates costs nothing."""
-    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
-        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
-            if wait.what == "try":
-                yield wait
-
-
-def _to_try_again(active: Mapping[int, Run], tries: Mapping[int, tuple[Wait, ...]]) -> Iterator[Form]:
-    """Failed calls that will be tried again."""
-    resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
-    for eid in sorted(tries.keys() & active.keys()):
-        run = active[eid]
-        for wait in tries[eid]:
-            resting.setdefault((run.name, wait.id), []).append((run, wait))
-    for (name, part), waits in islice(resting.items(), SHOWN):
-        run, wait = waits[0]
-        more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
-        text = f"{part} in run {run.eid} of {name}{more} is to be tried again: {wait.text}"
-        yield item("source", "middle", text, {"run": run.eid})
-    if len(resting) > SHOWN:
-        more = counted(len(resting) - SHOWN, "more step is", "more steps are")
-        yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
 
 
 def _others(daemon: Daemon) -> Iterator[Form]:

@@ -71,6 +71,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
             _of(due.agent, json_forms.later(due.agent, due.at, due.key, due.job)) for due in summary.later
         ],
         "asked": await _asked(daemon) if until_idle else [],
+        "waiting": await _waiting(daemon) if until_idle else [],
     }
 
 
@@ -89,6 +90,15 @@ async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
     )
 
     return await worklist(daemon, every=True)
+
+
+async def _waiting(daemon: Daemon) -> list[str]:
+    """Sentences on the calls that cannot do their work now."""
+    from narval.ask.attention.waiting_calls import (
+        calls_that_wait,  # here: only the end of such a run needs it
+    )
+
+    return [row["text"] for row in await calls_that_wait(daemon)]
 
 
 async def turn(daemon: Daemon) -> None:

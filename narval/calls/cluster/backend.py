@@ -80,6 +80,10 @@ class Cluster(QueuedBackend):
             return "" if record.place.worker else "it is on the cluster, which has no thread for it"
         return super().waits_for(record)
 
+    def waits_in_vain(self, record: CallRecord) -> bool:
+        """True if a call waits for a cluster that cannot be there until somebody does something about it."""
+        return bool(self.connection.missing) and record.call.target.where == "cluster" and not record.has_room
+
     def shown(self) -> dict[str, Any]:
         """The cluster as `status` shows it."""
         return self.connection.shown(len(self._tasks), self.queued)

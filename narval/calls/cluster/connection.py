@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import time
 from pathlib import Path
@@ -15,8 +14,8 @@ from narval.calls.cluster.local import LocalCluster
 from narval.calls.cluster.messages import ClusterSize, LinkListener
 from narval.calls.programs.backend import ProgramBackend
 from narval.core.engines.events import Failure
-from narval.files.outside.cluster import LOCAL, ClusterSettings
-from narval.system.extras import install_command
+from narval.files.outside.cluster import LOCAL, PACKAGE, ClusterSettings
+from narval.system.extras import install_command, is_installed
 
 log = logging.getLogger("narval.cluster")
 
@@ -38,6 +37,8 @@ class ClusterConnection:
         self.settings, self.size, self.why = settings, ClusterSize(0, ()), _STARTING
         self.since = 0.0
         self.link: ClusterLink | None = None
+        self.missing = ""
+        """The reason why there can be no cluster until somebody does something about it; "" if there can."""
         self._local: LocalCluster | None = None
         self._again: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
@@ -52,10 +53,13 @@ class ClusterConnection:
         if self.link is not None or self._local is not None or self._again is not None:
             return
         self.since = time.monotonic()
+        self.missing = ""
         if not self.settings.address:
+            self.missing = _NONE_SET
             self.away(_NONE_SET)
-        elif importlib.util.find_spec("distributed") is None:
-            self.away(f"expected the package distributed; install it: {install_command('cluster')}")
+        elif not is_installed(PACKAGE):
+            self.missing = f"expected the package {PACKAGE}; install it: {install_command('cluster')}"
+            self.away(self.missing)
             self._open_after(_LATER)
         elif self.settings.address == LOCAL:
             folder, commands = self._programs.reaper.folder, self._programs.commands
@@ -79,7 +83,7 @@ class ClusterConnection:
             self._rest = None
         if self.link is not None:
             self.link.close()
-        self.link, self.size, self.why = None, ClusterSize(0, ()), _STARTING
+        self.link, self.size, self.why, self.missing = None, ClusterSize(0, ()), _STARTING, ""
         if self._again is not None:
             self._again.cancel()
             self._again = None

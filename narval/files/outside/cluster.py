@@ -15,6 +15,9 @@ from narval.files.toml import count, fitting, size
 LOCAL = "local"
 """The cluster of this machine, which the daemon starts."""
 
+PACKAGE = "distributed"
+"""The package of its client, which is an extra."""
+
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
 """The files in a folder of certificates: the authority's, the own one, and its key."""
 

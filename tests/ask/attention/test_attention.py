@@ -11,7 +11,7 @@ import pytest
 
 import narval as library
 from narval.agent.incidents import IncidentRows
-from narval.ask.attention import attention as rows_told
+from narval.ask.attention import waiting_calls
 from narval.ask.attention.sentence import SHOWN
 from narval.kinds.work.operations import attention as work_told
 from narval.surfaces.python.agent import Agent
@@ -99,7 +99,7 @@ def test_what_has_not_changed_is_not_worked_out_again(
 
         monkeypatch.setattr(owner, name, wrapper)
 
-    noted(rows_told, "_tries", lambda run: run.eid)
+    noted(waiting_calls, "_tries", lambda run: run.eid)
     noted(IncidentRows, "look", lambda _: "incidents")
     noted(work_told, "_sentences", lambda _: "work")
     agent.add("<request what='a lamp'/>")
@@ -214,10 +214,9 @@ def test_what_failed_and_is_to_be_tried_again_is_told_until_it_ends_well(home: P
     agent.until_idle()
     (item,) = told(agent)
     assert (item["what"], item["link"]) == ("source", {"run": run})
-    assert item["text"] == (
-        f"a in run {run} of s.patient is to be tried again: "
-        "action m.fails, try 2 of 2 after ValueError: sold out"
-    )
+    first, _, last = item["text"].partition(" at ")
+    assert first == f"a in run {run} of s.patient is to be tried again"
+    assert last.endswith("): action m.fails, try 2 of 2 after ValueError: sold out")
     agent.stub("m.fails", lambda: None)
     agent.elapse(minutes=20)
     assert told(agent) == []

@@ -97,10 +97,42 @@ def test_run_as_json_gives_one_object_and_nothing_else(home: Path) -> None:
     result = narval(home, "run", "--until-idle", "--json")
     summary = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert set(summary) == {"idle", "timed_out", "failed", "later", "asked"}
+    assert set(summary) == {"idle", "timed_out", "failed", "later", "asked", "waiting"}
     assert summary["idle"] is True
     assert [run["name"] for run in summary["failed"]] == ["demo.fail"]
     assert "is ready" in result.stderr
+
+
+FAR = """from narval import action
+
+@action(runs="cluster")
+def factors(): return None
+
+@action
+def find(): raise ValueError("nobody answers")
+"""
+FAR_RECIPES = """<cookbook group="far">
+<recipe name="factors" start_step="a" end_step="a"><step id="a" type="action" target="far.factors"/></recipe>
+<recipe name="find" start_step="a" end_step="a">
+<step id="a" type="action" target="far.find" retries="1" backoff="600"/></recipe>
+</cookbook>"""
+
+
+def test_run_until_idle_tells_what_waits_for_what(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("narval.calls.cluster.connection.is_installed", lambda package: False)
+    (home / "etc" / "narval.toml").write_text('cluster = "local"\ntimezone = "UTC"\n')
+    (home / "modules" / "far.py").write_text(FAR)
+    (home / "recipes" / "far.xml").write_text(FAR_RECIPES)
+    away, again = (int(well(home, "start", name)) for name in ("far.factors", "far.find"))
+    told = narval(home, "run", "--until-idle").stdout.partition("calls that wait:\n")[2].splitlines()
+    assert re.fullmatch(
+        rf"  a in run {again} of far.find is to be tried again at [-0-9]+ [:0-9]+ \(UTC\): "
+        "action far.find, try 2 of 2 after ValueError: nobody answers",
+        told[0],
+    )
+    waits = f"  a in run {away} of far.factors waits: there is no cluster: expected the package distributed"
+    assert told[1].startswith(waits)
+    assert "pip install" in told[1]
 
 
 def test_run_ends_when_its_time_is_over(home: Path) -> None:

@@ -281,6 +281,10 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     if summary["failed"]:
         click.echo(f"\n{counted(len(summary['failed']), 'run')} failed:")
         table(_with_agents(RUNS, summary["failed"]), summary["failed"])
+    if summary["waiting"]:
+        click.echo("\ncalls that wait:")
+        for text in summary["waiting"]:
+            click.echo(f"  {clean_lines(text)}")
     if summary["later"]:
         click.echo("\nto come:")
         table(_with_agents(LATER, summary["later"]), summary["later"])

@@ -1,0 +1,102 @@
+"""The calls that cannot do their work now: sources in trouble, calls to be tried again, and those that wait
+for what somebody has to provide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.text import counted
+from narval.ask.turn_index import TurnIndex, up_to_date
+from narval.core.definitions.wall import in_zone
+from narval.core.engines.engine import Wait
+from narval.daemon.agents.news import Changes
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+
+async def calls_that_wait(daemon: Daemon) -> list[Form]:
+    """Sentences on all of them, with what each links to."""
+    tries = (await up_to_date(daemon, RunsToTryAgain)).waits
+    return [*_sources(daemon), *_to_try_again(daemon.agent, tries), *_in_vain(daemon)]
+
+
+def _sources(daemon: Daemon) -> Iterator[Form]:
+    """Sources that cannot work now."""
+    troubles, dispatcher = daemon.calls.executor.troubles, daemon.host.dispatcher
+    records = map(dispatcher.calls.find, troubles.calls)
+    active = daemon.agent.runs.active
+    runs = (active.get(eid) for eid in sorted({record.call.run for record in records if record is not None}))
+    for run in runs:
+        for call in run.calls.values() if run is not None else ():
+            trouble = troubles.of(dispatcher.external_id(call.call))
+            if run is not None and trouble is not None and dispatcher.find(call.call) is not None:
+                text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
+                said = f"{text}: {trouble.kind}: {trouble.message}"
+                yield item("source", "middle", said, {"run": run.eid}, trouble.since)
+
+
+class RunsToTryAgain(TurnIndex):
+    """The steps of active runs that are to be tried again."""
+
+    def __init__(self, agent: AgentState) -> None:
+        super().__init__(agent)
+        self.waits: dict[int, tuple[Wait, ...]] = {}
+        """The retries that each run waits for."""
+
+    async def follow(self, changes: Changes) -> None:
+        """Update the runs that changed."""
+        active, time_slice = self._agent.runs.active, TimeSlice()
+        for eid in {*self.waits, *active} if changes.lost else changes.runs:
+            await time_slice.yield_if_due()
+            run = active.get(eid)
+            if run is not None and (tries := tuple(_tries(run))):
+                self.waits[eid] = tries
+            else:
+                self.waits.pop(eid, None)
+
+
+def _tries(run: Run) -> Iterator[Wait]:
+    """The retries that a run waits for; a run that waits only for dates costs nothing."""
+    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
+        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
+            if wait.what == "try":
+                yield wait
+
+
+def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> Iterator[Form]:
+    """Failed calls that will be tried again."""
+    active = agent.runs.active
+    resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
+    for eid in sorted(tries.keys() & active.keys()):
+        run = active[eid]
+        for wait in tries[eid]:
+            resting.setdefault((run.name, wait.id), []).append((run, wait))
+    for (name, part), waits in islice(resting.items(), SHOWN):
+        run, wait = waits[0]
+        more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
+        at = f" at {in_zone(wait.until, agent.clockwork.zone)}" if wait.until is not None else ""
+        text = f"{part} in run {run.eid} of {name}{more} is to be tried again{at}: {wait.text}"
+        yield item("source", "middle", text, {"run": run.eid})
+    if len(resting) > SHOWN:
+        more = counted(len(resting) - SHOWN, "more step is", "more steps are")
+        yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
+
+
+def _in_vain(daemon: Daemon) -> Iterator[Form]:
+    """Calls that wait for a cluster which cannot be there until somebody does something about it."""
+    cluster = daemon.calls.executor.cluster
+    if cluster is None or not cluster.connection.missing:
+        return
+    records = [one for one in daemon.host.dispatcher.calls.records.values() if cluster.waits_in_vain(one)]
+    for record in records[:1]:
+        call = record.call
+        run = daemon.agent.runs.get(call.run)
+        more = f" (the first of {len(records)} calls)" if len(records) > 1 else ""
+        of = f" of {run.name}" if run is not None else ""
+        text = f"{call.step} in run {call.run}{of}{more} waits: {cluster.waits_for(record)}"
+        yield item("source", "middle", text, {"run": call.run}, record.since)
