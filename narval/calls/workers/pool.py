@@ -22,19 +22,25 @@ from narval.calls.workers.frames import FrameError, Progressed, Ready, WorkerMes
 from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
 
+SPARE = 1
+"""The idle workers that may live besides those that may be at work: else calls that alternate between two
+places would end, with one worker, each other's worker every time.
+"""
+
 
 class WorkerBudget:
-    """The workers that may live at once, `most` of them: all pools of a home share it, so that the number of
-    programs does not grow with the places to which calls are confined.
+    """The workers that may be at work at once, `most` of them: all pools of a home share it, so that the
+    number of programs does not grow with the places to which calls are confined.
 
     Each pool in which calls wait gets one worker first, then an equal share, for which idle workers of others
-    end.
+    end. The pool that was served longest ago has its turn first.
     """
 
     def __init__(self, most: int) -> None:
         self.most, self.restarts = most, 0
         """The most workers, and the number of those that died or were killed."""
         self._pools: dict[Workers, None] = {}
+        """The pools, the one that was served last at the end."""
 
     def add(self, pool: Workers) -> None:
         """Let a pool share the budget."""
@@ -51,6 +57,16 @@ class WorkerBudget:
     def count_restart(self) -> None:
         """Count a worker that died or was killed."""
         self.restarts += 1
+
+    def serve(self, pool: Workers) -> None:
+        """Let all other pools have their turn before this one, to which a call was just given."""
+        del self._pools[pool]
+        self._pools[pool] = None
+
+    @property
+    def may_work(self) -> bool:
+        """True if one more worker may be at work: have a call, or start for one."""
+        return sum(pool.size - len(pool._idle) for pool in self._pools) < self.most
 
     def taken(self) -> Iterator[CallRecord]:
         """The calls that have a worker, in any pool."""
@@ -76,8 +92,10 @@ class WorkerBudget:
                 pool.start_worker()
 
     def _has_room(self) -> bool:
-        """True if one more worker may live; an idle one ends for it."""
-        has_room = sum(pool.size for pool in self._pools) < self.most
+        """True if one more worker may be started for a call; an idle one ends for it where too many live."""
+        if not self.may_work:
+            return False
+        has_room = sum(pool.size for pool in self._pools) < self.most + SPARE
         return has_room or any(pool.retire_one() for pool in self._pools)
 
 
@@ -159,8 +177,8 @@ class Workers(QueuedBackend):
         return is_more and self._waiting.has_but(self._full())
 
     def give_to_idle(self) -> None:
-        """Give waiting calls to idle workers."""
-        while self._idle and self._waiting.has_but(full := self._full()):
+        """Give waiting calls to idle workers, as far as these may be at work."""
+        while self._idle and self.budget.may_work and self._waiting.has_but(full := self._full()):
             self._give(self._idle.pop(), self._waiting.next(full))
 
     def retire_one(self) -> bool:
@@ -187,6 +205,7 @@ class Workers(QueuedBackend):
         child.after(limit, partial(child.kill, f"took more than {limit:g} s"))
 
     def _give(self, child: Child, record: CallRecord) -> None:
+        self.budget.serve(self)
         child.take(record)
         record.give_to(child)
         self._busy.add(record)

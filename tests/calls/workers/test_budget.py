@@ -70,6 +70,11 @@ class Scene:
         self.executor.start(record)
         return record
 
+    @property
+    def at_work(self) -> int:
+        """The workers that have a call, or start for one."""
+        return sum(child.record is not None or not child.is_ready for child in self.living)
+
     def get_on(self, but: Iterable[FakeChild] = ()) -> None:
         for child in tuple(self.living):
             if child in self.living and child not in but:
@@ -105,7 +110,8 @@ def test_there_are_no_more_workers_than_allowed_for_however_many_places(play: Pl
         for number in range(9):
             scene.call(f"1.{number}", f"host-{number}")
         for _ in range(40):
-            assert len(scene.living) <= 2
+            assert scene.at_work <= 2
+            assert len(scene.living) <= 2 + pool.SPARE
             scene.get_on()
         assert sorted(scene.answered) == [f"1.{number}" for number in range(9)]
 
@@ -121,7 +127,7 @@ def test_calls_to_a_place_wait_for_none_of_the_calls_that_came_before_to_another
         while "other" not in scene.answered:
             scene.get_on()
         assert len(scene.answered) < 10
-        assert len(scene.living) <= 3
+        assert scene.at_work <= 3
 
     play(3, story)
 
@@ -136,10 +142,42 @@ def test_workers_that_are_idle_end_for_those_of_another_place_and_else_are_used_
         scene.call("plain.2")
         assert scene.living == before
         scene.get_on()
-        scene.call("other", "host")
-        assert [child in before for child in scene.living] == [True, False]
+        for host in ("host", "another host"):
+            scene.call(host, host)
+        assert [child in before for child in scene.living] == [True, False, False]
 
     play(2, story)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_calls_that_alternate_between_places_end_no_workers(play: Play, workers: int) -> None:
+    def story(scene: Scene) -> None:
+        places = ["", "host", "another host"][: workers + 1]
+        for number in range(20):
+            for place in places:
+                scene.call(f"{place}.{number}", place)
+                for _ in range(2):
+                    scene.get_on()
+        assert len(scene.answered) == 20 * len(places)
+        assert FakeChild.started == len(places)
+
+    play(workers, story)
+
+
+def test_places_that_wait_for_one_worker_have_it_in_turn(play: Play) -> None:
+    def story(scene: Scene) -> None:
+        for number in range(10):
+            scene.call(f"plain.{number}")
+            scene.call(f"other.{number}", "host")
+        for _ in range(22):
+            assert scene.at_work <= 1
+            scene.get_on()
+        assert len(scene.answered) == 20
+        assert FakeChild.started == 2
+        firsts = [id.partition(".")[0] for id in scene.answered[:10]]
+        assert abs(firsts.count("plain") - firsts.count("other")) <= 2
+
+    play(1, story)
 
 
 def test_one_agent_gets_not_all_workers_though_its_calls_reach_several_places(play: Play) -> None:
