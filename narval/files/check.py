@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from narval.core.agent_name import peer_of
@@ -171,9 +171,13 @@ def _without_who_agrees(library: Library) -> Iterator[Fault]:
             yield Fault(definition.path, definition.line, 1, message, warning=True)
 
 
-def faults_of_files(loaded: Loaded, paths: Iterable[Path], people: Directory | None) -> list[Fault]:
-    """The faults of files outside a home, as if they were added to the loaded ones."""
-    return sorted(set(_faults_outside(loaded, list(paths), people, alone=False)))
+def faults_beside(loaded: Loaded, people: Directory | None, texts: Mapping[str, str]) -> list[Fault]:
+    """The faults of texts by the name of their file, as if they were added to what is loaded."""
+    loaded, faulty = loaded.with_fitting(Source.of_text(name, text) for name, text in texts.items())
+    faults = {fault for why in faulty.values() for fault in why.faults}
+    added = texts.keys() - faulty.keys()
+    definitions = [definition for definition in loaded.library if definition.path in added]
+    return sorted({*faults, *_warnings(definitions, loaded.library, people, ())})
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:

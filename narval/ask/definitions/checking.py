@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from narval.ask.json_forms import fault as form_of
 from narval.ask.lookup import files_of
 from narval.ask.registry import operation
 from narval.core.definitions.parsing import suffixes
-from narval.core.definitions.people.directory import Directory
-from narval.core.errors import Fault, RequestError
+from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.alterations import is_of_server
-from narval.files.check import faults_of_files
-from narval.files.loaded import Loaded
+from narval.files.check import faults_beside
 
 MOST_TEXTS = 20
 """The most texts of one request."""
@@ -34,7 +30,9 @@ async def check(daemon: Daemon, texts: dict[str, str]) -> list[dict[str, Any]]:
     warnings. Nothing is kept or run. Python and the tools of MCP servers are refused.
     """
     check_texts(texts)
-    return [{**form_of(fault), "warning": fault.warning} for fault in await faults_in(daemon, texts)]
+    loaded, people = files_of(daemon).loaded, daemon.agent.lookup.people
+    faults = await asyncio.to_thread(faults_beside, loaded, people, texts)
+    return [{**form_of(fault), "warning": fault.warning} for fault in faults]
 
 
 def check_texts(texts: dict[str, str]) -> None:
@@ -52,25 +50,3 @@ def check_texts(texts: dict[str, str]) -> None:
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts.values())
     if size > MOST_BYTES:
         raise RequestError(f"expected at most {MOST_BYTES:,} bytes of texts, got {size:,}")
-
-
-async def faults_in(daemon: Daemon, texts: dict[str, str]) -> list[Fault]:
-    """The faults of texts, as if they were added to the home of a daemon."""
-    loaded, people = files_of(daemon).loaded, daemon.agent.lookup.people
-    return await asyncio.to_thread(faults_beside, loaded, people, texts)
-
-
-def faults_beside(loaded: Loaded, people: Directory | None, texts: dict[str, str]) -> list[Fault]:
-    """The faults of texts by the name of their file, as if they were added to what is loaded."""
-    with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
-        paths = [Path(folder).resolve() / name for name in texts]
-        for path, text in zip(paths, texts.values(), strict=True):
-            path.write_text(text, encoding="utf-8", errors="replace")
-        return sorted({_within(fault, folder) for fault in faults_of_files(loaded, paths, people)})
-
-
-def _within(fault: Fault, folder: str) -> Fault:
-    """A fault of a text, without the folder that it was read from."""
-    name = Path(fault.path).name if fault.path else fault.path
-    message = fault.message.replace(f"{Path(folder).resolve()}/", "")
-    return Fault(name, fault.line, fault.column, message, warning=fault.warning)

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from narval.ask.definitions.checking import check_texts, faults_beside
+from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.home_as_read import HomeAsRead, text_or_nothing
 from narval.ask.definitions.new_elements import NewElements
 from narval.ask.definitions.out_of_reach import OutOfReach
@@ -29,6 +29,7 @@ from narval.core.source.xml import read_xml
 from narval.core.trust.grants import Decision, Grant
 from narval.core.trust.needs import OUTSIDE, Need, needs_of
 from narval.files.agents.collections import parse_file
+from narval.files.check import faults_beside
 from narval.files.found_files import RECIPES
 from narval.files.grants import Standing
 from narval.files.loaded import Loaded
