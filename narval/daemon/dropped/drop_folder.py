@@ -2,11 +2,12 @@
 
     inbox/NAME -> inbox/.taken/NUMBER-NAME -> read -> removed, or inbox/refused/NAME and its reason
 
-All of this may block, and is called in threads.
+All of this but `claims` may block, and is called in threads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import itertools
@@ -15,7 +16,7 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,26 +88,35 @@ def standing(home: Path) -> Standing:
 class DropFolder:
     """The folder of a home in which files are dropped; `recorded` is the number of the last one added.
 
-    With `within` it is the one in that folder of the home, a path with a slash at its end; `name` is its own,
-    `refused` where files are set aside, seen from it. `durable`: what is done to the folder survives a loss
-    of power, too.
+    `folder` is its path within the home, `refused` where files are set aside, seen from it. `durable`: what
+    is done to the folder survives a loss of power, too.
     """
 
     def __init__(
         self,
         home: Path,
         recorded: int,
+        folder: str = FOLDER,
         *,
-        within: str = "",
-        name: str = FOLDER,
         refused: str = REFUSED,
         durable: bool = False,
     ) -> None:
-        self._shown = f"{within}{name}"
-        self._home, self._folder, self._durable = home, home / self._shown, durable
+        self._shown = folder
+        self._home, self._folder, self._durable = home, home / folder, durable
         self._refused = self._folder / refused
         self._recorded = self._last = recorded
         self._warned: set[tuple[str, int]] = set()
+
+    async def claims(self, is_left: Callable[[str], bool] = lambda name: False) -> AsyncIterator[Claim]:
+        """The files there, in order, each claimed when it is asked for, but those whose names `is_left` holds
+        back; first those that the last daemon left.
+        """
+        for claim in await asyncio.to_thread(self.left_over):
+            yield claim
+        for name in await asyncio.to_thread(self.unclaimed):
+            claimed = None if is_left(name) else await asyncio.to_thread(self.claim, name)
+            if claimed is not None:
+                yield claimed
 
     def unclaimed(self) -> list[str]:
         """Names of the files in the folder, in order; not hidden ones, nor those still being written."""
@@ -178,9 +188,8 @@ class DropFolder:
                 log.warning("%s", message)
 
 
-def has_work(home: Path, within: str, name: str = FOLDER) -> bool:
+def has_work(folder: Path) -> bool:
     """True if an inbox has something to add, or to remove."""
-    folder = home / within / name
     return bool(names_in(folder / TAKEN)) or any(
         name != REFUSED and _is_finished(name) for name in names_in(folder)
     )

@@ -71,14 +71,8 @@ class Inbox:
 
     async def add_all(self, is_left: Callable[[str], bool] = lambda name: False) -> None:
         """Add all files there but those whose names `is_left` holds back. Raises NotSetAsideError."""
-        for claim in await asyncio.to_thread(self._folder.left_over):
+        async for claim in self._folder.claims(is_left):
             await self._add(claim)
-        for name in await asyncio.to_thread(self._folder.unclaimed):
-            if is_left(name):
-                continue
-            claimed = await asyncio.to_thread(self._folder.claim, name)
-            if claimed is not None:
-                await self._add(claimed)
 
     async def _add(self, claim: Claim) -> None:
         """Add all elements of a file, or none, and remove it."""
@@ -142,8 +136,8 @@ class Inboxes(Collector):
     """
 
     def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
-        durable = files.settings.durability == "power"
-        self._folder = DropFolder(home, number(host.agent.facts, RECORDED, 0), durable=durable)
+        self._durable = files.settings.durability == "power"
+        self._folder = DropFolder(home, number(host.agent.facts, RECORDED, 0), durable=self._durable)
         self._home, self._files, self._agents = home, files, agents
         self._stuck: dict[str, str] = {}
         """The reasons why nothing is added at present, by the names of agents; "" is the home's own."""
@@ -161,7 +155,7 @@ class Inboxes(Collector):
         return AGAIN if self._stuck else None
 
     def _with_work(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if has_work(self._home, f"{AGENTS}/{name}/")]
+        return [name for name in names if has_work(self._home / AGENTS / name / FOLDER)]
 
     async def _add_all(self, name: str, add: Callable[[], Awaitable[None]]) -> None:
         """Add the files in an inbox, unless it is left alone."""
@@ -195,24 +189,20 @@ class Inboxes(Collector):
         """The folders in the home's inbox that have something to send, or to remove."""
         names = names_in(self._home / FOLDER)
         named = [name for name in names if NAME.fullmatch(name) is not None and name != REFUSED]
-        return [name for name in named if has_work(self._home / FOLDER, "", name)]
+        return [name for name in named if has_work(self._home / FOLDER / name)]
 
     async def _sent_to(self, name: str) -> None:
         if self._office.find(name) is None:
             return
         recorded = number(self._host.agent.facts, noted_for(name), 0)
-        durable = self._files.settings.durability == "power"
-        aside = f"../{REFUSED}"
-        folder = DropFolder(
-            self._home, recorded, within=f"{FOLDER}/", name=name, refused=aside, durable=durable
-        )
+        where, aside = f"{FOLDER}/{name}", f"../{REFUSED}"
+        folder = DropFolder(self._home, recorded, where, refused=aside, durable=self._durable)
         await Inbox(folder, self._host, self._files.snapshot.own.schemas, name).add_all()
 
     async def _of_agent(self, name: str) -> None:
         async with self._agents.asked(name) as host:
             recorded = number(host.agent.facts, RECORDED, 0)
-            durable = self._files.settings.durability == "power"
-            folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
+            folder = DropFolder(self._home, recorded, f"{AGENTS}/{name}/{FOLDER}", durable=self._durable)
             await Inbox(folder, host, self._files.of(host).schemas).add_all()
 
     @property

@@ -96,17 +96,11 @@ class WorkFolders(Collector):
         folder = self._folders.get(person.name)
         if folder is None:
             recorded = number(self._host.agent.facts, _recorded(person), 0)
-            within, aside = f"{files.WORK_FOLDER}/{person.name}/", files.REFUSED_ANSWERS
-            folder = DropFolder(
-                self._home, recorded, within=within, name=files.DONE, refused=aside, durable=self._durable
-            )
+            where, aside = f"{files.WORK_FOLDER}/{person.name}/{files.DONE}", files.REFUSED_ANSWERS
+            folder = DropFolder(self._home, recorded, where, refused=aside, durable=self._durable)
             self._folders[person.name] = folder
-        for claim in await asyncio.to_thread(folder.left_over):
+        async for claim in folder.claims():
             await self._take(person, folder, claim)
-        for name in await asyncio.to_thread(folder.unclaimed):
-            claimed = await asyncio.to_thread(folder.claim, name)
-            if claimed is not None:
-                await self._take(person, folder, claimed)
 
     async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
         """Give an item the answer in a file, and remove the file; or set it aside with the reason (P57)."""
