@@ -47,29 +47,17 @@ async def start(
     parsed = await admitted(files_of(daemon).schemas, elements or ())
     if each:
         check_started(len(parsed))
-        runs = await _start(daemon, name, [[element] for element in parsed], environment, asker)
-        return {"runs": [run.eid for run in runs]}
-    [run] = await _start(daemon, name, [parsed], environment, asker)
-    if wait:
-        await daemon.host.ended(run, timeout)
-    return json_forms.run(daemon.agent, run)
-
-
-async def _start(
-    daemon: Daemon,
-    name: str,
-    contexts: list[list[bytes]],
-    environment: dict[str, Any] | None,
-    asker: Asker,
-) -> list[Run]:
-    """A run for each context, in one turn."""
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
         await daemon.renewal.reload()  # its file may have just been saved
-
+    contexts = [[element] for element in parsed] if each else [parsed]
     runs: list[Run] = await daemon.host.submit(
         lambda turn: start_in_turn(turn, daemon, name, contexts, environment, asker)
     )
-    return runs
+    if each:
+        return {"runs": [run.eid for run in runs]}
+    if wait:
+        await daemon.host.ended(runs[0], timeout)
+    return json_forms.run(daemon.agent, runs[0])
 
 
 def start_in_turn(
