@@ -10,14 +10,16 @@ from pathlib import Path
 
 from narval.core.errors import ActionError
 
-GUARDED = ("agents", "etc", "modules", "recipes")
-"""Folders of the home that an element reaches only by naming them: their files decide what runs."""
+CLOSED = ("agents", "etc", "inbox", "modules", "proposals", "recipes", "work")
+"""The folders of a home that an element reaches only by naming them: a file there says what narval does, or
+answers for a person.
+"""
 
-LOGINS = ("mcp", "web")
-"""The folders of `var` with the tokens of logins at MCP servers, and the sessions of the pages."""
+RECORDS = ("calendars", "edits", "feeds", "files", "link-codes", "listen", "mcp", "trials", "web")
+"""The folders of `var` that are closed: records of sources and files, edits, logins and codes."""
 
 DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
-"""The endings of files allowed beside the store, directly in `var`; the daemon's own files have others."""
+"""The endings of files that are open right in `var`; the daemon's own files there have others."""
 
 OUTSIDE = "outside"
 
@@ -35,9 +37,9 @@ def reachable(attributes: Mapping[str, str], home: Path | None) -> Path:
         within = f"the folder {folder}" if folder else "the home"
         message = f"expected a path inside {within}, got {written!r:.80}; to reach further, name the folder"
         raise ActionError(message, OUTSIDE)
-    guarded = _guarded(resolved, base)
-    if guarded and _within(root, base)[:1] != (guarded,):
-        message = f'{written!r:.80} is in {guarded} of the home; to reach it, write folder="{guarded}"'
+    closed = closed_part(resolved, base)
+    if closed and _within(root, base)[:1] != (closed,):
+        message = f'{written!r:.80} is in {closed} of the home; to reach it, write folder="{closed}"'
         raise ActionError(message, OUTSIDE)
     return resolved
 
@@ -49,14 +51,16 @@ def _absolute(path: str, home: Path) -> Path:
         raise ActionError(f"expected a path, got {path!r:.80}: there is no such user here", OUTSIDE) from None
 
 
-def _guarded(path: Path, home: Path) -> str:
-    """The guarded folder of the home in which a path lies, if any."""
-    top, *deeper = _within(path, home) or ("",)
-    if (top, *deeper) == ("data", "memory.xml"):
-        return top
-    beside_the_store = top == "var" and len(deeper) == 1 and path.suffix not in DOCUMENTS
-    is_login = top == "var" and bool({*deeper[:1]} & {*LOGINS})
-    return top if top in GUARDED or beside_the_store or is_login else ""
+def closed_part(path: Path, home: Path) -> str:
+    """The closed folder of a home in which a file lies, links followed; "" if a definition may write there.
+    Of `data` only `memory.xml` is closed.
+    """
+    folder, *below = _within(path, home) or ("",)
+    if folder == "var":
+        is_closed = below[0] in RECORDS if below[1:] else not below or not below[0].endswith(DOCUMENTS)
+    else:
+        is_closed = folder in CLOSED or (folder, *below) == ("data", "memory.xml")
+    return folder if is_closed else ""
 
 
 def _within(path: Path, home: Path) -> tuple[str, ...]:

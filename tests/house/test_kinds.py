@@ -25,6 +25,7 @@ ALLOWED: dict[str, str] = {
     "narval.core.definitions.transform.parser": "$plan is a variable of patterns",
     "narval.core.elements.control_elements": "recipe is an attribute of start-plan",
     "narval.core.elements.reserved": "their elements come from narval alone",
+    "narval.files.reachable": "work is a folder of a home",
     "narval.kinds.dataflow.cli.foreground": "a dataflow is called a plan in its file",
     "narval.kinds.automaton.language.parser": "a state without a kind calls a recipe",
     "narval.system.scripts.interpreters": "scripts know their process by that name",

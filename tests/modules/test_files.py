@@ -200,6 +200,11 @@ OUTSIDE = [
     {"path": "var/mcp/time.login"},
     {"path": "var/web/sessions"},
     {"path": "var/store.db"},
+    {"path": "inbox/quit.xml"},
+    {"path": "work/ann/done/1.xml"},
+    {"path": "proposals/sort/wish.txt"},
+    {"path": "data/memory.xml"},
+    {"path": "var/edits/1/sort.xml"},
     {"path": "modules/evil.py", "folder": "."},
     {"path": "var/store.db", "folder": "/"},
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from narval.core.errors import ActionError
+from narval.files.reachable import closed_part
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.web import Web
 
@@ -32,10 +33,6 @@ Sender = Callable[[FlowMessage], Awaitable[InTurn | None]]
 """Sends a message, or gives what sends it in the turn that records it. Raises ActionError."""
 
 
-_CLOSED = ((), ("agents",), ("data",), ("etc",), ("modules",), ("recipes",))
-"""The parts of a home in which no value is written, as files there decide what runs."""
-
-
 async def to_file(code: UserCode, folder: Path, message: FlowMessage) -> None:
     """Append the text of a value to a file below a folder, as a line."""
     await code.in_thread(partial(_append, folder, message))
@@ -44,11 +41,11 @@ async def to_file(code: UserCode, folder: Path, message: FlowMessage) -> None:
 def _append(folder: Path, message: FlowMessage) -> None:
     name = unquote(message.dest.partition(":")[2].removeprefix("//"))
     path, home = (folder / name).resolve(), folder.resolve()
-    is_below = bool(name) and path.is_relative_to(home)
-    if not is_below or path.relative_to(home).parts[:1] in _CLOSED:
-        closed = ", not in its " + ", ".join(part for (part,) in _CLOSED[1:]) if is_below else ""
-        expectation = f"a file below {folder}{closed}"
-        raise ActionError(f"expected {expectation}, found {name!r:.80}", "bad-address", final=True)
+    if path == home or not path.is_relative_to(home):
+        raise ActionError(f"expected a file below {folder}, found {name!r:.80}", "bad-address", final=True)
+    if closed := closed_part(path, home):
+        text = f"expected a file that no part of narval reads, found {name!r:.80} in {closed} of {folder}"
+        raise ActionError(text, "bad-address", final=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(message.text.replace("\n", " ") + "\n")
