@@ -71,6 +71,8 @@ class Asker(msgspec.Struct, frozen=True):
     """The labels of what this asker gives."""
     call: str = ""
     """The id of the call for which the program that asks was started; "" for none."""
+    program: str = ""
+    """A description of that program for people, such as `a program of run 12`; "" for none."""
     once: str = ""
     """The chat message that causes the request, as CHAT/NUMBER; the request is done once for it."""
 
@@ -82,7 +84,7 @@ class Asker(msgspec.Struct, frozen=True):
     def recorded(self) -> dict[str, Any]:
         """The fields that record the asker in events and origins; monitor and chat add way and session."""
         how = {"way": self.way, "session": self.session} if self.way in BY_LOGIN else {}
-        return {"by": self.person, "actor": self.actor, **how}
+        return {"by": self.person, "actor": self.actor or self.program, **how}
 
     def __str__(self) -> str:
         if self.way in BY_LOGIN:

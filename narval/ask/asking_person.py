@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from narval.agent.run import Run
 from narval.ask.asker import BY_LOGIN, PYTHON, Asker
-from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.people.directory import FOR_A_CLIENT, GRANTING, Directory
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import WorkRefusedError
 from narval.daemon.daemon import Daemon
@@ -59,8 +60,17 @@ def no_such_person(name: str, people: Directory) -> str:
 
 
 def is_owner(daemon: Daemon, asker: Asker) -> bool:
-    """True for the home's owner and root in their own name, and for the program that opened the home."""
-    return not asker.actor and asker.way not in BY_LOGIN and asker.uid in (None, 0, _owner(daemon))
+    """True for the home's owner and root in their own name, and for the program that opened the home; not
+    for a program that a run has started.
+    """
+    is_personal = not asker.actor and not asker.call and asker.way not in BY_LOGIN
+    return is_personal and asker.uid in (None, 0, _owner(daemon))
+
+
+def asks_permission(run: Run) -> bool:
+    """True for an item that asks if something may be done: a call, what a client asks for, or a grant."""
+    is_held = run.caller is not None and run.caller.held is not None
+    return is_held or run.name in (FOR_A_CLIENT, GRANTING)
 
 
 def _owner(daemon: Daemon) -> int | None:

@@ -1,8 +1,11 @@
-"""Labels as operations need them: the secrets of an element or a run, and what a program gives."""
+"""Labels as operations need them: the secrets of an element or a run, and those of what a program gives."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from narval.agent.agent import AgentState
+from narval.ask.asker import Asker
 from narval.core.memory.labels import PROGRAM, SECRET, UNKNOWN, WHETHER
 from narval.daemon.daemon import Daemon
 
@@ -14,13 +17,15 @@ def secrets_of(agent: AgentState, eid: int) -> set[str]:
     return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
 
 
-def labels_of_program(daemon: Daemon, call: str) -> tuple[str, ...]:
-    """The labels of what a program gives that was started for a call: `program`, and those of the run that
-    calls; `unknown` where these cannot be told: the call is over, or of an agent that is not at work here, or
-    of another home.
+def as_program(daemon: Daemon, asker: Asker) -> Asker:
+    """The asker of a program that was started for a call, with the labels of what it gives.
+
+    These are `program`, and those of the run that calls; `unknown` where they cannot be told: the call is
+    over, or of an agent that is not at work here, or of another home.
     """
     for host in (daemon.host, *daemon.agents.supervisor.hosts):
-        if (record := host.dispatcher.calls.find(call)) is not None:
-            labels = host.agent.memory.labels
-            return (PROGRAM, *labels.names(labels.whole(labels.of((record.call.run,)))))
-    return (PROGRAM, UNKNOWN)
+        if (record := host.dispatcher.calls.find(asker.call)) is not None:
+            labels, run = host.agent.memory.labels, record.call.run
+            names = labels.names(labels.whole(labels.of((run,))))
+            return replace(asker, labels=(PROGRAM, *names), program=f"a program of run {run}")
+    return replace(asker, labels=(PROGRAM, UNKNOWN), program="a program of a run that is not at work here")

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from msgspec.structs import replace
-
 from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
-from narval.ask.labels import labels_of_program
+from narval.ask.labels import as_program
 from narval.ask.lazy_table import LazyTable
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
@@ -131,7 +129,7 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
         )
     operation.check(arguments)
     if asker.call:
-        asker = replace(asker, labels=labels_of_program(daemon, asker.call))
+        asker = as_program(daemon, asker)
     if daemon.store.is_shared:
         await _recorded(daemon, operation)
     else:

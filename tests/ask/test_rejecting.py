@@ -1,11 +1,15 @@
-"""What follows if a call is rejected is said before somebody answers, as far as it is sure."""
+"""Calls about which somebody is asked: what follows a rejection is said before, and no program may agree."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 import narval
+from narval.core.errors import RequestError, WorkRefusedError
 from narval.system.logins import login
 
 MODULE = "from narval import action\n\n@action(runs='inline')\ndef send(): pass\n"
@@ -34,3 +38,26 @@ def test_what_follows_if_a_call_is_rejected_is_said_and_comes_so(tmp_path: Path)
             agent.ask("answer", item=item["eid"], outcome="reject")
             agent.until_idle()
             assert agent.run(run)["phase"] == ends
+
+
+def test_a_program_of_a_run_does_not_agree_to_a_call_nor_grant_in_the_name_of_its_user(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "m.py").write_text(MODULE)
+    (tmp_path / "etc").mkdir()
+    with narval.open(tmp_path, by=login(os.geteuid())) as agent:
+        agent.load(tmp_path / "m.py")
+        agent.load(RECIPES)
+        agent.start("t.cares")
+        agent.until_idle()
+        (item,) = agent.runs(kind="work", state="active")
+        person, agent.asker = agent.asker, replace(agent.asker, call="00000000.9")
+        for act, given in (("claim", {}), ("answer", {"outcome": "approve"})):
+            with pytest.raises(
+                WorkRefusedError, match=r"a program of a run .* may not answer it, a person does"
+            ):
+                agent.ask(act, item=item["eid"], **given)
+        with pytest.raises(RequestError, match="only the owner of the home"):
+            agent.ask("grant", name="t.cares")
+        agent.asker = person
+        assert agent.ask("answer", item=item["eid"], outcome="approve")["item"] == item["eid"]

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
+from narval.ask.asking_person import asks_permission
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
 from narval.ask.labels import secrets_of
 from narval.ask.operations import OPERATIONS
-from narval.core.definitions.people.directory import FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
@@ -144,9 +144,7 @@ async def _trial(daemon: Daemon, client: McpClient, arguments: Arguments) -> Non
 async def _answer(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
     """Refuse to answer a question whether something may be done: only people may."""
     run = daemon.agent.runs.get(arguments["item"])
-    if run is not None and (
-        (run.caller is not None and run.caller.held is not None) or run.name == FOR_A_CLIENT
-    ):
+    if run is not None and asks_permission(run):
         raise RequestError(f"item {arguments['item']} asks if a call may be made: no client may agree to it")
 
 

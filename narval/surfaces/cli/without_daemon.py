@@ -168,7 +168,8 @@ async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False)
     """
     daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
     try:
-        server = await ControlServer.open(home.socket(), partial(invoke, daemon))
+        answer = partial(invoke, daemon)
+        server = await ControlServer.open(home.socket(), answer, starts_calls_alone=as_daemon)
         try:
             daemon.follow_files()
             yield daemon

@@ -15,9 +15,9 @@ import os
 import resource
 import socket
 import stat
-import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from narval import __version__
 from narval.ask.asker import Asker, user
 from narval.core.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
 from narval.surfaces.control import wire
-from narval.surfaces.control.task_handle import CALL
+from narval.surfaces.control.peer_credentials import peer_call, peer_uid
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +72,15 @@ class ControlServer:
     """A server of operations at a socket, until it is closed; made by `open`."""
 
     def __init__(
-        self, path: Path, invoke: Invoke, limits: ControlLimits, uid_of: Callable[[Any], int]
+        self,
+        path: Path,
+        invoke: Invoke,
+        limits: ControlLimits,
+        uid_of: Callable[[Any], int],
+        call_of: Callable[[Any], str],
     ) -> None:
-        self._path, self._invoke, self._limits, self._uid_of = path, invoke, limits, uid_of
+        self._path, self._invoke, self._limits = path, invoke, limits
+        self._uid_of, self._call_of = uid_of, call_of
         self._peers: dict[_Peer, asyncio.Task[None]] = {}
         self._opened, self._closing = 0, False
         self._is_short = False
@@ -90,14 +96,19 @@ class ControlServer:
         *,
         limits: ControlLimits | None = None,
         uid_of: Callable[[Any], int] | None = None,
+        starts_calls_alone: bool = False,
     ) -> ControlServer:
-        """Listen at `path`. The caller must hold the home's lock: a socket found there is stale."""
+        """Listen at `path`. The caller must hold the home's lock: a socket found there is stale.
+
+        With `starts_calls_alone` all that this process starts answers calls, but for what it keeps beside it.
+        """
         limits = limits or ControlLimits()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE
         connections = max(1, min(limits.connections, files))
         waiting = max(1, min(limits.waiting, files - connections))
         limits = limits._replace(connections=connections, waiting=waiting)
-        server = cls(path, invoke, limits, uid_of or peer_uid)
+        call_of = partial(peer_call, daemon=os.getpid() if starts_calls_alone else None)
+        server = cls(path, invoke, limits, uid_of or peer_uid, call_of)
         server._listener = listener_at(path)
         server._listen()
         return server
@@ -153,7 +164,7 @@ class ControlServer:
         uid = self._uid_of(writer.get_extra_info("socket"))
         self._opened += 1
         asker = user(uid, "socket", str(self._opened))
-        asker = msgspec.structs.replace(asker, call=peer_call(writer.get_extra_info("socket")))
+        asker = msgspec.structs.replace(asker, call=self._call_of(writer.get_extra_info("socket")))
         peer = _Peer(reader, writer, self._invoke, asker, self._limits)
         refusal = self._refusal(uid)
         if refusal is not None:
@@ -380,37 +391,6 @@ async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[
 
 
 _BACKLOG = 128
-
-
-def peer_uid(connection: Any) -> int:
-    """The user whose program is at the other end, as the system reports.
-
-    If the system does not report it, only the mode of the folder keeps others out.
-    """
-    credentials = _credentials(connection)
-    return os.geteuid() if credentials is None else credentials[1]
-
-
-def peer_call(connection: Any) -> str:
-    """The id of the call for which the program at the other end was started, as its environment says, which
-    a program hands on to those that it starts; "" for none.
-    """
-    credentials, start = _credentials(connection), f"{CALL}=".encode()
-    try:
-        environment = Path(f"/proc/{credentials[0]}/environ").read_bytes() if credentials is not None else b""
-    except OSError:  # it has gone, or the system does not say
-        return ""
-    variables = (variable for variable in environment.split(b"\0") if variable.startswith(start))
-    return next(variables, start)[len(start) :].decode("utf-8", "replace")
-
-
-def _credentials(connection: Any) -> tuple[int, int] | None:
-    """The process and the user at the other end; None if the system does not report it."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
-    return pid, uid
 
 
 def listener_at(path: Path) -> socket.socket:

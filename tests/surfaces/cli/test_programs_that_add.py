@@ -7,9 +7,12 @@ from pathlib import Path
 
 from tests.surfaces.cli.command_line import daemon, data, well
 
-SCRIPT = """import subprocess, sys
+SCRIPT = """import os, subprocess, sys
 got = sys.stdin.read().replace("got", "pay")
-subprocess.run([sys.executable, "-m", "narval", "add", "-"], input=got, text=True, check=True)
+bare = {"NARVAL_HOME": os.environ["NARVAL_HOME"], "PATH": os.environ["PATH"]}
+for how in ({}, {"env": bare}, {"env": bare, "start_new_session": True}):
+    words = [sys.executable, "-m", "narval", "add", "-"]
+    subprocess.run(words, input=got, text=True, check=True, **how)
 """
 
 
@@ -32,7 +35,7 @@ NOTE = """<automaton group="w" name="note">
 </automaton>"""
 
 
-def test_a_program_hands_on_the_labels_of_its_run(home: Path) -> None:
+def test_a_program_hands_on_the_labels_of_its_run_even_without_its_environment(home: Path) -> None:
     script = home / "data" / "hand_on.py"
     script.write_text(SCRIPT)
     (home / "modules" / "bank.py").write_text(MODULE)
@@ -40,7 +43,9 @@ def test_a_program_hands_on_the_labels_of_its_run(home: Path) -> None:
     (home / "recipes" / "note.xml").write_text(NOTE.format(program=sys.executable, script=script))
     with daemon(home):
         well(home, "start", "w.bring", "--wait")
-        (pay,) = data(home, "memory", "pay")
+        pays = data(home, "memory", "pay")
         well(home, "add", "-", given="<pay/>")
-        (own,) = (row for row in data(home, "memory", "pay") if row["eid"] != pay["eid"])
-    assert (pay["labels"], own["labels"]) == (["bank", "program"], [])
+        (own,) = (row for row in data(home, "memory", "pay") if row not in pays)
+    assert [pay["labels"] for pay in pays] == [["bank", "program"]] * 3
+    assert own["labels"] == []
+    assert all(pay["origin"]["actor"].startswith("a program of run ") for pay in pays)

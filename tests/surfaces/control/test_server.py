@@ -138,7 +138,7 @@ def test_root_is_let_in(folder: Path) -> None:
 
 
 def test_the_system_tells_whose_program_it_is(folder: Path) -> None:
-    from narval.surfaces.control.server import peer_uid
+    from narval.surfaces.control.peer_credentials import peer_uid
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:

@@ -11,7 +11,7 @@ from narval.agent.forgetting import forget_at_once
 from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
-from narval.ask.asking_person import onlooker, person_of
+from narval.ask.asking_person import asks_permission, onlooker, person_of
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
 from narval.core.engines.commands import Answer
@@ -31,6 +31,9 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     """Tell an item what a person does, and return the result. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
     run, _, _ = WorkView(daemon, person).item(item)
+    if asker.call and asks_permission(run):
+        why = f"item {item} asks if something may be done; {asker.program} may not answer it, a person does"
+        raise WorkRefusedError("not-eligible", why)
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,
@@ -40,7 +43,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         (),
         {name: [*value] if isinstance(value, tuple) else value for name, value in arguments.items() if value},
         person,
-        asker.actor,
+        asker.recorded["actor"],
         PersonsAct(way, asker.once or asker.session),
     )
     if run.active:
