@@ -7,11 +7,11 @@ from itertools import islice
 
 from narval.agent.agent import AgentState
 from narval.core.elements.element import Element
-from narval.core.elements.titles import title_of
+from narval.core.elements.titles import NAMING, title_of
 from narval.core.source.secrets import hide_secrets, without_secrets
 
 BRIEF = 2_000
-"""The largest element in bytes whose text becomes its title if its attributes give none."""
+"""The largest element in bytes whose text says what it is about if its attributes do not."""
 
 
 TITLED = 60
@@ -34,7 +34,7 @@ def title_in(element: Element) -> str:
     attributes = {
         name: value for name, value in element.attributes.items() if name != "eid" and name[0] != "{"
     }
-    words = title_of(hide_secrets(attributes))
-    if words or len(element.xml) > BRIEF:
-        return words
-    return title_of({"title": without_secrets(element.text)})
+    if len(element.xml) <= BRIEF and not any(attributes.get(name) for name in NAMING):
+        text = without_secrets(element.text).strip()
+        attributes |= {"title": text} if text else {}
+    return title_of(hide_secrets(attributes))

@@ -14,7 +14,7 @@ from narval.agent.run import Run
 from narval.agent.run_error import error_of
 from narval.ask.element_titles import title_in, titles
 from narval.ask.places import place_of
-from narval.ask.runs.waiting import waits_for
+from narval.ask.runs.waiting import about, asked_in, waits_for
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.action.tool_arguments import arguments_declared
@@ -92,6 +92,7 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
         "state": run.status,
         "phase": run.phase,
         "waits_for": waits_for(agent, run),
+        **({"asks": asks} if run.active and (asks := asked_in(agent, run)) else {}),
         "started": moment(run.started),
         "ended": moment(run.ended),
         "parent": _parent(run.caller),
@@ -277,8 +278,9 @@ def use(scope: MarkScope, run: int) -> Form:
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
-    """A timer: its moment, and what happens then, for people."""
-    return {"at": moment(at), "what": _job(agent, key[0], job)}
+    """A timer: its moment, and what happens then, for people; for a run that wakes, also what it is about."""
+    words = about(agent, agent.runs[key[0]]) if job is None else ""
+    return {"at": moment(at), "what": _job(agent, key[0], job)} | ({"about": words} if words else {})
 
 
 def _job(agent: AgentState, run: int, job: Job | None) -> str:

@@ -27,6 +27,7 @@ from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged, obstacle_of
 from narval.ask.runs.history import newest
+from narval.ask.runs.waiting import waits_of
 from narval.ask.text import text_of
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element, parse
@@ -322,6 +323,15 @@ def _error(agent: AgentState, run: Run, eid: int) -> str:
     return "; ".join([text, *(detail or "").splitlines()])
 
 
+def _asked(item: Run) -> Iterator[dict[str, Any]]:
+    """The people whom an item asks, what it asks them, and until when; nothing for any other run."""
+    waits = list(waits_of(item))
+    ends = next((moment(wait.until) for wait in waits if wait.what == "limit"), None)
+    for wait in waits:
+        if wait.about:
+            yield {"item": item.eid, "of": item.name, "who": wait.text, "about": wait.about, "until": ends}
+
+
 def _waiting(agent: AgentState, now: float, run: Run, wait: Wait, remedy: str) -> dict[str, Any]:
     until = moment(wait.until)
     line: dict[str, Any] = {
@@ -332,6 +342,8 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait, remedy: str) -
     }
     if wait.text:
         line["text"] = f"{wait.text}; {remedy}" if remedy else wait.text
+    if wait.about:
+        line["about"] = wait.about
     if wait.what in ("time", "again"):
         line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
         if wait.reckoned:
@@ -341,6 +353,7 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait, remedy: str) -
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
     if children or targets:
         line["runs"] = [*children, *filter(None, targets)]
+        line["asked"] = [asked for child in children for asked in _asked(agent.runs[child])]
     if under_way:
         line["calls"] = [
             {"call": call.call, "inputs": list(json_forms.given_to(call))}

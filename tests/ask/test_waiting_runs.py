@@ -11,6 +11,7 @@ import pytest
 import narval
 from narval.ask.runs import waiting
 from narval.core.errors import RequestError
+from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 from narval.system.logins import login
 
@@ -54,6 +55,38 @@ def test_runs_are_listed_and_counted_by_what_they_wait_for(agent: Agent) -> None
     newest, oldest = agent.ask("runs", waiting_for="element", limit=2)
     assert agent.ask("runs", waiting_for="element", limit=2, before=newest["eid"]) == [oldest]
     assert waiting_for(agent, "element", state="done") == []
+
+
+def test_a_run_that_waits_for_a_person_says_what_is_asked_and_why_says_whom_until_when(agent: Agent) -> None:
+    agent.load("""<work group="t" name="ask"><title>Well?</title><for roles="operator"/>
+      <outcome name="ok" needs="2"/><deadline after="1d"/></work>""")
+    agent.start("t.person")
+    agent.until_idle()
+    (run,) = agent.ask("runs", waiting_for="person")
+    (item,) = agent.ask("runs", waiting_for="person", kind="work")
+    assert (run["asks"], item["asks"]) == ("Well?", "Well?")
+    assert [call["asks"] for call in agent.ask("status")["calls"]] == ["Well?"]
+    (wait,) = agent.ask("why", run=run["eid"])["waiting"]
+    assert wait["asked"] == [
+        {
+            "item": item["eid"],
+            "of": "t.ask",
+            "who": "a person with the role operator",
+            "about": "Well?",
+            "until": "2026-03-02T06:00:00.000+00:00",
+        }
+    ]
+    said = "\n".join(answers.why(agent.ask("why", run=run["eid"])))
+    assert "it asks a person with the role operator, until 2026-03-02 06:00:00 UTC: Well?" in said
+    assert "asks" not in agent.run(agent.start("t.element"))
+
+
+def test_a_call_of_another_run_with_a_time_limit_is_waited_for_and_not_the_limit(agent: Agent) -> None:
+    agent.load("""<recipe group="t" name="limited" start_step="a" end_step="a">
+      <step id="a" type="recipe" target="t.element" timeout="1d"/></recipe>""")
+    run = agent.start("t.limited")
+    agent.until_idle()
+    assert agent.run(run)["waits_for"] == "call"
 
 
 def test_a_date_that_an_element_holds_is_waited_for_and_not_the_element(agent: Agent) -> None:

@@ -14,6 +14,8 @@ from narval.agent.jobs import ForgetRun, StartRun
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.registry import operation
+from narval.ask.runs.waiting import about, waits_of
+from narval.ask.text import counted
 from narval.core.definitions.appointment import read_date
 from narval.core.definitions.schedule import Time, schedule_of, text_of
 from narval.core.engines.engine import HasDates, HeedsPeople, Wait
@@ -49,6 +51,7 @@ class _Dates(NamedTuple):
 async def calendar(daemon: Daemon, start: str | None = None, end: str | None = None) -> dict[str, Any]:
     """By day, in the zone of the home: the moments that are set, with the part of the run that waits and the
     text of its dates, later ones of the same dates, which are expected, and what came late or was dropped.
+    `about` is the question that the run asks people, or else the first element that it held.
 
     `start` and `end` are dates or moments; without them, today and two weeks from there. At most 1,000 that
     are set and 1,000 that are expected are shown; `more` says that there are others.
@@ -64,12 +67,14 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
         for at, occurrence in expected[:MOST]
     ]
     entries.sort(key=lambda entry: entry["at"])
+    runs = {eid: run for entry in entries if (run := agent.runs.active.get(eid := entry["run"] or 0))}
+    subjects = {eid: about(agent, run) for eid, run in runs.items()}
     days: dict[str, Form] = {day: _day(day, clock) for day, clock in _set_clocks(first, last, zone)}
     for entry in entries:
         at = entry["at"]
         day = datetime.fromtimestamp(at, zone).date().isoformat()
         days.setdefault(day, _day(day, None))["entries"].append(
-            {**entry, "at": json_forms.moment(at, zone.key)}
+            {**entry, "at": json_forms.moment(at, zone.key), "about": subjects.get(entry["run"], "")}
         )
     return {
         "zone": zone.key,
@@ -129,6 +134,7 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
     forms: list[Form] = []
     dates: list[_Dates] = []
     forgotten: dict[int, tuple[float, int]] = {}
+    limits: dict[tuple[int, str], tuple[float, Run, Wait]] = {}
     seen, time_slice = 0, TimeSlice()
     for at, (eid, _), job in agent.clockwork.timers.before(last, LOOKED_AT):
         await time_slice.yield_if_due()
@@ -141,24 +147,29 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
             break
         run = agent.runs.active.get(eid)
         if run is not None and run.state is not None:
-            waits = [wait for wait in _waits(run) if wait.until == at]
+            held = list(waits_of(run))
+            waits = [wait for wait in held if wait.until == at]
             dates += [_Dates(run, wait.id, times, at) for wait in waits if (times := _times(run, wait))]
             forms += [_waited(at, run, wait) for wait in waits if at >= first]
+            later = [wait for wait in held if wait.what == "limit" and at < (wait.until or at) < last]
+            limits |= {(eid, wait.id): (wait.until or at, run, wait) for wait in later}
             if not waits and at >= first:
                 heeds = isinstance(run.engine, HeedsPeople)
                 forms.append(_entry(at, "reminder" if heeds else "wake", run))
         elif isinstance(job, StartRun) and at >= first:
             forms.append(_entry(at, "start", None, text="begins again, after its back-off", name=job.name))
+    set_already = {(form["run"], form["part"]) for form in forms}
     forms += [
-        _entry(at, "forget", None, text=f"{count} runs that are over are forgotten")
+        _waited(at, run, wait)
+        for (eid, id), (at, run, wait) in limits.items()
+        if at >= first and (eid, id) not in set_already
+    ]
+    forms += [
+        _entry(at, "forget", None, text=f"{counted(count, 'ended run')} will be forgotten")
         for at, count in forgotten.values()
         if at >= first
     ]
     return forms, dates, seen > MOST
-
-
-def _waits(run: Run) -> Iterator[Wait]:
-    return run.engine.waiting_for(run.definition, run.state, run.watches)
 
 
 _WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadline"}

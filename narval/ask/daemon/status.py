@@ -29,7 +29,7 @@ from narval.ask.lookup import (
     without_effect,
 )
 from narval.ask.registry import operation
-from narval.ask.runs.waiting import WaitingRuns
+from narval.ask.runs.waiting import WaitingRuns, asked_in
 from narval.ask.turn_index import up_to_date
 from narval.core.definitions.remote_calls import called
 from narval.core.kinds import PHASES
@@ -175,6 +175,7 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
                 "run": run.eid,
                 "step": call.step,
                 "target": called(call.kind, call.name, call.agent),
+                **({"asks": asked} if child and (asked := asked_in(agent, agent.runs[child])) else {}),
                 "since": json_forms.moment(begun),
                 "age": round(max(0.0, time.time() - begun), 3) if begun is not None else None,
                 "progress": list(done) if done is not None else None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.ask.element_titles import title
 from narval.ask.turn_index import TurnIndex
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import SIGNAL, Call
+from narval.core.engines.engine import Wait
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ASKING, KINDS
@@ -37,16 +39,47 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
         return NOTHING
     if works or any(watch.conditions for watch in run.watches.values()):
         return ELEMENT  # a watch without conditions is for the element that a date was computed from
-    if run.wakes:
-        return MOMENT
-    return CALL if kinds else ACT
+    if kinds:
+        return CALL  # a moment beside it may be only its time limit
+    return MOMENT if run.wakes else ACT
+
+
+def asked_in(agent: AgentState, run: Run) -> str | None:
+    """The question that a run asks people, in a line, and how many more it asks; None if it asks none."""
+    is_item = run.kind in KINDS[ASKING].runs
+    calls = (call for call in run.calls.values() if _kind_of(agent, call) == ASKING)
+    items = [run] if is_item else [item for call in calls if (item := _run_of(agent, call)) is not None]
+    waits = (wait for item in items for wait in waits_of(item))
+    asked = [wait.about for wait in waits if wait.about]
+    return f"{asked[0]}{f' and {len(asked) - 1} more' if asked[1:] else ''}" if asked else None
+
+
+def about(agent: AgentState, run: Run) -> str:
+    """The subject of a run, in a line: the question that it asks people, or else the first element that it
+    held and that is not declared; "" if there is none.
+    """
+    if asked := asked_in(agent, run):
+        return asked
+    first = next((eid for eid in agent.memory.contexts.of(run.eid) if eid not in agent.memory.declared), None)
+    return title(agent, first) if first is not None else ""
+
+
+def waits_of(run: Run) -> Iterator[Wait]:
+    """The things that a run waits for; none once it is over."""
+    if run.active and run.state is not None:
+        yield from run.engine.waiting_for(run.definition, run.state, run.watches)
 
 
 def _kind_of(agent: AgentState, call: Call) -> str:
     """The kind of a call; for a call held until a person agrees, the kind of the work that asks."""
-    asking = agent.runs.get(agent.runs.by_call.get(call.call, 0))
+    asking = _run_of(agent, call)
     is_held = asking is not None and asking.caller is not None and asking.caller.held is not None
     return ASKING if is_held else call.kind
+
+
+def _run_of(agent: AgentState, call: Call) -> Run | None:
+    """The run that answers a call, or asks whether it may go; None if there is none here."""
+    return agent.runs.get(agent.runs.by_call.get(call.call, 0))
 
 
 def _is_source(agent: AgentState, run: Run, call: Call) -> bool:

@@ -55,6 +55,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """True for each condition that nothing may fit; empty if there is none."""
     error: int = 0
     """The error element of a part that failed, and waits because of it; 0 for any other."""
+    about: str = ""
+    """The question that a person is asked, in a line."""
 
 
 Lookup = Callable[[int], Element | None]

@@ -109,7 +109,7 @@ WAITS_TONES: Mapping[str, tuple[str, str]] = {
 WAITED_FOR: Mapping[str, str] = {
     "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
     "again": "its next call", "input": "an input", "join": "other tokens", "signal": "a signal",
-    "limit": "a place", "person": "a person",
+    "limit": "its deadline", "person": "a person",
 }  # fmt: skip
 """The words for what a part waits for."""
 

@@ -101,6 +101,35 @@ def test_M48_deadlines_of_work_and_back_offs(agent: Agent) -> None:
     assert tries
 
 
+def test_M48_the_deadline_of_an_item_is_told_though_a_reminder_comes_first_and_what_it_asks(
+    home: Path,
+) -> None:
+    (home / "recipes" / "purchase.xml").write_text(
+        PURCHASE.replace('<deadline after="5d"/>', '<remind after="1d"/><deadline after="5d"/>')
+    )
+    with opened(home, "2026-03-27T10:00:00Z") as agent:
+        agent.add("<request what='a lamp'/>")
+        agent.start("s.ask")
+        agent.until_idle()
+        assert lines(agent.ask("calendar"), "what", "about") == [
+            ("2026-03-28T11:00", "reminder", "Approve a lamp"),
+            ("2026-04-01T11:00", "deadline", "Approve a lamp"),
+        ]
+        assert [due["about"] for due in agent.ask("status")["later"]] == ["Approve a lamp"]
+
+
+def test_M48_a_date_says_what_its_run_is_about(agent: Agent) -> None:
+    agent.load("""<recipe group="s" name="tells" start_step="a" end_step="z">
+      <step id="a" type="action" target="m.buy"/><step id="z" type="action" target="m.buy"/>
+      <transition id="t"><in idref="a"/><out idref="z"/><time hours="7" minutes="0" seconds="0"/></transition>
+    </recipe>""")
+    agent.start("s.tells", "<reminder person='ann'>Dentist</reminder>")
+    agent.until_idle()
+    assert lines(agent.ask("calendar", end="2026-03-29"), "about") == [
+        ("2026-03-28T07:00", "reminder · Dentist")
+    ]
+
+
 def test_M48_what_came_late_says_why_and_what_was_dropped_says_so(home: Path) -> None:
     with opened(home, "2026-03-27T10:00:00Z") as agent:
         seven, night = agent.start("s.seven"), agent.start("s.night")

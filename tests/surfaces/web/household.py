@@ -33,6 +33,14 @@ SHOW = """\
   <recipe group="show" name="calls" start_step="call" end_step="call">
     <step id="call" type="recipe" target="show.stages"/>
   </recipe>
+  <recipe group="show" name="asks" start_step="ask" end_step="ask">
+    <step id="ask" type="work" target="show.late"/>
+  </recipe>
+  <work group="show" name="late">
+    <title>Is it too late?</title>
+    <for roles="operator"/>
+    <outcome name="yes"/><outcome name="no"/><deadline after="5d"/>
+  </work>
   <work group="show" name="judge">
     <title>Is this to be answered?</title>
     <for roles="operator"/>

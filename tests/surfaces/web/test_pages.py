@@ -234,6 +234,21 @@ def test_M29_why_says_what_a_run_waits_for(pages: PagesOfHome, waiting: int) -> 
     assert "@urgent=&#39;yes&#39;" in why
 
 
+def test_M29_a_run_that_asks_people_says_whom_what_and_until_when(pages: PagesOfHome) -> None:
+    run = pages.start("show.asks")
+    (item,) = [row["item"] for row in pages.ask("worklist", every=True, name="show.late")]
+    link = f'<a href="{BASE}/work/{item}">Is it too late?</a>'
+    text = pages.shows(f"/runs/{run}", "asks a person with the role operator, until <time", link)
+    assert "a place" not in text
+    pages.shows(f"/runs/{item}", "waits for its deadline until <time", "role operator: Is it too late?")
+    status = pages.shows("/", '<div class="about">Is it too late?</div>')
+    under_way = status[status.index("Calls under way") :]
+    assert "show.late" not in under_way[: under_way.index("Next moments")]
+    pages.shows("/runs?waiting_for=person", '<div class="about">Is it too late?</div>')
+    pages.shows("/calendar", '<div class="about">Is it too late?</div>', "deadline")
+    pages.ask("cancel", run=run)
+
+
 def test_M29_called_runs_lead_back_to_their_callers(pages: PagesOfHome) -> None:
     caller = pages.start("show.calls")
     (called,) = [run["eid"] for run in pages.ask("runs", name="show.stages", state="active", limit=1)]

@@ -56,12 +56,18 @@ def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str,
     if state.over or not state.people:
         return
     claim, by_ways = state.claim, _asked_by_ways(state)
-    if claim is not None:
-        yield Wait("answer", "person", f"{claim.by}, who has claimed it{by_ways}", until=claim.until)
-    else:
-        yield Wait("answer", "person", f"{asked(definition, state)}{by_ways}")
+    who = f"{claim.by}, who has claimed it" if claim is not None else asked(definition, state)
+    until = claim.until if claim is not None else None
+    who += f"{_answered(definition, state)}{by_ways}"
+    yield Wait("answer", "person", who, until=until, about=state.title or definition.full_name)
     if state.ends_at is not None:
         yield Wait("deadline", "limit", until=state.ends_at)
+
+
+def _answered(definition: WorkDefinition, state: WorkState) -> str:
+    """The words that say how many have answered, of those who must; "" before the first."""
+    needs = max(outcome.needs for outcome in definition.outcomes)
+    return f" ({len(state.votes)} of {needs} have answered)" if state.votes else ""
 
 
 MOST_NAMED = 5

@@ -24,6 +24,7 @@ ENTRIES = (
     Column("what", lambda row: row["what"]),
     Column("of", _where),
     Column("text", _text),
+    Column("about", lambda row: row["about"], most=100),
 )
 
 

@@ -30,15 +30,7 @@ from narval.ask.text import (
 )
 from narval.core.definitions.reading.durations import duration
 from narval.core.kinds import KINDS
-from narval.surfaces.cli.render.tables import (
-    CALLS_OF_RUN,
-    PARTS,
-    SNIPPET,
-    Column,
-    came_from,
-    fields,
-    table,
-)
+from narval.surfaces.cli.render.tables import CALLS_OF_RUN, PARTS, SNIPPET, Column, came_from, fields, table
 
 
 def run(answer: Row) -> None:
@@ -321,7 +313,7 @@ def _outdated_by(by: Row | None) -> str:
 def _wait(wait: Row) -> Iterator[str]:
     what, zone = wait["for"], wait.get("zone")
     until = f"{moment_there(wait['until'])} ({clean(zone)})" if zone else moment_in_zone(wait["until"])
-    text = clean(wait.get("text") or _OTHERWISE.get(what, ""))
+    text = clean(": ".join(filter(None, (wait.get("text") or _OTHERWISE.get(what), wait.get("about")))))
     form = _WAITS.get(what, "waits for {what} {text}")
     sentence = form.format(what=clean(what), text=text, until=until)
     if wait.get("reckoned"):
@@ -340,7 +332,12 @@ def _wait(wait: Row) -> Iterator[str]:
             yield f"  it waits for a place: {clean(call['place'])}"
         if call.get("at"):
             yield from _elsewhere(call["at"])
-    for run_of_call in wait.get("runs", ()):
+    asked = {one["item"]: one for one in wait.get("asked", ())}
+    for one in asked.values():
+        until = f", until {moment_in_zone(one['until'])}" if one["until"] else ""
+        yield f"  it asks {clean(one['who'])}{until}: {clean(one['about'])}"
+        yield f"  it is item {one['item']}: see `narval work show {one['item']}`"
+    for run_of_call in (run for run in wait.get("runs", ()) if run not in asked):
         yield f"  it is run {run_of_call}: see `narval why {run_of_call}`"
     for condition in wait["conditions"]:
         yield from _condition(condition)

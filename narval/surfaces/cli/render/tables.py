@@ -298,7 +298,11 @@ REMEMBERED = (
     Column("last", lambda row: moment(row["last"]), is_moment=True),
     Column("tuple", of("tuple")),
 )
-LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", of("what")))
+LATER = (
+    Column("at", lambda row: moment(row["at"]), is_moment=True),
+    Column("what", of("what")),
+    Column("about", of("about"), most=100),
+)
 
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
