@@ -133,7 +133,8 @@ class MainLoop:
         """Let simulated time pass: each moment on the way comes in order."""
         clock = self.rounds.clock
         if not isinstance(clock, SimulatedClock):
-            raise RequestError("expected a home opened with a SimulatedClock, got one on real time")
+            how = 'narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z"))'
+            raise RequestError(f"time is real here: open the home by {how}; a test has a mark `clock`")
         target = clock.now() + seconds
         await self.until_idle()
         while (due := self._next_moment()) is not None and due <= target:

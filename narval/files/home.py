@@ -175,9 +175,14 @@ class Home:
 
     def held_by(self, holder: Holder) -> HomeHeldError:
         """The error for a program that finds the home held."""
-        return HomeHeldError(
-            f"{self.folder} is held by {holder}; ask it (narval status), or end it (narval stop)"
-        )
+        if holder.pid == os.getpid():
+            return HomeHeldError(f"{self.folder} is open in this program already; close it there first")
+        then = "ask it (narval status), or end it (narval stop)"
+        if holder.pid and not holder.is_daemon:
+            then = (
+                "it is no daemon, but a program that works on the home: wait for its end, or end it yourself"
+            )
+        return HomeHeldError(f"{self.folder} is held by {holder}; {then}")
 
     def holder(self) -> Holder | None:
         """The program that holds the home now, or None."""

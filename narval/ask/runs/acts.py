@@ -185,7 +185,9 @@ async def retry(
 
 @operation("read")
 async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
-    """Wait until a run has ended."""
+    """Wait until a run has ended, at most `timeout` seconds: then it may be `active` still, and no error is
+    raised. Without a timeout it waits as long as that takes.
+    """
     found = find_run(daemon, run)
     await daemon.host.ended(found, timeout)
     return json_forms.run(daemon.agent, found)

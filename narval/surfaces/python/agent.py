@@ -94,6 +94,10 @@ def open(
         raise
 
 
+def _nothing() -> None:
+    """End nothing."""
+
+
 class OfMessages:
     """Messages to other agents of the home."""
 
@@ -111,7 +115,11 @@ class OfMessages:
 
 
 class Agent(OfMessages, OfKinds):
-    """A home at work within this program: its runs proceed while a method waits (`until_idle`, `wait`)."""
+    """A home at work within this program: its runs proceed while a method waits (`until_idle`, `wait`).
+
+    It is used in one thread at a time, and not where an event loop is at work: there, in a notebook or a web
+    server, call it by `asyncio.to_thread`. After `os.fork` only the parent uses it.
+    """
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:
         self.runner, self.asker = Runner(), asker
@@ -129,8 +137,17 @@ class Agent(OfMessages, OfKinds):
         self.close()
 
     def close(self) -> None:
-        """Stop all runs, and release the home; an `other` agent only becomes passive."""
-        self._end()
+        """Stop all runs, and release the home; an `other` agent only becomes passive. Done twice, or in a
+        program that was forked from this one, it does nothing.
+        """
+        if self.runner.is_over:
+            return
+        end, self._end = self._end, _nothing
+        try:
+            end()
+        except RequestError:  # it cannot be closed here and now
+            self._end = end
+            raise
 
     def other(self, name: str, *, alone: bool = False) -> Agent:
         """Another agent of the home, asked in the same way; it stays active until it is closed.
@@ -157,7 +174,7 @@ class Agent(OfMessages, OfKinds):
         """
         made = copy(self)
         made.asker = replace(self.asker, person=person_name(person))
-        made._end = lambda: None
+        made._end = _nothing
         return made
 
     def _close_home(self) -> None:
@@ -270,4 +287,9 @@ def _bytes(value: Given) -> bytes:
         return value.xml
     if isinstance(value, etree._Element):
         return canonical(value)
-    return value.encode("utf-8") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    what = "expected an Element, XML text or bytes, or an lxml element"
+    raise RequestError(f"{what}, got {value!r:.80} ({type(value).__name__})")

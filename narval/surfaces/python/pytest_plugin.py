@@ -34,21 +34,29 @@ FAILS = "runs_fail"
 """The mark of a test whose runs must fail."""
 
 
+CLOCK = "clock"
+"""The mark of a test whose agent has a simulated clock."""
+
+
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> Iterator[Agent]:
     """An agent with an empty memory and nothing on disk; it is closed when the test ends.
 
-    The test fails if a run of it failed, unless it has the mark `runs_fail`.
+    The test fails if a run of it failed, unless it has the mark `runs_fail`. With the mark `clock` its time
+    is simulated: it begins at the moment that the mark names, and passes by `agent.elapse`.
     """
     import narval
 
-    with narval.open() as opened:
+    mark = request.node.get_closest_marker(CLOCK)
+    with narval.open(clock=None if mark is None else narval.SimulatedClock(*mark.args)) as opened:
         request.node.stash[_AGENT] = opened
         yield opened
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark."""
+    """Declare the marks."""
+    simulated = "the time of the fixture `agent` is simulated, from this moment on"
+    config.addinivalue_line("markers", f"{CLOCK}(moment): {simulated}")
     says = "a run of each of these definitions fails; without names, some run does"
     config.addinivalue_line("markers", f"{FAILS}(*names): {says}")
 
@@ -69,9 +77,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     wrong += [f"expected a run of {name} to fail, and none did" for name in sorted(expected - names)]
     if mark is not None and not expected and not failed:
         wrong.append("expected a run to fail, and none did")
+    if names - expected and wrong:
+        wrong.append(f'where a run is to fail, say so: @pytest.mark.{FAILS}("{min(names - expected)}")')
     if wrong:
-        hint = f'where a run is to fail, say so: @pytest.mark.{FAILS}("{min(names - expected)}")'
-        pytest.fail("\n".join([*wrong, hint] if names - expected else wrong), pytrace=False)
+        pytest.fail("\n".join(wrong), pytrace=False)
     return result
 
 

@@ -8,6 +8,7 @@ run of a recipe. Here that is done once, for as long as the loop is open.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
@@ -17,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from narval.ask.asker import Asker
 from narval.ask.registry import ASKER, Operation
+from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 
 Result = TypeVar("Result")
@@ -26,10 +28,22 @@ _at_work: list[asyncio.Task[Any]] = []
 _interrupted: set[asyncio.Task[Any]] = set()
 
 
+WITHIN_LOOP = (
+    "a home cannot be used where an event loop is at work: call it in a thread, one call at a time, "
+    "as by asyncio.to_thread(agent.add, element); in an action return what is to be added"
+)
+
+
 class Runner:
-    """A loop whose coroutines Ctrl-C cancels, so that `run` raises KeyboardInterrupt."""
+    """A loop whose coroutines Ctrl-C cancels, so that `run` raises KeyboardInterrupt.
+
+    Raises RequestError where another loop is at work in this thread.
+    """
 
     def __init__(self) -> None:
+        if asyncio._get_running_loop() is not None:
+            raise RequestError(WITHIN_LOOP)
+        self._program, self._is_closed = os.getpid(), False
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._is_main = threading.current_thread() is threading.main_thread()
@@ -38,7 +52,10 @@ class Runner:
             signal.signal(signal.SIGINT, _interrupt)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a coroutine."""
+        """The result of a coroutine. Raises RequestError where none can run."""
+        if self.is_over or self._loop.is_running() or asyncio._get_running_loop() is not None:
+            work.close()
+            raise RequestError(self._refusal())
         task = self._loop.create_task(work)
         if self._is_main:
             _at_work.append(task)
@@ -53,8 +70,25 @@ class Runner:
                 _at_work.remove(task)
             _interrupted.discard(task)
 
+    @property
+    def is_over(self) -> bool:
+        """True once it is closed, and in a program that was forked from the one that has made it."""
+        return self._is_closed or self._program != os.getpid()
+
+    def _refusal(self) -> str:
+        if self._program != os.getpid():
+            return (
+                f"this home is open in program {self._program}, from which this one was forked: use it there"
+            )
+        if self._is_closed:
+            return "this home is closed: open it anew (narval.open)"
+        if asyncio._get_running_loop() is not None:
+            return WITHIN_LOOP
+        return "another thread asks this home now: use it in one thread at a time, or hold a lock of your own"
+
     def close(self) -> None:
         """Close the loop, and restore the handler of Ctrl-C."""
+        self._is_closed = True
         if self._handles and signal.getsignal(signal.SIGINT) is _interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._handles = False

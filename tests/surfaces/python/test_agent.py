@@ -93,6 +93,60 @@ def test_simulated_time_passes_only_when_it_is_told_to(module: Path) -> None:
         assert started == sorted(started)
 
 
+def test_what_is_no_element_is_refused_with_what_is_expected() -> None:
+    with narval.open() as agent, pytest.raises(RequestError, match=r"XML text or bytes.*got .*\(dict\)"):
+        agent.add({"a": 1})  # type: ignore[arg-type]
+
+
+def test_in_asyncio_it_is_said_what_to_do_instead() -> None:
+    with narval.open() as agent:
+
+        async def within() -> None:
+            with pytest.raises(RequestError, match=r"asyncio\.to_thread"):
+                agent.add("<a/>")
+            with pytest.raises(RequestError, match=r"asyncio\.to_thread"):
+                narval.open()
+            await asyncio.to_thread(agent.add, "<b/>")
+
+        asyncio.run(within())
+        assert [element.name for element in agent.memory("*[self::a or self::b]")] == ["b"]
+
+
+def test_two_threads_at_once_are_one_too_many() -> None:
+    with narval.open() as agent:
+        refused = []
+
+        def other() -> None:
+            with pytest.raises(RequestError, match="in one thread at a time") as raised:
+                agent.add("<a/>")
+            refused.append(raised)
+
+        async def busy() -> None:
+            await asyncio.to_thread(other)
+
+        agent.runner.run(busy())
+        assert refused
+        agent.add("<a/>")
+
+
+def test_closed_twice_is_closed_and_a_closed_home_says_so() -> None:
+    agent = narval.open()
+    agent.close()
+    agent.close()
+    with pytest.raises(RequestError, match="this home is closed"):
+        agent.add("<a/>")
+
+
+def test_a_program_that_was_forked_leaves_the_home_alone() -> None:
+    with narval.open() as agent:
+        agent.runner._program += 1  # as a program sees it that was forked from that one
+        agent.close()
+        with pytest.raises(RequestError, match="was forked: use it there"):
+            agent.add("<a/>")
+        agent.runner._program -= 1
+        assert agent.add("<a/>")
+
+
 def test_time_that_is_real_cannot_be_elapsed() -> None:
     with narval.open() as agent, pytest.raises(RequestError, match="SimulatedClock"):
         agent.elapse(seconds=1)

@@ -95,6 +95,12 @@ def test_none_failed(agent):
 
 def test_well(agent):
     play(agent, "works")
+
+
+@pytest.mark.clock("2026-03-01T07:00:00Z")
+def test_simulated(agent):
+    agent.elapse(hours=1)
+    assert f"{agent.daemon.rounds.clock.now():.0f}" == "1772352000"
 """
 
 
@@ -116,8 +122,10 @@ def test_a_test_whose_run_failed_fails_with_its_error_and_its_line_unless_that_i
         "another_expected": "FAILED",
         "none_failed": "FAILED",
         "well": "PASSED",
+        "simulated": "PASSED",
     }, told
     why = rf"of w\.breaks failed in step s: ValueError: there is no paper \({re.escape(str(module))}:6, "
     assert len(re.findall(why, told)) >= 3, "an assertion that does not hold is told beside it"
     assert '@pytest.mark.runs_fail("w.breaks")' in told
     assert "expected a run of w.works to fail, and none did" in told
+    assert "expected a run to fail, and none did" in told
