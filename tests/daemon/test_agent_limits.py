@@ -193,7 +193,7 @@ async def test_G14_why_says_for_what_a_call_waits_and_a_changed_limit_counts_at_
     assert (await used(daemon))["calls"] == (1, 1)
     assert await places("ada", second) == ["1 of 1 calls of ada are under way"]
     said = "\n".join(why(await ask(daemon, "ada", "why", run=second)))
-    assert "it waits for a place: 1 of 1 calls of ada are under way" in said
+    assert "it waits: 1 of 1 calls of ada are under way" in said
     await daemon.main_loop.elapse(205.0)
     assert [(await ask(daemon, "ada", "show", run=run))["state"] for run in (first, second)] == [
         "done",

@@ -329,7 +329,7 @@ def _wait(wait: Row) -> Iterator[str]:
         if call.get("again"):
             yield "  it was called again: the daemon stopped before it came back, perhaps before it began"
         if call.get("place"):
-            yield f"  it waits for a place: {clean(call['place'])}"
+            yield f"  it waits: {clean(call['place'])}"
         if call.get("at"):
             yield from _elsewhere(call["at"])
     asked = {one["item"]: one for one in wait.get("asked", ())}
