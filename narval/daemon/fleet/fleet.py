@@ -58,6 +58,7 @@ class Fleet:
             renewer.tell_of_renewals(self.members.kept)
         self._drained_by = 0.0
         """The moment at which agents not yet drained are given back unchanged."""
+        self._out_of_time: asyncio.TimerHandle | None = None
 
     async def begin(self) -> None:
         """Open the gate, before anything is decided. Raises FencedError, StoreError."""
@@ -96,20 +97,25 @@ class Fleet:
 
     def drain(self) -> None:
         """Give all agents away as they come to rest, and stop; those left when `stop_grace` has passed are
-        given back unchanged (G56).
+        given back unchanged (G56). That moment comes even if no beat does, for the store may be away.
         """
         if not self.members.is_draining:
+            grace = self._main_loop.stop.grace
             self.members.drain()
-            self._drained_by = self.members.gate.monotonic() + self._main_loop.stop.grace
+            self._drained_by = self.members.gate.monotonic() + grace
             self.members.on_beat.append(lambda beat: self._drain_on())
+            self._out_of_time = asyncio.get_running_loop().call_later(grace, self._stop_within, 0.0)
             self._drain_on()
 
     def _drain_on(self) -> None:
-        stop, left = self._main_loop.stop, self._drained_by - self.members.gate.monotonic()
-        if self._passivate() and left > 0:
-            return
-        stop.set_grace(max(0.0, left))
-        stop.request()
+        left = self._drained_by - self.members.gate.monotonic()
+        if not (self._passivate() and left > 0):
+            self._stop_within(max(0.0, left))
+
+    def _stop_within(self, seconds: float) -> None:
+        if not self._main_loop.stop.requested:
+            self._main_loop.stop.set_grace(seconds)
+            self._main_loop.stop.request()
 
     def _passivate(self) -> int:
         """Make all agents passive that have nothing to do; the number of those that are not given yet, and
@@ -122,6 +128,8 @@ class Fleet:
 
     async def close(self) -> None:
         """Stop beating; the agents are given back when the daemon leaves the store."""
+        if self._out_of_time is not None:
+            self._out_of_time.cancel()
         if self.renewer is not None:
             self.renewer.close()
         self.members.departures.close()

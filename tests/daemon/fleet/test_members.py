@@ -256,6 +256,20 @@ async def test_G56_a_daemon_that_drains_gives_all_away_and_stops(machines: Machi
 
 
 @on_machines
+async def test_G56_a_daemon_that_drains_stops_in_time_though_its_store_is_away(machines: Machines) -> None:
+    attic, _ = await machines.start("attic", "stop_grace = 0.01\n"), await machines.start("barn")
+    await ask(attic, "add_agent", name="ada")
+    attic.store.link.is_away = True  # type: ignore[attr-defined]
+    await ask(attic, "stop", drain=True)
+    working = asyncio.create_task(attic.main_loop.run())
+    async with asyncio.timeout(30):
+        while not working.done():
+            await fleet_of(attic).beat()
+            await asyncio.sleep(0.001)
+    attic.store.link.is_away = False  # type: ignore[attr-defined]
+
+
+@on_machines
 async def test_G59_a_daemon_whose_clock_is_far_off_takes_nothing_and_says_so(machines: Machines) -> None:
     attic, barn = await machines.start("attic"), await machines.start("barn")
     await ask(attic, "add_agent", name="ada")
