@@ -84,7 +84,7 @@ class Transaction:
     """The facts, rows and outer commands of one turn.
 
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
-    recorded, `ended` the runs that have ended. `quit` says that a control element asks the daemon to stop.
+    recorded, `ended` the runs that have ended. `quit` is the control element that asks the daemon to stop.
     With `record_only` no run is told anything. `unsettled` is True while there is something to settle.
     `comes_with` is the number of the set of labels of what is added now.
     """
@@ -106,7 +106,8 @@ class Transaction:
         self.taken_back: dict[str, set[int]] = {}
         """The agents to tell of a new standing of elements that they were sent, each with those elements."""
         self.ended: list[Run] = []
-        self.quit = self.unsettled = False
+        self.quit: Element | None = None
+        self.unsettled = False
         self.comes_with = NONE
         self.pending = Pending()
         if self.made_of:
@@ -276,9 +277,9 @@ class Transaction:
         self.batch.moments.append(MomentRow(identifier, self.at if at is None else at, encode_job(job)))
         self.agent.clockwork.plan(at, identifier, job)
 
-    def request_quit(self) -> None:
-        """Have the daemon stop."""
-        self.quit = True
+    def request_quit(self, element: Element) -> None:
+        """Have the daemon stop, as an element asks."""
+        self.quit = element
 
 
 def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:

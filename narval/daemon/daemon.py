@@ -218,7 +218,7 @@ class Daemon:
     async def close(self) -> None:
         """Stop at once what still runs, and release the home."""
         if not self.record_only:
-            log.info("stopped")
+            log.info("stopped by %s" if self.stop.by else "stopped", *filter(None, (self.stop.by,)))
         with self._closing:
             for end in self._ends:
                 await end()

@@ -31,7 +31,7 @@ from narval.core.errors import (
     StoreError,
 )
 from narval.daemon.shares import Shares
-from narval.daemon.stop import Stop
+from narval.daemon.stop import Stop, in_words
 from narval.store.batch import Batch
 from narval.store.store import Store
 from narval.system import stopwatch
@@ -221,7 +221,7 @@ class Rounds:
             if self._gate is not None and not self._gate.is_open():
                 self._held_back = made
                 return
-            quits, is_shared = False, len(made) > 1 or bool(self._shares.ready)
+            quit_by, is_shared = "", len(made) > 1 or bool(self._shares.ready)
             for participant, turn in made:
                 if self._traces is not None:
                     self._traces.note(turn.transaction.batch)
@@ -233,7 +233,7 @@ class Rounds:
                 self.turns += 1
                 if is_shared:
                     self._shares.charge(participant, stopwatch.seconds() - began)
-                quits |= turn.transaction.quit
+                quit_by = in_words(turn.transaction.quit, participant.loop.agent) or quit_by
                 if participant not in self.participants:
                     continue
                 if participant.loop.has_work():
@@ -253,8 +253,8 @@ class Rounds:
         except BaseException:
             self._break_down(DaemonGoneError("the daemon was stopped at once"))
             raise
-        if quits:
-            self._stop.request()
+        if quit_by:
+            self._stop.request(by=quit_by)
 
     # --- inside ---------------------------------------------------------------------------------------
 

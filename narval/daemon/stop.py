@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from narval.agent.agent import AgentState
 from narval.calls.book import CallBook
+from narval.core.elements.element import Element, Origin
 
 LAST_TURNS = 1.0
 """Seconds for recording the outcomes of the calls that a stop has waited for."""
@@ -18,12 +20,14 @@ class Stop:
     Sources are released at once, and no further call begins. `ring` is called when the calls have ended.
     """
 
-    __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "grace")
+    __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "by", "grace")
 
     def __init__(self, calls: CallBook, grace: float, ring: Callable[[], None]) -> None:
         self._calls, self._ring = calls, ring
         self.grace = grace
         """Seconds that calls have after a stop is requested from now on."""
+        self.by = ""
+        """The element that asked for the stop, in words; "" where a person, a signal or a program did."""
         self._listeners: list[Callable[[], None]] = []
         self._give_up: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -41,9 +45,10 @@ class Stop:
         """Call `give_up` once the time to record outcomes of the calls has passed, whatever is awaited."""
         self._give_up = give_up
 
-    def request(self) -> None:
-        """Begin to stop, unless that has begun."""
+    def request(self, *, by: str = "") -> None:
+        """Begin to stop, unless that has begun; `by` is the element that asks for it, in words."""
         if self._task is None:
+            self.by = by
             for listener in self._listeners:
                 listener()
             self._latest = time.monotonic() + self.grace + LAST_TURNS
@@ -71,3 +76,18 @@ class Stop:
     def is_overdue(self) -> bool:
         """True once outcomes of the calls have had time to be recorded."""
         return time.monotonic() >= self._latest
+
+
+def in_words(element: Element | None, agent: AgentState) -> str:
+    """An element that asks for the stop, and where it is from: `element 12 of inbox/q.xml (root)`; "" without
+    one.
+    """
+    if element is None:
+        return ""
+    origin = element.origin or Origin()
+    file = agent.memory.declared.get(element.eid, "").partition(":")[0]
+    made = f"run {origin.run} at {origin.step}" if origin.run else origin.step
+    place = file or made or (f"agent {origin.agent}" if origin.agent else "")
+    words = f"element {element.eid}" + (f" of {place}" if place else "")
+    whose = "" if agent.store.is_own else f", at the agent {agent.store.identity().name}"
+    return words + (f" ({origin.by})" if origin.by else "") + whose

@@ -386,7 +386,8 @@ def test_stop_ends_the_work(agent: Agent) -> None:
         assert await invoke(agent.daemon, PROGRAM, "stop", {}) == {"stopping": True}
         summary = await asyncio.wait_for(working, 60)
         assert summary == {
-            "idle": True, "timed_out": False, "failed": [], "later": [], "asked": [], "waiting": [],
+            "idle": True, "timed_out": False, "stopped_by": None, "failed": [], "later": [], "asked": [],
+            "waiting": [],
         }  # fmt: skip
 
     agent.runner.run(stopped())

@@ -66,6 +66,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
     return {
         "idle": summary.idle,
         "timed_out": summary.timed_out,
+        "stopped_by": daemon.stop.by or None,
         "failed": list(failed),
         "later": [
             _of(due.agent, json_forms.later(due.agent, due.at, due.key, due.job)) for due in summary.later

@@ -75,6 +75,15 @@ def test_what_was_started_without_a_daemon_is_done_by_the_next(home: Path) -> No
     assert data(home, "show", run)["phase"] == "done"
 
 
+def test_N34_a_daemon_that_an_element_stops_says_which_in_its_last_line_and_in_the_log(home: Path) -> None:
+    (home / "inbox").mkdir(exist_ok=True)
+    (home / "inbox/q.xml").write_text("<quit/>")
+    said = narval(home, "run").stdout
+    assert re.search(r"^stopped by element \d+ of inbox/q\.xml \(\S+\) after ", said, re.MULTILINE), said
+    log = (home / "var/narval.log").read_text()
+    assert re.search(r"stopped by element \d+ of inbox/q\.xml", log), log
+
+
 def test_run_until_idle_ends_and_tells_which_runs_failed(home: Path) -> None:
     well(home, "start", "demo.greet", "-", given=NAME)
     result = narval(home, "run", "--until-idle")
@@ -97,7 +106,7 @@ def test_run_as_json_gives_one_object_and_nothing_else(home: Path) -> None:
     result = narval(home, "run", "--until-idle", "--json")
     summary = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert set(summary) == {"idle", "timed_out", "failed", "later", "asked", "waiting"}
+    assert set(summary) == {"idle", "timed_out", "stopped_by", "failed", "later", "asked", "waiting"}
     assert summary["idle"] is True
     assert [run["name"] for run in summary["failed"]] == ["demo.fail"]
     assert "is ready" in result.stderr

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval import __version__
-from narval.ask.text import clean_lines, counted
+from narval.ask.text import clean, clean_lines, counted
 from narval.core.definitions.reading.durations import duration
 from narval.core.errors import CutOffError, FencedError
 from narval.kinds.work.cli.tables import ITEMS
@@ -277,7 +277,8 @@ def _ready(session: Session) -> Callable[[Summary, int], None]:
 
 def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
     ended = ("idle" if summary["idle"] else "not idle") if until_idle else "stopped"
-    click.echo(f"{ended} after {duration(seconds)}")
+    by = f" by {clean(summary['stopped_by'])}" if summary["stopped_by"] else ""
+    click.echo(f"{ended}{by} after {duration(seconds)}")
     if summary["failed"]:
         click.echo(f"\n{counted(len(summary['failed']), 'run')} failed:")
         table(_with_agents(RUNS, summary["failed"]), summary["failed"])
