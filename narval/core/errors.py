@@ -226,6 +226,10 @@ class DaemonGoneError(SurroundingsError):
     """The daemon that holds the home does not answer."""
 
 
+class UnansweredError(DaemonGoneError):
+    """The daemon was asked something, and ended or was silent before it answered: it may have done it."""
+
+
 class ElsewhereError(RequestError):
     """An agent is at work at another daemon, which alone can do what was asked."""
 

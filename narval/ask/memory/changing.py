@@ -9,6 +9,7 @@ from msgspec import structs
 from narval.agent.declared import LIBRARY, outdate_elements, replace_element
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.daemon.hooks import KeysOfSender, check_key
 from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import files_of, no_element
 from narval.ask.registry import operation
@@ -17,12 +18,21 @@ from narval.core.elements.element import Element, Origin
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 
+ADD_KEYS = "key/add"
+"""The facts that have the keys with which elements were added."""
+
 
 @operation("write")
 async def add(
-    daemon: Daemon, elements: list[bytes], replace: int | None = None, *, asker: Asker = PROGRAM
+    daemon: Daemon,
+    elements: list[bytes],
+    replace: int | None = None,
+    key: str = "",
+    *,
+    asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Add elements: of each document the root, or each child of a root `memory`.
+    """Add elements: of each document the root, or each child of a root `memory`. A `key` that was given
+    before adds nothing: the eids are those of then. The last 1,024 keys are remembered.
 
     With `replace`, the one element given replaces that element, which is outdated; if `data/memory.xml`
     declares the old one, the new one is declared (N4). `warnings` tell of attributes that nothing reads, on
@@ -30,10 +40,11 @@ async def add(
     """
     schemas, origin = files_of(daemon).schemas, asker.origin()
     parsed = await admitted(schemas, elements)
+    check_key(key)
     if replace is not None and len(parsed) != 1:
         raise RequestError(f"one element replaces another: expected one, got {len(parsed)}")
 
-    def work(turn: Turn) -> list[int]:
+    def added(turn: Turn) -> list[int]:
         raise_if_over_limit(turn, parsed)
         if turn.host_api.schemas is not schemas:
             raise_if_refused(turn, parsed)
@@ -43,6 +54,17 @@ async def add(
             return [replace_element(turn, replace, parsed[0], made)]
         with asker.giving(turn):
             return [turn.add(element, origin) for element in parsed]
+
+    def work(turn: Turn) -> list[int]:
+        if not key:
+            return added(turn)
+        keys = KeysOfSender(turn, ADD_KEYS)
+        if (before := keys.eid(key)) is not None:
+            return list(range(before, before + len(parsed)))
+        eids = added(turn)
+        if eids:
+            keys.record(key, eids[0])
+        return eids
 
     eids, slips = await daemon.host.submit(work), _slips(daemon, parsed)
     return {"eids": eids, "warnings": slips} if slips else {"eids": eids}

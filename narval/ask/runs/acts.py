@@ -13,6 +13,7 @@ from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.daemon.hooks import KeysOfSender, check_key
 from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
 from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
@@ -27,6 +28,9 @@ from narval.core.engines.registry import engine_of, listed_kinds, runnable, runn
 from narval.core.errors import RequestError, TokenError
 from narval.daemon.daemon import Daemon
 
+START_KEYS = "key/start"
+"""The facts that have the keys with which runs were started."""
+
 
 @operation("write")
 async def start(
@@ -37,22 +41,36 @@ async def start(
     timeout: float | None = None,
     each: bool = False,
     environment: dict[str, Any] | None = None,
+    key: str = "",
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Start a run of `group.name` with the elements as its first context, or one run for each element.
 
-    A process may be given attributes: its first `environment`.
+    A process may be given attributes: its first `environment`. A `key` that was given before for this
+    definition starts nothing: the run is that of then. The last 1,024 keys are remembered.
     """
+    check_key(key)
+    if key and each:
+        raise RequestError("a key is for one run: leave it or each out")
     parsed = await admitted(files_of(daemon).schemas, elements or ())
     if each:
         check_started(len(parsed))
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
         await daemon.renewal.reload()  # its file may have just been saved
     contexts = [[element] for element in parsed] if each else [parsed]
-    runs: list[Run] = await daemon.host.submit(
-        lambda turn: start_in_turn(turn, daemon, name, contexts, environment, asker)
-    )
+
+    def work(turn: Turn) -> list[Run]:
+        if not key:
+            return start_in_turn(turn, daemon, name, contexts, environment, asker)
+        keys, of_definition = KeysOfSender(turn, START_KEYS), f"{name} {key}"
+        if (before := keys.eid(of_definition)) is not None:
+            return [find_run(daemon, before)]
+        started = start_in_turn(turn, daemon, name, contexts, environment, asker)
+        keys.record(of_definition, started[0].eid)
+        return started
+
+    runs: list[Run] = await daemon.host.submit(work)
     if each:
         return {"runs": [run.eid for run in runs]}
     if wait:

@@ -1,7 +1,8 @@
 """The frame of all commands: common options, an example in each help, messages of errors, exit status.
 
 The exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it
-is held by a daemon that does not answer. click gives 2 for arguments; `EXIT` has those of errors.
+is held by a daemon that does not answer; 4 what was to be altered may have been altered. click gives 2 for
+arguments; `EXIT` has those of errors.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from narval.core.errors import (
     NoHomeError,
     PatternError,
     SurroundingsError,
+    UnansweredError,
 )
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.options import Folder, Helped
@@ -31,7 +33,7 @@ from narval.surfaces.cli.session import Session
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
+NOT_WELL, WRONG_USAGE, NO_HOME, NOT_KNOWN, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT: Mapping[type[NarvalError], int] = {
     PatternError: WRONG_USAGE, NoHomeError: NO_HOME, HomeHeldError: NO_HOME, DaemonGoneError: NO_HOME,
@@ -158,9 +160,17 @@ class Command(_Explained):
     """A command that does one thing."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command."""
+        """Run the command. What alters something and is not answered may have been done all the same."""
         self.refuse_common(context)
-        return super().invoke(context)
+        try:
+            return super().invoke(context)
+        except UnansweredError as error:
+            if not self.alters:
+                raise
+            look = "look (narval memory, narval runs) before you ask again"
+            then = "ask again with the same --key: it is done once" if context.params.get("key") else look
+            report(UnansweredError(f"{error}; what it was asked may be recorded: {then}"))
+            context.exit(NOT_KNOWN)
 
 
 class CommandGroup(_Explained, click.Group):

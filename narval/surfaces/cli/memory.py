@@ -27,6 +27,14 @@ narval start mail.triage
 echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
 
 
+key_option = click.option(
+    "--key",
+    default="",
+    metavar="TEXT",
+    help="Of this request: if it was done before, under this key, it is not done again.",
+)
+
+
 @command("start", example=_START, alters=True)
 @click.argument("name", shell_complete=completion.definitions)
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=DocumentFile())
@@ -44,6 +52,7 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
     help="An attribute of a process to begin with, or the value of an input of a dataflow.",
 )
 @limit_options
+@key_option
 @click.option(
     "--open", "is_open", is_flag=True, help="Of a dataflow: more sessions follow, by the signal `session`."
 )
@@ -58,6 +67,7 @@ def start(
     timeout: float | None,
     each: bool,
     environment: Pairs,
+    key: str,
     is_open: bool,
     **limits: Any,
 ) -> None:
@@ -80,6 +90,8 @@ def start(
     arguments: dict[str, Any] = {"environment": attributes} if attributes else {}
     if each:
         arguments["each"] = True
+    if key:
+        arguments["key"] = key
     purpose: Purpose = "work" if wait else "record"
     with session.connect(purpose) as connection:
         with naming(files, documents):
@@ -126,7 +138,8 @@ echo '<rule name="quiet" when="email"/>' | narval add - --replace 12"""
     shell_complete=completion.elements,
     help="Add one element in place of this one.",
 )
-def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> None:
+@key_option
+def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None, key: str) -> None:
     """Add elements to memory, and print their eids.
 
     Each FILE (- is standard input) is one document: its root is added, or each child of a root `memory`. If
@@ -141,7 +154,9 @@ def add(session: Session, files: tuple[BinaryIO, ...], replace: int | None) -> N
         progress.show("adding")
         acting = session.connect("record")
         with acting as connection, naming(files, documents):
-            for batch in batches(documents):
+            for number, batch in enumerate(batches(documents)):
+                if key:
+                    asked["key"] = f"{key} {number}" if number else key
                 answer = connection.ask("add", elements=batch, **asked)
                 added = answer["eids"]
                 eids += added

@@ -10,7 +10,7 @@ import _socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from narval.core.errors import DaemonGoneError
+from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
 
 if TYPE_CHECKING:
@@ -103,13 +103,18 @@ class Client:
             raise
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer of the daemon to an operation. Raises the error it raised, or DaemonGoneError."""
+        """The answer of the daemon to an operation. Raises the error it raised, or DaemonGoneError;
+        UnansweredError once it was asked.
+        """
         self._number += 1
         limit = self._answer + sum(_seconds(params.get(name)) for name in ("wait", "timeout"))
         self._send(wire.frame(wire.REQUEST, self._number, method, params, *self._asking), limit)
         items: list[Any] = []
         while True:
-            kind, number, error, result = self._receive(limit)
+            try:
+                kind, number, error, result = self._receive(limit)
+            except DaemonGoneError as gone:
+                raise UnansweredError(str(gone)) from gone.__cause__
             if error is not None:
                 raise wire.error_of(error)
             if number != self._number or kind not in (wire.PART, wire.REPLY):

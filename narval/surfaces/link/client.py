@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from narval.core.errors import DaemonGoneError, OperatorError
+from narval.core.errors import DaemonGoneError, OperatorError, UnansweredError
 from narval.files.outside.peers import PeerSettings
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE
@@ -82,7 +82,7 @@ class PeerClient:
             ) from None
         except (EOFError, http.client.HTTPException, wire.WireError) as error:
             why = str(error) or "it hung up"
-            raise DaemonGoneError(f"the peer {self._peer} ended before it answered: {why}") from None
+            raise UnansweredError(f"the peer {self._peer} ended before it answered: {why}") from None
         except OSError as error:
             why = error.strerror or str(error)
             raise DaemonGoneError(f"the peer {self._peer} cannot be reached at {self._url}: {why}") from None

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.errors import (
-    DaemonGoneError,
-)
+from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 
@@ -43,6 +41,25 @@ def test_a_daemon_that_accepts_no_more_is_tried_until_patience_ends(folder: Path
             Client(path, patience=0.12)
         for connection in waiting:
             connection.close()
+
+
+def test_a_daemon_that_ends_once_it_was_asked_may_have_done_it(folder: Path) -> None:
+    path = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as ending:
+        ending.bind(str(path))
+        ending.listen()
+
+        def hang_up() -> None:
+            connection, _ = ending.accept()
+            connection.sendall(wire.frame(wire.GREETING, None, None, {}))
+            connection.recv(100)
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(UnansweredError, match="ended before it answered"), Client(path) as client:
+            client.ask("add")
+        thread.join(60)
 
 
 @pytest.mark.parametrize(
