@@ -163,7 +163,8 @@ def test_A16_a_file_with_a_first_line_for_the_system_runs_by_itself(tmp_path: Pa
 def test_A16_what_fails_says_why_and_ends_with_1(tmp_path: Path) -> None:
     done = run(tmp_path, "<automaton><state name='start' command='sh'>echo out; exit 3</state></automaton>")
     assert (done.returncode, done.stdout) == (1, "out\n")
-    assert "state start ended with status 3" in done.stderr
+    assert "state start ended with status 3, and no transition leads on from there; " in done.stderr
+    assert "it said last: “out”" in done.stderr
 
 
 def test_A16_json_gives_the_states_and_nothing_else(tmp_path: Path) -> None:

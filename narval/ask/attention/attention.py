@@ -1,4 +1,5 @@
-"""The operation `attention`: everything that needs attention, gravest first (M13).
+"""The operation `attention`: everything that needs attention (M13): what keeps the daemon from working, then
+what waits for a person, then what went wrong.
 
 Its cost is that of the changes since the last request. It shows the first of each sort, and the number of the
 rest.
@@ -12,11 +13,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
-from narval.agent.incidents import FILE, RUN, IncidentRow
+from narval.agent.incidents import IncidentRow
 from narval.agent.pacing import slowed_text
-from narval.agent.run_error import remedy_of
 from narval.agent.runs import cannot_start
 from narval.ask import json_forms
+from narval.ask.attention.incident_lines import incident_lines
 from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.attention.waiting_calls import calls_that_wait
@@ -53,7 +54,8 @@ DISK_LEFT = 256 * 2**20
 
 @operation("read")
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
-    """Everything that needs attention, gravest first: each with a sentence, since when, and what it links to.
+    """Everything that needs attention: what keeps the daemon from working, what waits for a person, and then
+    what went wrong; each with a sentence, since when, and what it links to.
 
     `what` is one of `store fleet disk loop file incident slowed grant login tool chat link overdue nobody
     outlived source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`,
@@ -61,20 +63,21 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     overdue, waiting = _work(daemon)
-    incidents = _incidents(daemon.agent, rows)
-    wrong = [*_store(daemon), *_disk(daemon), *_loop(daemon), *_files(daemon, rows), *incidents]
+    incidents = incident_lines(daemon.agent, rows)
     calls = [*_calls(daemon), *await calls_that_wait(daemon)]
+    people = [*_withheld(daemon), *_servers(daemon), *map(dict, overdue), *map(dict, waiting)]
     return [
-        *wrong,
+        *_store(daemon),
+        *_disk(daemon),
+        *people,
+        *_loop(daemon),
+        *_files(daemon, rows),
+        *incidents,
         *_slowed(daemon.agent),
-        *_withheld(daemon),
-        *_servers(daemon),
         *_chats(daemon),
         *_links(daemon),
-        *map(dict, overdue),
         *calls,
         *_missed(daemon),
-        *map(dict, waiting),
         *_others(daemon),
     ]
 
@@ -242,42 +245,6 @@ def _links(daemon: Daemon) -> Iterator[Form]:
     troubles = links_in_trouble(daemon) if daemon.agent.store.is_own else ()
     for text, since in islice(troubles, SHOWN):
         yield item("link", "middle", f"{text}; `narval links` tells of each", {"page": "status"}, since)
-
-
-def _incidents(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form]:
-    """The rows of incidents other than faults of files, the latest first."""
-    found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
-    found.sort(key=lambda pair: -next(reversed(pair[1].of)))
-    again = {run.retry_of: run.eid for run in agent.runs.retrying.values()}
-    for id, row in found[:SHOWN]:
-        retries = [again[run] for _, run in row.of.values() if run in again]
-        more = f"; begun again as {listed(list(map(str, retries[:SHOWN])))}, under way" if retries else ""
-        text = f"{_sentence(agent, row)}{more}"
-        yield item("incident", "high", text, {"incident": id}, next(iter(row.of.values()))[0])
-    if len(found) > SHOWN:
-        more = counted(len(found) - SHOWN, "more sort")
-        yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})
-
-
-def _sentence(agent: AgentState, row: IncidentRow) -> str:
-    """A sentence on a row of incidents."""
-    newest, count = row.newest, len(row.of)
-    if newest.what != RUN:
-        times = f"{counted(count, 'error')} " if count > 1 else ""
-        about = f"{newest.definition}: " if newest.definition else ""
-        said, last = f"{newest.type}: {newest.message}", agent.memory.element(max(row.of))
-        run = last.origin.run if last is not None and last.origin is not None else 0
-        if last is not None and (remedy := remedy_of(agent, last.eid, run)):
-            about, said = f"{newest.definition} at {newest.part}: ", f"{said}; {remedy}"
-        return f"{times}{about}{said}"
-    runs = f"{counted(count, 'run')} of {newest.definition} failed" if count > 1 else _one(row)
-    at = f" at {newest.part}" if newest.part else ""
-    return f"{runs}{at}: {newest.type}: {newest.message}"
-
-
-def _one(row: IncidentRow) -> str:
-    [(_, run)] = row.of.values()
-    return f"run {run} of {row.newest.definition} failed"
 
 
 def _calls(daemon: Daemon) -> Iterator[Form]:

@@ -47,7 +47,7 @@ class Clock:
 
 
 def status(answer: Row, clock: Clock) -> str:
-    """The state of the home: what needs attention, gravest first."""
+    """The state of the home: what needs attention, what waits for people first."""
     runs, asked = answer["runs"], answer["waits_for"]["person"]
     failed = f", {runs['failed']} failed" if runs["failed"] else ""
     head = f"{counted(runs['active'], 'run')} under way{failed}"

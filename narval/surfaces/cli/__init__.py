@@ -25,7 +25,7 @@ _FIRST_SENTENCES = {
         "stop": "End the daemon well, and wait until it has ended.",
     },
     "To look": {
-        "attention": "Tell what needs attention, gravest first.",
+        "attention": "Tell what needs attention, what waits for people first.",
         "why": "Tell what a run waits for, or what became of an element.",
         "runs": "List the runs there are, newest first.",
         "show": "Show one run: steps, transitions, context, errors, graph.",

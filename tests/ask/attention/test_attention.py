@@ -1,4 +1,4 @@
-"""What needs attention, gravest first, each in a sentence (M13)."""
+"""What needs attention, people first, each in a sentence (M13)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from narval.ask.attention import waiting_calls
 from narval.ask.attention.sentence import SHOWN
 from narval.kinds.work.operations import attention as work_told
 from narval.surfaces.python.agent import Agent
+from narval.system.logins import login
 from tests.ask.work_home import PURCHASE, home_with
 from tests.surfaces.cli.command_line import data, narval, well
 
@@ -106,7 +107,7 @@ def test_what_has_not_changed_is_not_worked_out_again(
     names = ("patient", "patient", "fail", "nobody", "ask")
     patient, other, *_, asks = [agent.start(f"s.{name}") for name in names]
     agent.until_idle()
-    assert [item["what"] for item in told(agent)] == ["incident", "nobody", "source", "person"]
+    assert [item["what"] for item in told(agent)] == ["nobody", "person", "incident", "source"]
     assert {patient, other, "incidents", "work"} <= set(done)
     for act, worked_out in (
         (lambda: None, set[Any]()),
@@ -135,7 +136,9 @@ def test_M13_nothing_needs_attention_is_said_in_words(home: Path) -> None:
     assert data(home, "status")["attention"] == data(home, "attention")
 
 
-def test_M13_the_gravest_stands_first_and_each_links_to_what_it_tells_of(home: Path, agent: Agent) -> None:
+def test_M13_what_waits_for_people_is_first_and_each_links_to_what_it_tells_of(
+    home: Path, agent: Agent
+) -> None:
     agent.add("<request what='a lamp'/>")
     asked = agent.start("s.ask")
     for name in ("s.nobody", "s.late", "s.fail"):
@@ -146,13 +149,13 @@ def test_M13_the_gravest_stands_first_and_each_links_to_what_it_tells_of(home: P
     agent.ask("reload")
     items = told(agent)
     assert [(item["what"], item["grave"]) for item in items] == [
-        ("file", "high"),
-        ("incident", "high"),
         ("overdue", "middle"),
         ("nobody", "middle"),
         ("person", "low"),
+        ("file", "high"),
+        ("incident", "high"),
     ]
-    file, failed, late, nobody, person = items
+    late, nobody, person, file, failed = items
     assert file["text"].startswith("recipes/bad.xml:2:")
     (row, _) = agent.ask("incidents")[::-1]
     assert failed["link"] == {"incident": row["incident"]}
@@ -163,7 +166,38 @@ def test_M13_the_gravest_stands_first_and_each_links_to_what_it_tells_of(home: P
     assert person["text"].startswith("1 item waits for people: ")
     agent.cancel(asked)
     agent.until_idle()
-    assert [item["what"] for item in told(agent)] == ["file", "incident", "overdue", "nobody"]
+    assert [item["what"] for item in told(agent)] == ["overdue", "nobody", "file", "incident"]
+
+
+def test_M13_alike_errors_are_one_line_and_the_lines_are_in_the_order_of_their_moments(agent: Agent) -> None:
+    agent.stub("m.fails", lambda: (_ for _ in ()).throw(OSError("no room in a/b")))
+    agent.start("s.fail")
+    agent.until_idle()
+    agent.elapse(minutes=1)
+    agent.start("s.ask")  # nothing in memory fits
+    agent.until_idle()
+    agent.elapse(minutes=1)
+    agent.stub("m.fails", lambda: (_ for _ in ()).throw(OSError("no room in c/d/e, so")))
+    agent.start("s.fail")
+    agent.until_idle()
+    asked, failed = told(agent)
+    assert "of s.ask failed at a: input-missing: " in asked["text"]
+    assert failed["text"] == "2 runs of s.fail failed at a, the last: OSError: no room in c/d/e, so"
+    assert failed["link"] == {"page": "errors"}
+    assert failed["since"] < asked["since"]
+
+
+def test_M13_an_item_that_somebody_withdrew_is_not_asked_about_again(home: Path) -> None:
+    with library.open(home, by=login(os.geteuid())) as agent:
+        agent.add("<request what='a lamp'/>")
+        run = agent.start("s.ask")
+        agent.until_idle()
+        (item,) = agent.ask("worklist", every=True)
+        agent.cancel(item["item"], reason="a wrong one")
+        agent.until_idle()
+        assert agent.run(run)["error"]["type"] == "withdrawn"
+        assert told(agent) == []
+        assert len(agent.ask("incidents")) == 1
 
 
 def test_M13_of_very_many_overdue_items_it_says_how_many_more_there_are(home: Path, agent: Agent) -> None:

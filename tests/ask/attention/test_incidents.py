@@ -160,7 +160,7 @@ def test_what_a_source_could_not_read_is_open_until_it_is_acknowledged(home: Pat
     assert (row["what"], row["definition"], row["part"]) == ("error", "s.watch", "look")
     assert (row["type"], row["count"], row["place"]) == ("bad-mail", 2, "recipes/post.xml:2")
     (attention,) = agent.ask("attention")
-    assert attention["text"] == "2 errors s.watch: bad-mail: 'b' is no mail"
+    assert attention["text"] == "2 errors s.watch, the last: bad-mail: 'b' is no mail"
     agent.cancel(run)
     agent.until_idle()
     assert [row["count"] for row in rows(agent)] == [2]

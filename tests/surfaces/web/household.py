@@ -65,6 +65,9 @@ OTHERS = {
     "recipes/guard.xml": """\
 <automaton name="door"><state name="start" command="true"><wait signal="open"/></state></automaton>
 """,
+    "recipes/disk.xml": """\
+<automaton name="copy"><state name="start" command="sh">echo no disk >&amp;2; exit 3</state></automaton>
+""",
     "recipes/broken.xml": """\
 <recipe group="show" name="broken" start_step="a" end_step="b">
 <steep/></recipe>

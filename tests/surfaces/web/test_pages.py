@@ -287,6 +287,15 @@ def test_the_times_of_the_states_of_an_automaton_are_on_the_page_of_its_run(page
     pages.shows(f"/runs/{run}", "Time for each state", "held: signal", "never")
 
 
+def test_the_last_that_a_failed_program_printed_is_on_the_page_of_its_run(pages: PagesOfHome) -> None:
+    run = pages.over("disk.copy")
+    text = pages.shows(
+        f"/runs/{run}", "it said last: “no disk”", '<td data-label="printed last">no disk</td>'
+    )
+    why = text[text.index('id="live_why"') :]
+    assert "it said last: “no disk”" in why[: why.index("</section>")]
+
+
 # --- definitions ----------------------------------------------------------------------------------------
 
 

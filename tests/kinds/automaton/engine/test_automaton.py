@@ -77,7 +77,8 @@ def test_A5_a_status_without_a_transition_fails_the_run_and_says_where() -> None
     said.gone("q2")
     assert said.told == "failed"
     assert said.error() | {"step": "q1", "status": "3"} == said.error()
-    assert "state q1 ended with status 3" in said.error()["message"]
+    message = "state q1 ended with status 3, and no transition leads on from there; it said last: “line 2”"
+    assert said.error()["message"] == message
     assert "line 2" in said.errors()[0].xml.decode()
 
 
