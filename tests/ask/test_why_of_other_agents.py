@@ -89,6 +89,12 @@ async def test_G37_why_tells_who_has_a_call_that_no_run_answers(scene: Scene) ->
     assert (at["state"], at["agent_state"], at["run"]) == ("untaken", "suspended", None)
     assert at["since"] is not None
     assert (await whereabouts(daemon, shops["eid"], "shop"))["name"] == "g.waits", "the suspended one has it"
+    said = "1 message waits for agent ada, which is suspended: narval agents resume ada"
+    for agent in ("", "shop"):
+        assert said in [one["text"] for one in await ask(daemon, agent, "attention")]
+    await ask(daemon, "", "resume", name="ada")
+    await daemon.main_loop.until_idle()
+    assert said not in [one["text"] for one in await ask(daemon, "", "attention")]
     await scene.end()
 
 

@@ -8,6 +8,7 @@ rest.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ from narval.core.kinds import ASKING
 from narval.daemon.agents.open_matters import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
+from narval.store.batch import SUSPENDED
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.members import Members
@@ -76,6 +78,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *_slowed(daemon.agent),
         *_chats(daemon),
         *_links(daemon),
+        *_suspended(daemon),
         *calls,
         *_missed(daemon),
         *_others(daemon),
@@ -245,6 +248,22 @@ def _links(daemon: Daemon) -> Iterator[Form]:
     troubles = links_in_trouble(daemon) if daemon.agent.store.is_own else ()
     for text, since in islice(troubles, SHOWN):
         yield item("link", "middle", f"{text}; `narval links` tells of each", {"page": "status"}, since)
+
+
+def _suspended(daemon: Daemon) -> Iterator[Form]:
+    """The suspended agents for which messages of this agent wait, or of any where the home's own is asked."""
+    names = {row.agent: row.name for row in daemon.agents.rows.in_full() if row.state == SUSPENDED}
+    own, waiting = daemon.agent.store, Counter[str]()
+    for row in daemon.store.letters.waiting() if names else ():
+        if row.agent in names and (own.is_own or row.sender == own.agent):
+            waiting[names[row.agent]] += row.many
+    for name in sorted(waiting)[:SHOWN]:
+        wait = counted(waiting[name], "message waits", "messages wait")
+        text = f"{wait} for agent {name}, which is suspended: narval agents resume {name}"
+        yield item("agent", "middle", text, {"agent": name})
+    if len(waiting) > SHOWN:
+        text = f"messages wait for {counted(len(waiting) - SHOWN, 'more suspended agent')}: `narval agents`"
+        yield item("agent", "middle", text, {"page": "status"})
 
 
 def _calls(daemon: Daemon) -> Iterator[Form]:

@@ -14,7 +14,7 @@ from narval.core.definitions.telling.words import listed
 WITHDRAWN = "withdrawn"
 """The error of a step whose item somebody has withdrawn, and said why: nobody is asked about it again."""
 
-LONGEST_MESSAGE = 160
+LONGEST_MESSAGE = 240
 """The most characters of an error's message."""
 
 

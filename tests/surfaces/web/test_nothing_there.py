@@ -9,7 +9,7 @@ import pytest
 
 from narval.files.home import Home
 from tests.surfaces.cli.command_line import make_home
-from tests.surfaces.web.household import OTHERS, PagesOfHome, at_work, browsing, data
+from tests.surfaces.web.household import BASE, OTHERS, PagesOfHome, at_work, browsing, data
 
 EMPTY = {
     "/": ("Nothing needs attention.", "Nothing waits for a moment."),
@@ -72,6 +72,17 @@ GONE = {
     "/work/987654": "there is no item 987654",
     "/nonsense": "There is no such page.",
 }
+
+
+def test_a_home_in_which_nothing_has_run_leads_to_what_comes_next(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    (home.path / "etc").mkdir(parents=True)
+    (home.path / "etc" / "people.toml").write_text(OTHERS["etc/people.toml"])
+    leads = ("<code>recipes/</code>", f'href="{BASE}/proposals"', f'href="{BASE}/proposals#examples"')
+    with at_work(home), browsing(home) as pages:
+        pages.shows("/", "Nothing has run here yet.", *leads)
+        assert "left out" not in pages.shows("/definitions", "No definition is loaded yet.", *leads)
+        pages.shows("/proposals", 'id="examples"')
 
 
 @pytest.mark.parametrize("path", GONE)

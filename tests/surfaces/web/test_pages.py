@@ -439,3 +439,30 @@ def test_M12_search_lists_what_has_the_words_by_its_sort(pages: PagesOfHome, fai
     error = pages.ask("show", run=failed)["error"]["message"]
     pages.shows("/search", "Runs that failed so", f"{BASE}/runs/{failed}", q=error)
     pages.shows("/search", f'{BASE}/memory/{letter}">letter {letter}</a>', q='Ann\'s "new"')
+
+
+def test_M12_search_has_the_elements_of_that_name_first_with_their_number(pages: PagesOfHome) -> None:
+    for number in range(14):
+        newest = pages.add(f"<swallow nest='reed {number}'/>")
+    other = pages.add("<bird kind='swallow'/>")
+    text = pages.shows(
+        "/search", "14 elements named swallow", f'{BASE}/memory?xpath=swallow">All 14', q="swallow"
+    )
+    assert text.index(f"{BASE}/memory/{newest}") < text.index("Other elements with it")
+    assert text.index("Other elements with it") < text.index(f"{BASE}/memory/{other}")
+    text = pages.shows("/search", "Elements with it", "More of them", q="reed")
+    assert "named reed" not in text
+
+
+def test_alike_runs_that_ended_lately_are_one_row_of_the_status(pages: PagesOfHome) -> None:
+    for _ in range(3):
+        run = pages.over("disk.copy")
+    rows = pages.shows("/", "Ended lately")
+    rows = rows[rows.index("Ended lately") :]
+    assert rows.count(">disk.copy<") == 1
+    assert f"{BASE}/runs/{run}" in rows
+    assert re.search(rf'href="{BASE}/runs\?name=disk.copy&amp;phase=failed">and \d+ more<', rows)
+
+
+def test_what_is_not_so_of_a_definition_is_said_in_words(pages: PagesOfHome) -> None:
+    pages.shows("/definitions/show.stages", "<dt>restart</dt><dd>no</dd>")

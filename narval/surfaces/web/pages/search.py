@@ -33,16 +33,25 @@ async def search_page(visit: Visit) -> Shown | Redirect:
     return Shown("search.html", {"words": words, "listed": LISTED, **answer}, answer)
 
 
-async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The first of each sort that contain the words: in any case, except elements."""
+async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first of each sort that contain the words: in any case, except elements; and the elements of that
+    name, with their number.
+    """
     begun = words.casefold()
     items = await visit.ask("worklist", every=True, limit=ITEMS)
     text = literal(words)
+    having = f"*[contains(., {text}) or @*[contains(., {text})]]"
+    count = next((one["count"] for one in await visit.ask("facets") if one["name"] == words), 0)
+    named = await offered(visit, [words], LISTED) if count else []
+    others = await offered(visit, [having], LISTED + len(named))
     return {
         "definitions": [row for row in loaded if begun in f"{row['name']} {row['description']}".casefold()],
         "items": [row for row in items if any(begun in text.casefold() for text in _texts(row))],
         "runs": await visit.ask("runs", text=words, limit=LISTED),
-        "elements": await offered(visit, [f"*[contains(., {text}) or @*[contains(., {text})]]"], LISTED),
+        "named": named,
+        "count": count,
+        "elements": [one for one in others if one not in named][:LISTED],
+        "having": having,
     }
 
 

@@ -29,13 +29,16 @@ async def status_page(visit: Visit) -> Shown:
         visit.ask("runs", limit=4 * LISTED),
     )
     needs = status["attention"]
-    ended = [run for run in latest if run["phase"] != "active"][:LISTED]
+    ended: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in latest:
+        if run["phase"] != "active":
+            ended.setdefault((run["name"], run["phase"]), []).append(run)
     values = {
         "status": status,
         "active": active[:LISTED],
         "more_active": len(active) > LISTED,
         "at_rest": sum(status["waits_for"][sort] for sort in AT_REST),
-        "ended": ended,
+        "ended": [(runs[0], len(runs) - 1) for runs in ended.values()][:LISTED],
         "needs": [{**thing, "url": link_of(visit, thing.get("link"))} for thing in needs],
         "grave_groups": GRAVE_GROUPS,
         "attention": len(needs),
