@@ -93,6 +93,11 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
         "phase": run.phase,
         "waits_for": waits_for(agent, run),
         **({"asks": asks} if run.active and (asks := asked_in(agent, run)) else {}),
+        **(
+            {"agents": agents}
+            if (agents := sorted({call.agent for call in run.calls.values()} - {""}))
+            else {}
+        ),
         "started": moment(run.started),
         "ended": moment(run.ended),
         "parent": _parent(run.caller),

@@ -65,6 +65,8 @@ async def test_G37_why_tells_what_the_run_of_the_other_agent_waits_for(
     daemon, run = await started(scene)
     at = await whereabouts(daemon, run)
     assert (at["agent"], at["name"], at["state"]) == ("shop", "g.passes_on", "running")
+    [waits] = await ask(daemon, "", "runs")
+    assert (waits["waits_for"], waits["agents"]) == ("call", ["shop"]), "and not for its time limit"
     [wait] = at["waiting"]
     further = wait["calls"][0]["at"]
     assert (further["agent"], further["name"]) == ("ada", "g.waits")

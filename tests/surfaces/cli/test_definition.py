@@ -58,3 +58,11 @@ def test_wrong_usage_is_told(tmp_path: Path, arguments: tuple[str, ...], said: s
     refused = narval(make_home(tmp_path / "home"), "definitions", *arguments)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert said in refused.stderr
+
+
+def test_what_is_not_so_of_an_automaton_is_said_in_words(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "recipes" / "g.xml").write_text(
+        '<automaton name="door"><state name="start" command="true"/></automaton>'
+    )
+    assert "\n  restart: no\n" in well(home, "definitions", "g.door")

@@ -368,3 +368,11 @@ def test_history_and_log_are_one_line_each_with_their_details() -> None:
         {"seq": 1, "at": at, "level": "error", "logger": "narval.x", "message": "one\ntwo\x1b"}
     )
     assert shown.endswith("error     narval.x  one\n    two\\x1b")
+
+
+def test_what_a_run_waits_for_names_the_other_agent_that_it_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"eid": 7, "name": "g.asks", "kind": "plan", "state": "running", "started": None, "ended": None}
+    table(RUNS, [{**row, "waits_for": "call", "agents": ["shop"]}, {**row, "waits_for": "call"}])
+    _, of_another, own = capsys.readouterr().out.splitlines()
+    assert of_another.split() == ["7", "g.asks", "plan", "running", "call", "of", "shop"]
+    assert own.split() == ["7", "g.asks", "plan", "running", "call"]

@@ -29,7 +29,8 @@ def definition_lines(answer: Row) -> Iterator[str]:
         for row in answer[way]:
             yield f"  {title} {clean(row['kind'] or 'definition')} {clean(row['name'])}, {clean(row['what'])}"
     for name, value in answer["settings"].items():
-        yield f"  {clean(name)}: {duration(value) if isinstance(value, float) else clean(value)}"
+        said = ("yes" if value else "no") if isinstance(value, bool) else clean(value)
+        yield f"  {clean(name)}: {duration(value) if isinstance(value, float) else said}"
     under_way = [f"{answer['active']} under way"] if answer["active"] else []
     ended = [f"{count} {phase}" for phase, count in answer["ended"].items()]
     if under_way or ended:

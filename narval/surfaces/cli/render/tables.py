@@ -127,6 +127,13 @@ def _arc_state(row: Row) -> str:
     return "pending" if row["pending"] else "complete" if row["complete"] else "waiting"
 
 
+def _waits_for(row: Row) -> str:
+    """The sort of thing that a run waits for; for a call at other agents, these."""
+    sort = row.get("waits_for") or ""
+    at = f" of {', '.join(row['agents'])}" if sort == "call" and row.get("agents") else ""
+    return "" if sort == "nothing" else f"{sort}{at}"
+
+
 def _error(row: Row) -> str:
     return str(row["error"]["message"]) if row.get("error") else ""
 
@@ -145,7 +152,7 @@ RUNS = (
     Column("run", of("eid"), right=True),
     *plain("name", "kind"),
     Column("state", of("state"), style=_phase),
-    Column("waits for", lambda row: "" if row.get("waits_for") == "nothing" else row.get("waits_for") or ""),
+    Column("waits for", _waits_for),
     Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("lasted", lasted, right=True),
     Column("error", _error, most=200),
