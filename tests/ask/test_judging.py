@@ -121,6 +121,22 @@ def test_D11_what_elements_do_to_what_is_there_already_is_told(
     assert [one for one in judgement.unnamed if sentence and sentence in one] == judgement.unnamed
 
 
+def test_D11_each_fact_is_one_line_the_gravest_first_and_none_hides_another(tmp_path: Path) -> None:
+    for folder in ("etc", "data", "recipes"):
+        (tmp_path / folder).mkdir()
+    also = TAKING.replace('"pay"', '"note"', 1)
+    (tmp_path / "recipes/pay.xml").write_text(f"<cookbook>{TAKING}{also}</cookbook>")
+    program = '<automaton group="g" name="runs"><state name="start" command="sh">true</state></automaton>'
+    memory = '<memory><bill approved="yes"/><note path="/etc"/></memory>'
+    texts = {"a.automaton.xml": program, "memory.xml": memory}
+    judgement = TextsBeside(HomeAsRead.of(Home(tmp_path)), texts).judge("pay", seconds=0)
+    assert judgement.is_sound, judgement.faults
+    first, *others = judgement.unnamed
+    assert first.startswith("It runs the program sh,"), judgement.unnamed
+    taken = 'Its element <bill approved="yes"/> is for mine.pay and mine.note too, which are there already.'
+    assert others[-1] == taken, judgement.unnamed
+
+
 @pytest.mark.parametrize(
     "element",
     [

@@ -17,11 +17,12 @@ import msgspec
 
 from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.home_as_read import HomeAsRead, text_or_nothing
-from narval.ask.definitions.new_elements import NewElements
+from narval.ask.definitions.new_elements import NewElements, there_already
 from narval.ask.definitions.out_of_reach import OutOfReach
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
+from narval.core.definitions.telling.words import listed
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
 from narval.core.source.text import Source
@@ -43,6 +44,9 @@ SECONDS = 5.0
 MOST_FAULTS = 100
 """The most faults that are kept of one proposal."""
 
+GRAVEST = ("anything", "program")
+"""The needs that are told before any other."""
+
 _ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
 _PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
 _MADE = re.compile(r"['\"][^'\"@]*@[^'\"]*['\"]")
@@ -62,8 +66,8 @@ class Judgement(msgspec.Struct, frozen=True):
     needs: list[Form] = []
     """The needs of each definition, outside and inside the home."""
     unnamed: list[str] = []
-    """The sentences on what its elements do to what is there already, and on acts outside in ways that
-    neither the wish nor the settings name.
+    """The sentences on acts outside in ways that neither the wish nor the settings name, the gravest first,
+    and on what its elements do to what is there already.
     """
     is_explored: bool = msgspec.field(name="explored", default=True)
     """False if the exploring ran out of time before it was complete."""
@@ -123,7 +127,7 @@ class TextsBeside:
             ],
             findings=findings,
             needs=[_need(one, need) for one in self._standings for need in one.needs],
-            unnamed=[*dict.fromkeys(self._new_elements.effects()), *self._unnamed(wish)],
+            unnamed=list(dict.fromkeys([*self._unnamed(wish), *self._new_elements.effects()])),
             is_explored=is_explored,
         )
 
@@ -167,7 +171,7 @@ class TextsBeside:
         return msgspec.structs.replace(loaded, library=loaded.library.replace((), without=without))
 
     @cached_property
-    def _elements(self) -> list[bytes]:
+    def elements(self) -> list[bytes]:
         """The elements that they declare."""
         try:
             return (
@@ -178,13 +182,13 @@ class TextsBeside:
 
     @cached_property
     def _new_elements(self) -> NewElements:
-        return NewElements(self._home, self._elements)
+        return NewElements(self._home, self.elements)
 
     @cached_property
     def _standings(self) -> list[Standing]:
         """The needs of each of their runnable definitions, with the elements that they declare."""
         library, standings = self.loaded.library, list[Standing]()
-        places, owned = self._home.places(self._elements), self._home.places()
+        places, owned = self._home.places(self.elements), self._home.places()
         for one in self.definitions:
             if isinstance(one, RunDefinition):
                 own = {need.text for need in needs_of(one, library, owned) if need.is_named}
@@ -232,7 +236,7 @@ class TextsBeside:
     def _out_of_reach(self) -> Iterator[Fault]:
         """The faults of calls that cannot work in this home, with the elements that they declare."""
         hooks = (hook.element for hook in self._home.settings.hooks.values())
-        there = (*self._home.places(self._elements).declared, *hooks)
+        there = (*self._home.places(self.elements).declared, *hooks)
         reach = OutOfReach(self._home.path, self.loaded.library, there)
         for one in self.definitions:
             if isinstance(one, RunDefinition):
@@ -257,36 +261,43 @@ class TextsBeside:
         """The sentences on acts outside in ways that neither the wish nor the owner's files name."""
         before = text_or_nothing(self._home.path / self._changed["path"]) if self._changed is not None else ""
         named = f"{wish}\n{self._home.written}\n{before}".lower()
-        seen = set[str]()
-        paths = (
-            (path, f"Its elements have the path {path}, {_UNNAMED}.") for path in self._new_elements.paths()
-        )
-        reached = self._reached_by_elements(), self._reached()
-        for name, sentence in chain(_written_in(self._texts), *reached, paths):
-            is_first = name.lower() not in seen
-            seen.add(name.lower())
-            if is_first and not re.search(_WORD.format(re.escape(name.lower())), named):
+        reached = list(_reached(self._standings))
+        own = dict[str, str]()
+        for name, sentence in chain(
+            (fact for need, *fact in reached if need.what in GRAVEST),
+            _written_in(self._texts),
+            (fact for need, *fact in reached if need.what not in GRAVEST),
+        ):
+            own.setdefault(name.lower(), sentence)
+        for path in self._new_elements.paths():
+            own.setdefault(path.lower(), f"Its elements have the path {path}, {_UNNAMED}.")
+        for name, sentence in chain(own.items(), self._reached_by_elements()):
+            if not re.search(_WORD.format(re.escape(name.lower())), named):
                 yield sentence
 
     def _reached_by_elements(self) -> Iterator[tuple[str, str]]:
         """The needs outside that definitions of the home get only by the new elements: a name, a sentence."""
-        if not self._elements:
+        if not self.elements:
             return
         library, owned = self._home.loaded.library, self._home.places()
-        places = self._home.places(self._elements)
+        places = self._home.places(self.elements)
+        needing = dict[tuple[str, str], dict[str, None]]()
         for one in library:
             if isinstance(one, RunDefinition):
                 before = {need.text for need in needs_of(one, library, owned)}
                 for need in needs_of(one, library, places):
                     if need.text not in before and need.what in OUTSIDE:
-                        what = f"{one.full_name}, which is there already, would need {need.text}"
-                        yield _named_by(need), f"With its elements {what}, {_UNNAMED}."
+                        needing.setdefault((_named_by(need), need.text), {})[one.full_name] = None
+        for (name, text), there in needing.items():
+            what = f"{listed(there)}, {there_already(there)}, would need {text}"
+            yield name, f"With its elements {what}, {_UNNAMED}."
 
-    def _reached(self) -> Iterator[tuple[str, str]]:
-        """The needs outside of their definitions: a name and a sentence each."""
-        for need in (need for one in self._standings for need in one.needs):
-            if need.is_outside and (sentence := _of_need(need)):
-                yield _named_by(need), sentence
+
+def _reached(standings: Iterable[Standing]) -> Iterator[tuple[Need, str, str]]:
+    """The needs outside of definitions: with a name and a sentence each."""
+    for need in (need for one in standings for need in one.needs):
+        if need.is_outside and (sentence := _of_need(need)):
+            yield need, _named_by(need), sentence
 
 
 def _written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:

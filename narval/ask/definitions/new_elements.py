@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 
 from narval.ask.definitions.home_as_read import HomeAsRead
 from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.telling.words import listed
 from narval.core.elements.control_elements import CONTROLS, START_PLANS, TARGET
 from narval.core.elements.element import Element, Tree, identity
 from narval.core.elements.grant_request import GRANT_REQUEST
@@ -56,13 +57,15 @@ class NewElements:
             tree, what = Tree(element), _start_of(element)
             if element.name in START_PLANS and (name := element.attributes.get(TARGET, "")) in conditions:
                 yield f"It starts {name}, which is there already."
-            for name, fitting in conditions.items():
-                if any(_may_fit(one, tree) for one in fitting):
-                    yield f"Its element {what} is for {name} too, which is there already."
+            takers = [
+                name for name, fitting in conditions.items() if any(_may_fit(one, tree) for one in fitting)
+            ]
+            if takers:
+                yield f"Its element {what} is for {listed(takers)} too, {there_already(takers)}."
             for name, expression in rules.known.items() if rules is not None else ():
                 if values := values_in(tree, expression):
-                    listed = ", ".join(values)
-                    yield f"With its elements $known.{name} of {TRUST_FILE} has {listed:.80} too."
+                    new = ", ".join(values)
+                    yield f"With its elements $known.{name} of {TRUST_FILE} has {new:.80} too."
 
     def paths(self) -> Iterator[str]:
         """The attributes of elements that are paths from the root, or from somebody's own folder."""
@@ -77,6 +80,11 @@ class NewElements:
         for origin in origins:
             if isinstance(origin, InMemory) and origin.condition is not None:
                 yield origin.condition
+
+
+def there_already(names: Sized) -> str:
+    """The words that definitions of these names are there already."""
+    return f"which {'is' if len(names) == 1 else 'are'} there already"
 
 
 def _may_fit(condition: Condition, tree: Tree) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.definitions.at_once import at_once
 from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.home_as_read import HomeAsRead
 from narval.ask.definitions.judging import Judgement, TextsBeside
@@ -108,12 +110,19 @@ async def proposals(daemon: Daemon) -> list[dict[str, Any]]:
 @operation("read")
 async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
     """A proposal: all of `proposals`, and its `texts`, `told`, `findings`, `needs`, `unnamed`, `faults`,
-    `questions`, `rounds`, `labels`, `past`, and the `digest` by which it is accepted as it is.
+    `questions`, `rounds`, `labels`, `past`, and the `digest` by which it is accepted as it is. `at_once` are
+    the elements that are in memory already and that it would take as soon as it is accepted: `[{"definition",
+    "count", "calls", "outside", "text"}]`.
 
     Raises RequestError if there is none of that name.
     """
     home = home_of(daemon)
-    return await asyncio.to_thread(lambda: _shown(proposal_named(home.path, name)))
+    one = proposal_named(home.path, name)
+    row = await asyncio.to_thread(_shown, one)
+    if row["state"] == READY:
+        with suppress(RequestError):  # the settings have faults: it cannot be accepted either
+            row["at_once"] = await at_once(daemon, await asyncio.to_thread(home_as_read, home), one)
+    return row
 
 
 @operation("read")
@@ -242,6 +251,7 @@ def _shown(one: Proposal) -> Form:
         "digest": digest_of_texts(texts),
         "rounds": one.rounds(),
         "past": one.past(),
+        "at_once": [],
     }
 
 

@@ -23,7 +23,7 @@ from narval.core.elements.element import Element
 from narval.core.errors import PatternError, RequestError
 from narval.core.index.element_index import TRIED_FIRST
 from narval.core.memory.memory import Memory
-from narval.core.patterns.pattern import Bound, condition
+from narval.core.patterns.pattern import Bound, Condition, condition
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
@@ -80,6 +80,18 @@ async def count(
         await time_slice.yield_if_due()
         count += element is not None
     return {"count": count}
+
+
+async def available(daemon: Daemon, condition: Condition, name: str) -> int:
+    """The number of elements that fit a condition without variables, still count, and that no run of a
+    definition of this name has used.
+    """
+    memory, time_slice, number = daemon.agent.memory, TimeSlice(), 0
+    for element in _matching(daemon, Wanted(condition.bind(), True, None, None), None):
+        await time_slice.yield_if_due()
+        if element is not None and memory.is_available(element.eid, None):
+            number += all(scope[0] != name for scope, _ in memory.used_by(element.eid))
+    return number
 
 
 @operation("read")

@@ -134,6 +134,10 @@ class Flow(msgspec.Struct, frozen=True):
     """The calls that they can make."""
     holds: tuple[Origin, ...] = ()
     """The other elements that a run can hold or judge: those that its conditions find."""
+    first: tuple[tuple[Condition, ...], ...] = ()
+    """The conditions of the elements that a run takes before any others and without a date, together for each
+    way of beginning; the first of each way is the one that is taken once.
+    """
     gives: tuple[Origin, ...] = (ThisRun(),)
     """The elements that its caller gets."""
     makes: tuple[Condition | None, ...] = ()

@@ -14,7 +14,7 @@ from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, asking, command, command_group
 from narval.surfaces.cli.documents import Progress
-from narval.surfaces.cli.render.proposals import COLUMNS, lines, next_step
+from narval.surfaces.cli.render.proposals import COLUMNS, at_once, lines, next_step
 from narval.surfaces.cli.render.tables import listing
 from narval.surfaces.cli.session import Session
 
@@ -159,7 +159,8 @@ def try_(session: Session, name: str, since: str, in_lines: bool, everything: bo
         return
     from narval.surfaces.cli.render.past import told
 
-    session.give(report, lambda form: click.echo("\n".join(told(form))))
+    now = at_once(session.ask("proposal", name=name))
+    session.give(report, lambda form: click.echo("\n".join([*told(form), *now])))
 
 
 @command("check", example="narval proposals check remind-me")

@@ -116,6 +116,37 @@ def test_D7_a_wish_is_drafted_tried_accepted_and_taken_back(home: Path, server: 
     assert data(home, "proposals") == []
 
 
+def test_D11_it_is_said_how_much_of_memory_it_would_take_at_once(home: Path, server: ChatServer) -> None:
+    well(home, "add", "-", given="<memory><bill number='1'/><bill number='2'/><bill/></memory>")
+    noted = GOOD.replace("basic.log", "files.append").replace("<line>", '<text path="a.txt">')
+    server.will_say(streamed(files(bills=noted.replace("</line>", "</text>"), memory=MEMORY)))
+    (row,) = proposed(home)["at_once"]
+    assert (row["count"], row["calls"], row["outside"]) == (2, ["files.append"], ["files.append"])
+    says = (
+        "Once accepted, mine.bills takes at once the 2 elements that are in memory already (a bill that has "
+        '"number"), and may call files.append for each; it acts outside the home by files.append.'
+    )
+    assert f"  ! {says}" in well(home, "proposals", "show", "idea")
+    assert says in well(home, "proposals", "try", "idea")
+    assert says in narval(home, "accept", "idea").stdout
+    with daemon(home):
+        until(lambda: (home / "a.txt").exists() and len((home / "a.txt").read_text().splitlines()) == 2)
+    assert data(home, "proposals", "show", "idea")["at_once"] == []
+
+
+@pytest.mark.parametrize(
+    ("restart", "start", "count"), [("no", MEMORY, 1), ("parallel", "<memory/>", 0), ("yes", MEMORY, 1)]
+)
+def test_D11_what_it_takes_at_once_depends_on_how_it_is_started(
+    home: Path, server: ChatServer, restart: str, start: str, count: int
+) -> None:
+    well(home, "add", "-", given="<memory><bill number='1'/><bill number='2'/></memory>")
+    server.will_say(streamed(files(bills=GOOD.replace("parallel", restart), memory=start)))
+    rows = proposed(home)["at_once"]
+    assert len(rows) == count
+    assert [("one of the 2" in row["text"]) for row in rows] == [restart == "no"] * count
+
+
 def test_D7_without_a_model_it_says_how_to_set_one_up_and_what_to_do_by_hand(home: Path) -> None:
     (home / "etc/narval.toml").write_text("")
     refused = narval(home, "propose", "note my bills")

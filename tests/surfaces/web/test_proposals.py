@@ -10,7 +10,7 @@ import pytest
 
 from tests.modules.chat_server import ChatServer, chat_server, endless, streamed
 from tests.surfaces.cli.command_line import until
-from tests.surfaces.cli.test_proposing import BOTH, GOOD, RECIPE, files
+from tests.surfaces.cli.test_proposing import BOTH, GOOD, MEMORY, RECIPE, files
 from tests.surfaces.web.household import PagesOfHome, at_work, browsing, make_show
 from tests.surfaces.web.test_past import over
 
@@ -83,7 +83,8 @@ def test_D10_a_wish_is_drafted_tried_accepted_and_taken_back(pages: PagesOfHome,
 def test_D11_what_nobody_named_stands_first_and_nothing_else_is_accepted(
     pages: PagesOfHome, server: ChatServer
 ) -> None:
-    server.will_say(streamed(files(bills=SEND, more=GOOD.replace('"bills"', '"notes"'))))
+    pages.ask("add", elements=[b"<bill number='2'/>", b"<bill number='3'/>"])
+    server.will_say(streamed(files(bills=SEND, more=GOOD.replace('"bills"', '"notes"'), memory=MEMORY)))
     where = pages.does("/proposals", wish="look at my bills")
     assert drafted(pages, where) == "ready"
     text = pages.shows(where, "evil.example", "<h3>recipe mine.bills</h3>", "<h3>recipe mine.notes</h3>")
@@ -91,8 +92,9 @@ def test_D11_what_nobody_named_stands_first_and_nothing_else_is_accepted(
         pages.shows(where, "The graph of mine.bills", "The graph of mine.notes")
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
-    warning = text.index('class="problem"')
-    assert warning < text.index("What it does")
+    at_once = text.index('<p class="problem">Once accepted, mine.bills takes at once the ')
+    warning = text.index('<ul class="problem">')
+    assert at_once < warning < text.index("What it does")
     assert "It has an address at evil.example" in text[warning : warning + 200]
     refused = pages.post(f"{where}/accept", digest="0" * 64, untried="1")
     assert "not what was shown" in refused.text

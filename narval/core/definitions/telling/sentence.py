@@ -6,7 +6,7 @@ library that has what it calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
@@ -67,17 +67,31 @@ def _description(definition: Definition) -> Iterator[Sentence]:
 
 def _through_others(definition: Definition, library: Library) -> Iterator[Sentence]:
     """The sentence about effects outside that a definition has through those it runs, directly or not."""
-    acts: dict[str, None] = {}
+    others = [other for other in _reached(definition, library) if other is not definition]
+    if acts := _acts(others, library):
+        text = f"By what it runs it acts outside the home too: by {listed(acts)}."
+        yield Sentence(text, definition.line)
+
+
+def outside_acts(definition: Definition, library: Library) -> tuple[str, ...]:
+    """The actions and programs by which a definition, or one that it runs, acts outside the home."""
+    return tuple(_acts([definition, *_reached(definition, library)], library))
+
+
+def _reached(definition: Definition, library: Library) -> list[Definition]:
+    """The definitions that one names, and those that they name, and so on."""
     line = list(_called(definition, library))
     for other in line:
         line += (further for further in _called(other, library) if further not in line)
-    for other in line:
-        if other is not definition:
-            acts |= dict.fromkeys(one.full_name for one in _called(other, library) if acts_outside(one))
-            acts |= dict.fromkeys(f"the program {verbatim(name)}" for name in getattr(other, "programs", ()))
-    if acts:
-        text = f"By what it runs it acts outside the home too: by {listed(acts)}."
-        yield Sentence(text, definition.line)
+    return line
+
+
+def _acts(definitions: Iterable[Definition], library: Library) -> dict[str, None]:
+    acts: dict[str, None] = {}
+    for one in definitions:
+        acts |= dict.fromkeys(call.full_name for call in _called(one, library) if acts_outside(call))
+        acts |= dict.fromkeys(f"the program {verbatim(name)}" for name in getattr(one, "programs", ()))
+    return acts
 
 
 def _called(definition: Definition, library: Library) -> Iterator[Definition]:

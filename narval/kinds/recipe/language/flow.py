@@ -41,8 +41,27 @@ def flow(recipe: Recipe, library: Library) -> Flow:
     return Flow(
         tuple(_Steps(recipe, library).call(step) for step in recipe.steps.values()),
         tuple(dict.fromkeys(holds)),
-        tuple(GivenBy(step) for step in recipe.steps),
+        first=tuple(_first(recipe)),
+        gives=tuple(GivenBy(step) for step in recipe.steps),
     )
+
+
+def _first(recipe: Recipe) -> Iterator[tuple[Condition, ...]]:
+    """The conditions that a plan meets from its start step on, as far as no date and no other one is before
+    them: those of a transition together, and that of each step which is done for each element.
+    """
+    reached = [recipe.start.id]
+    for id in reached:
+        if (each := recipe.steps[id].foreach) is not None:
+            yield (each,)
+        for way in recipe.transitions.values():
+            if id not in way.sources or way.times or way.appointments:
+                continue
+            waits = sorted((one for one in way.conditions if not one.absent), key=lambda one: not one.use)
+            if waits:
+                yield tuple(one.condition for one in waits)
+            else:
+                reached += (target for target in way.targets if target not in reached)
 
 
 class _Steps:

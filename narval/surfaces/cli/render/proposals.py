@@ -35,11 +35,11 @@ def lines(row: Row) -> Iterator[str]:
     warnings = sum(fault["warning"] for fault in row["faults"])
     but = f", with {counted(warnings, 'warning')}" if warnings and row["state"] == "ready" else ""
     yield f"proposal {row['name']}: {_STATES.get(row['state'], clean(row['state']))}{but}"
-    yield from (click.style(f"  ! {clean(sentence)}", fg="red", bold=True) for sentence in row["unnamed"])
+    yield from at_once(row)
+    yield from (_grave(sentence) for sentence in row["unnamed"])
     if row["labels"]:
         said = ", ".join(map(clean, row["labels"]))
-        warning = f"  ! The model was shown an example of these labels, and may follow what it says: {said}"
-        yield click.style(warning, fg="red", bold=True)
+        yield _grave(f"The model was shown an example of these labels, and may follow what it says: {said}")
     if row["why"]:
         yield f"  {clean(row['why'])}"
     if row["accepted"]:
@@ -68,6 +68,16 @@ def lines(row: Row) -> Iterator[str]:
         yield ""
         yield "adds to data/memory.xml:"
         yield from (f"  {line}" for line in clean_lines(row["texts"]["memory.xml"]).splitlines())
+
+
+def at_once(row: Row) -> Iterator[str]:
+    """The lines on what it takes as soon as it is accepted, in red where that acts outside."""
+    for one in row["at_once"]:
+        yield _grave(one["text"]) if one["outside"] else f"  {clean(one['text'])}"
+
+
+def _grave(sentence: str) -> str:
+    return click.style(f"  ! {clean(sentence)}", fg="red", bold=True)
 
 
 def next_step(row: Row) -> str:

@@ -49,6 +49,7 @@ async def proposal_page(visit: Visit) -> Shown:
         "tone": TONES.get(row["state"], "idle"),
         "outside": list(dict.fromkeys(need["need"] for need in row["needs"] if need["outside"])),
         "past": _sentences(row["past"]["report"]) if row["past"] else [],
+        "tried": _tried(row["past"]["report"]) if row["past"] else "",
         "here": "/proposals",
     }
     values["definitions"] = await _definitions(visit, row)
@@ -137,3 +138,10 @@ def _sentences(report: dict[str, Any]) -> list[str]:
     from narval.surfaces.cli.render.past import told  # here: a simulation comes with it
 
     return list(told(report))
+
+
+def _tried(report: dict[str, Any]) -> str:
+    """The report in a line."""
+    from narval.surfaces.cli.render.past import begun, done
+
+    return f"{begun(report)}; {done(report)}"
