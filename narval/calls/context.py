@@ -134,10 +134,10 @@ class CallContext(msgspec.Struct, eq=False):
     run: int
     step: str
     home: Path | None = None
-    deadline: float | None = None
     attempt: int = 1
     target: Target = _NO_TARGET
     inputs: Inputs = {}
+    deadline: float | None = None
     clock: RunClock | None = None
     timeout: float | None = None
     family: int = 0

@@ -291,14 +291,14 @@ class Dispatcher:
         finish: Finish | None = None,
     ) -> Returned | None:
         """Make a call: answer it here and now if it is inline and may be, else enter it in the book."""
-        context = CallContext(
+        context = CallContext(  # of more than 15 keywords Python would make a dict first
             self.external_id(call.call),
             run.eid,
             call.step,
-            home=self.targets.home,
-            attempt=call.attempt,
-            target=target,
-            inputs=inputs,
+            self.targets.home,
+            call.attempt,
+            target,
+            inputs,
             clock=self._executor.clock,
             timeout=timeout,
             family=run.eid if run.caller is None else self._agent.runs.top(run),
