@@ -114,10 +114,12 @@ class TurnView(LiveMemory):
         self._agent, self._host_api = agent, host_api
         self._run: Run | None = None
         self._at = 0.0
+        self.library = agent.library
 
     def decision(self, run: Run, event: Event) -> Any:
         """The decision of the engine of a run on an event, which sees by this view; until `leave`."""
         self._run, self._at = run, event.at
+        self.library = run.library if run.library is not None else self._agent.library
         return run.engine.decision_type(run.definition, run.state, event, self)
 
     def leave(self) -> None:

@@ -229,7 +229,7 @@ class Parsed(NamedTuple):
 class Library:
     """The definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
 
-    __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called", "_listeners", "by_kind_and_name")
+    __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called", "_listeners", "built", "by_kind_and_name")
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
         by_kind: dict[str, dict[str, Definition]] = {}
@@ -244,6 +244,7 @@ class Library:
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
         self._listeners: Mapping[str, int] | None = None
+        self.built: dict[Any, Any] = {}  # what an engine has made of parts and of their targets here
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
+from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element
@@ -73,6 +74,9 @@ less than 0 where none does."""
 
 class RunView(Protocol):
     """The run and its surroundings as its engine may read them."""
+
+    library: Library
+    """The library in which definitions are looked for first."""
 
     @property
     def zone(self) -> str:

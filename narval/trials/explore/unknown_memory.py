@@ -42,10 +42,14 @@ _UNKNOWN = b"<any/>"
 
 
 class Targets:
-    """The targets of calls, which accept exploration's outputs, whatever a step asks of them."""
+    """The targets of calls, which accept exploration's outputs, whatever a step asks of them.
+
+    They are in the place of a library, for engines.
+    """
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self.built: dict[Any, Any] = {}
         self._made: dict[tuple[str, str], Any] = {}
 
     def get(self, kind: str, name: str) -> Any:
@@ -128,7 +132,7 @@ class UnknownMemory:
         now: float,
         watched: frozenset[int] = frozenset(),
     ) -> None:
-        self._targets, self._choices, self._calls, self._now = targets, choices, calls, now
+        self.library, self._choices, self._calls, self._now = targets, choices, calls, now
         self._assumptions = Assumptions(choices, next_eid)
         self._counts = dict.fromkeys(watched, True)
         self._texts: dict[Pattern, str] = {}
@@ -244,7 +248,7 @@ class UnknownMemory:
 
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name."""
-        return self._targets.get(kind, name)
+        return self.library.get(kind, name)
 
     def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""

@@ -7,8 +7,8 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,6 @@ from narval.core.definitions.remote_calls import Addressed, RemoteCall, called
 from narval.core.definitions.requirements import Context, TransitionCondition
 from narval.core.definitions.schedule import Time
 from narval.core.patterns.pattern import Condition
-
-Prepared = TypeVar("Prepared")
 
 EACH = "each"
 """The variable that stands for the element of a call of a `foreach`."""
@@ -107,23 +105,12 @@ class Step(msgspec.Struct, eq=False):
     """The prototype of the target."""
     _narrowed: Prototype = EMPTY
     """The same as this step narrows it."""
-    _target: Any = msgspec.UNSET
-    """The target for which something was prepared."""
-    _prepared: Any = None
-    """The result."""
 
     def prototype(self, target: Prototype) -> Prototype:
         """The target's prototype as this step narrows it. Raises DefinitionError."""
         if self._declared is not target:
             self._declared, self._narrowed = target, narrow(target, self.inputs, self.outputs)
         return self._narrowed
-
-    def prepared(self, target: Any, prepare: Callable[[Step, Any], Prepared]) -> Prepared:
-        """The result of `prepare` for the step and its target, made once for each version of the target."""
-        if self._target is not target:
-            self._prepared, self._target = prepare(self, target), target
-        prepared: Prepared = self._prepared
-        return prepared
 
     @property
     def called(self) -> str:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import narval
+from narval.core.definitions.library import Library
+from narval.kinds.recipe.engine.steps.callee import callee_of
+from narval.kinds.recipe.language.definition import Step
 
 MODULE = """
 from narval import Output, action
@@ -43,3 +48,14 @@ def test_each_plan_calls_the_version_of_an_action_that_it_began_with(tmp_path: P
         assert [agent.run(run)["state"] for run in runs] == ["done"] * 6
         given = [element.name for element in agent.memory("first | second | third")]
         assert sorted(given) == ["first", "first", "second", "second", "third", "third"]
+
+
+def test_a_target_that_the_library_of_the_plan_lacks_is_looked_up_anew_each_time() -> None:
+    current: dict[str, Any] = {"w.give": SimpleNamespace(prototype=None)}
+    view = SimpleNamespace(library=Library(), definition=lambda kind, name: current.get(name))
+    decision: Any = SimpleNamespace(view=view)
+    step = Step("give", "action", "w.give")
+    assert callee_of(decision, step).failure is None
+    current.clear()
+    assert callee_of(decision, step).failure is not None
+    assert not view.library.built

@@ -7,16 +7,18 @@ from typing import Any
 import msgspec
 
 from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import Prototype
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure
 from narval.core.errors import DefinitionError
+from narval.core.kinds import NESTS_CURRENT
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.language.definition import Step
 
 
 class Callee(msgspec.Struct, frozen=True):
-    """The target of a step, prepared once for each version of it.
+    """The target of a step, prepared once for each library.
 
     `prototype` is that of the target as the step narrows it, None if it has none or has a `failure`: the
     reason why the step cannot be run. Calls of a `source` run on and yield elements. `call` has what is the
@@ -31,11 +33,26 @@ class Callee(msgspec.Struct, frozen=True):
 
 def callee_of(decision: RecipeDecision, step: Step) -> Callee:
     """The callee of a step, in the version that counts for its plan."""
-    target = decision.view.definition(step.kind, step.target) if not step.agent else None
-    return step.prepared(target, _prepare)
+    built = decision.view.library.built
+    callee: Callee | None = built.get(step)
+    if callee is None:
+        target = decision.view.definition(step.kind, step.target) if not step.agent else None
+        callee = _callee(step, target)
+        if step.agent or _stays(decision.view.library, step, target):
+            built[step] = callee
+    return callee
 
 
-def _prepare(step: Step, target: Any) -> Callee:
+def _stays(library: Library, step: Step, target: Any) -> bool:
+    """True if a target is that of this library, and no other library has a say."""
+    return (
+        target is not None
+        and step.kind not in NESTS_CURRENT
+        and library.get(step.kind, step.target) is target
+    )
+
+
+def _callee(step: Step, target: Any) -> Callee:
     is_action = type(target) is Action
     call = Call(
         "",
