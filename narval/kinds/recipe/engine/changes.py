@@ -92,10 +92,10 @@ class StepRunning(PlanChange, frozen=True):
     """True if it uses up an element that the recipe, which restarts, did not make itself."""
 
     def apply(self, state: PlanState) -> None:
+        run = state.move_step(self.step, "running")
         if state.blocked:
             state.blocked.pop(self.step, None)
-        run = state.move_step(self.step, "running")
-        run.watch = ""
+            run.watch = ""
         if self.fed:
             state.waited = True
         if self.call:
@@ -287,8 +287,9 @@ class StepDone(PlanChange, frozen=True):
         run = state.end_step(self.step, "done")
         if self.call:
             del state.calls[self.call]
-            run.calls = {}  # it has room for several calls: a new one has none yet
-            run.produced += self.produced
+            run.calls.clear()  # which gives back the room that it has for several
+            if self.produced:
+                run.produced += self.produced
 
 
 class StepErred(PlanChange, frozen=True):
@@ -430,10 +431,9 @@ class TransitionFired(PlanChange, frozen=True):
     def apply(self, state: PlanState) -> None:
         if self.transition in state.transitions:
             run = state.move_transition(self.transition, "fireable")
-            run.state, run.took, run.watch = "fired", self.took, ""
+            run.state, run.took, run.counts, run.watch = "fired", self.took, self.counts, ""
         else:
-            run = state.transitions[self.transition] = TransitionRun("fired", self.took)
-        run.counts = self.counts
+            state.transitions[self.transition] = TransitionRun("fired", self.took, counts=self.counts)
         if self.fed:
             state.waited = True
         for step in self.ends:

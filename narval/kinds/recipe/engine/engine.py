@@ -63,7 +63,7 @@ def fail(decision: RecipeDecision, error: int) -> None:
 def advance(decision: RecipeDecision, event: events.Event) -> None:
     """The changes and commands that follow from one event."""
     decide = _ON.get(type(event))
-    if decide is not None and decision.state.status not in decision.state.PHASES:
+    if decide is not None and decision.state.ended is None:
         decide(decision, event)
         _settle(decision)
 

@@ -132,7 +132,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         run.state = to
         if self.blocked:
             self.blocked.pop(step, None)
-        self.follow_no_more(step)
+        if self.following:
+            self.follow_no_more(step)
         return run
 
     def follow_no_more(self, step: str) -> None:
