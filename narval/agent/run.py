@@ -28,7 +28,7 @@ class Run(InForce, eq=False):
     read from the journal on demand. `library` is what was loaded when the outermost caller began: the calls
     of the run are of these versions. `decays` says that a job is set to forget it. `unreadable` is why the
     store could not give it back. `entries` are those since its last snapshot or start; with `save_at` of them
-    the next snapshot is made. `shown` is its element, with the version of the state that it shows. `by` is
+    the next snapshot is made. `shown` is its element, as long as it shows the present state. `by` is
     who began it from outside, `actor` who did so in that person's name (P39). `family` is the top-level run
     it belongs to, and `depth` how many called one another down to it, both counted. `ancestors` are the runs
     that it descends from by start-plan, since the daemon began: the first for each definition. `transient`
@@ -55,8 +55,7 @@ class Run(InForce, eq=False):
     definition: Any = None
     library: Library | None = None
     state: Any = None
-    version: int = 0
-    shown: tuple[int, Element] | None = None
+    shown: Element | None = None
     save_at: int = 0
     by: str = ""
     actor: str = ""
@@ -84,8 +83,9 @@ class Run(InForce, eq=False):
     # --- what happens to it -----------------------------------------------------------------------------
 
     def restate(self) -> bool:
-        """Mark its element as changed; True if the row of the run changed too."""
-        self.version += 1
+        """Drop its element, which has changed; True if the row of the run changed too."""
+        if self.shown is not None:
+            self.shown = None
         status = self.state.status if self.state is not None else self.status
         if status == self.status and self.phase == "active":
             return False
@@ -137,7 +137,7 @@ class Run(InForce, eq=False):
             self.caller = state.caller  # the row has but a part of it
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
-        self.version += 1
+        self.shown = None
 
     def snapshot_taken(self, size: int) -> None:
         """Record that its state was saved whole, in `size` bytes: the next time is when as much journal is
@@ -152,10 +152,10 @@ class Run(InForce, eq=False):
     # --- its element ------------------------------------------------------------------------------------
 
     def element(self, render: Callable[[Run], bytes]) -> Element:
-        """The element of the run, rendered once for each version of its state."""
-        if self.shown is None or self.shown[0] != self.version:
-            self.shown = (self.version, Element(self.eid, render(self), self.started, origin_of(self)))
-        return self.shown[1]
+        """The element of the run, rendered once for each of its states."""
+        if self.shown is None:
+            self.shown = Element(self.eid, render(self), self.started, origin_of(self))
+        return self.shown
 
     def render_anew(self) -> None:
         """Drop the rendered element, because something it shows is gone."""
