@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
 from narval.agent.run import Run
@@ -291,7 +293,7 @@ class Dispatcher:
         finish: Finish | None = None,
     ) -> Returned | None:
         """Make a call: answer it here and now if it is inline and may be, else enter it in the book."""
-        context = CallContext(  # of more than 15 keywords Python would make a dict first
+        context = CallContext(
             self.external_id(call.call),
             run.eid,
             call.step,
@@ -300,25 +302,28 @@ class Dispatcher:
             target,
             inputs,
             clock=self._executor.clock,
-            timeout=timeout,
-            family=run.eid if run.caller is None else self._agent.runs.top(run),
-            program=call.program,
             payload=payload,
-            reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
             agent=self.identity.name,
-            has_begun=call.begun and call.on_restart == "error",
             sends_by_chat=self._sends_by_chat,
-            trace=None if self._agent.samples is None else self._trace(run, call, target),
         )
         if call.call in self._made_again:
             self._made_again.discard(call.call)
             self._post(Delivery(run.eid, CallStarting(0, 0.0, call.call)))
         behind = self._undone(run, target) if run.kind in UNDOING else NOTHING_UNDONE
-        at_once = call.on_restart != "error" and not call.undoable and not self.calls.book.is_closing
-        at_once = at_once and target.where == "inline" and self._executor.answers_inline_calls
+        at_once = target.where == "inline" and call.on_restart != "error" and not call.undoable
+        at_once = at_once and self._executor.answers_inline_calls and not self.calls.book.is_closing
         if at_once and not (behind and self.calls.behind.is_under_way(behind)):
             outcome = answer_at_once(context)  # hot path, counted by test_work_counted
             return returned(call.call, outcome if finish is None else finish(outcome))
+        context = replace(  # it may wait, and go outside
+            context,
+            timeout=timeout,
+            family=run.eid if run.caller is None else self._agent.runs.top(run),
+            program=call.program,
+            reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
+            has_begun=call.begun and call.on_restart == "error",
+            trace=None if self._agent.samples is None else self._trace(run, call, target),
+        )
         self.calls.start(context, asked=call, finish=finish, behind=behind)
         return None
 
