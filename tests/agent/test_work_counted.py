@@ -142,7 +142,7 @@ def line_of_steps(
 
 @pytest.mark.parametrize(
     ("what", "home", "most"),
-    [("step", False, 118), ("next", False, 243), ("step", True, 134), ("next", True, 272)],
+    [("step", False, 109), ("next", False, 237), ("step", True, 125), ("next", True, 265)],
 )
 def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
     work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)

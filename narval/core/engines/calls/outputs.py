@@ -58,8 +58,6 @@ def judge(
     then have a key too: a source that begins again reports the same trouble again. The error that ends a call
     has no key, since it is always reported.
     """
-    if not raws and not prototype.outputs:
-        return NOTHING
     bounds = prototype.bound_outputs
     if prototype.output_variables:
         bound_to = bindings(prototype.output_variables)

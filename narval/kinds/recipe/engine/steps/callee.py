@@ -22,13 +22,16 @@ class Callee(msgspec.Struct, frozen=True):
 
     `prototype` is that of the target as the step narrows it, None if it has none or has a `failure`: the
     reason why the step cannot be run. Calls of a `source` run on and yield elements. `call` has what is the
-    same in each call.
+    same in each call. A `plain` callee is called once, and given nothing; one that `gives_nothing` has no
+    outputs.
     """
 
     call: Call
     prototype: Prototype | None = None
     failure: Failure | None = None
     source: bool = False
+    plain: bool = False
+    gives_nothing: bool = False
 
 
 def callee_of(decision: RecipeDecision, step: Step) -> Callee:
@@ -78,4 +81,12 @@ def _callee(step: Step, target: Any) -> Callee:
         why = error.faults[0].message
         misfit = Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
         return Callee(call, failure=misfit)
-    return Callee(call, prototype, source=is_action and target.where == "source")
+    if prototype is None:
+        return Callee(call)
+    return Callee(
+        call,
+        prototype,
+        source=is_action and target.where == "source",
+        plain=not prototype.inputs and not step.arguments and step.foreach is None,
+        gives_nothing=not prototype.outputs,
+    )

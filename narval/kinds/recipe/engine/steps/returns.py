@@ -11,7 +11,7 @@ from narval.kinds.recipe.engine.changes import CallReturned, StepDone
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import CallRun, StepRun
 from narval.kinds.recipe.engine.steps import repeats, retries, sources
-from narval.kinds.recipe.engine.steps.callee import callee_of
+from narval.kinds.recipe.engine.steps.callee import Callee, callee_of
 from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish
 from narval.kinds.recipe.language.definition import Step
 
@@ -29,7 +29,7 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
     call = run.calls[event.call]
     if call.spoilt is not None:
         return
-    verdict = _judged(decision, step, event.elements, complete=False)
+    verdict = _judged(decision, callee_of(decision, step), event.elements, complete=False)
     if not verdict.fault:
         retries.reset_tries(decision, step, event.call)
     elif sources.give_up_spoilt(decision, step, event.call, _misfit(verdict)):
@@ -143,10 +143,11 @@ def _with_outputs(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned
 ) -> CallReturned | None:
     """The outputs that are kept, or their fault; None if an action that returned errors is tried again."""
-    # The elements of a source entered memory as they came: when it ends, no output is missing.
-    verdict = _judged(decision, step, event.elements, complete=not call.source)
-    if verdict is NOTHING:
+    callee = callee_of(decision, step)
+    if callee.gives_nothing and not event.elements:
         return CallReturned(event.call)
+    # The elements of a source entered memory as they came: when it ends, no output is missing.
+    verdict = _judged(decision, callee, event.elements, complete=not call.source)
     if verdict.fault:
         if call.source and sources.rests(decision, step, event.call, _misfit(verdict)):
             return None
@@ -197,9 +198,8 @@ def _failure_in(error: Element) -> Failure:
 
 
 def _judged(
-    decision: RecipeDecision, step: Step, raws: tuple[OutputElement, ...], *, complete: bool
+    decision: RecipeDecision, callee: Callee, raws: tuple[OutputElement, ...], *, complete: bool
 ) -> Verdict:
-    callee = callee_of(decision, step)
     prototype = callee.prototype
     if prototype is None:
         why = "its target has no prototype" if callee.failure is None else callee.failure.message

@@ -51,6 +51,9 @@ def run(decision: RecipeDecision, step: Step) -> None:
         finish(decision, step)
         return
     callee = callee_of(decision, step)
+    if callee.plain:
+        _call(decision, step, callee)
+        return
     prototype = callee.prototype
     try:  # a bad argument is refused before anything is decided
         arguments = arguments_of(decision, step, prototype) if step.arguments else ()
