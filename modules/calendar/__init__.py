@@ -68,7 +68,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     origin = request.origin(here.home, watched=True)
     files: list[bytes] | None = None
     seen: Window | None = None
-    trouble, faults = "", frozenset[Fault]()
+    trouble, faults, caught_up = "", frozenset[Fault](), False
     waiting: asyncio.Future[None] | None = None
     try:
         while True:
@@ -92,8 +92,9 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
                 if str(error) != trouble:
                     yield [request.error(error)]
                 trouble = str(error)
-            if not here.has_caught_up:
+            if not caught_up:
                 here.caught_up()
+                caught_up = True
             waiting = waiting or asyncio.ensure_future(origin.news())
             if await is_over(waiting, _to_the_next_day()):
                 waiting = None

@@ -216,7 +216,11 @@ class CallContext(msgspec.Struct, eq=False):
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass, as `narval.sleep` does within this call."""
-        await (_sleep(seconds) if self.sleeper is None else self.sleeper(self, seconds))
+        if self.sleeper is None:
+            await _sleep(seconds)
+            return
+        self.has_caught_up = False  # a source that is woken is at work until it waits again
+        await self.sleeper(self, seconds)
 
     async def run_program(
         self,

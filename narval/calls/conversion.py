@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import logging
 import re
 import threading
 import traceback
@@ -11,20 +12,26 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
 from lxml import etree
 
 from narval.calls.context import CallContext, Inputs, Message, Target
-from narval.calls.output_capture import end_prints
+from narval.calls.output_capture import UNENDED, end_prints
 from narval.calls.record import Outcome
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import ActionError, ElementError, InternalError
-from narval.system.exits import RefusedExit
+from narval.system.exits import RefusedExit, ends_program
+
+log = logging.getLogger("narval.calls")
+
+LONG = 5.0
+"""Seconds from which an inline call is logged: as many as a round that is reported as stuck."""
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
@@ -66,29 +73,41 @@ def answer_at_once(call: CallContext) -> Outcome:
     """Answer a call in the loop itself, in a context of its own: for actions that take microseconds (N33).
 
     Nothing can interrupt such an action, so its time limit is not enforced. Nothing can give it up, count it
-    or find it under way, for by then it has ended.
+    or find it under way, for by then it has ended. One that takes `LONG` is logged.
     """
-    return copy_context().run(_answer_within, call)
+    began = monotonic()
+    outcome = copy_context().run(answer, call, True)
+    if (took := monotonic() - began) >= LONG:
+        _log_long(call, took)
+    return outcome
 
 
-def _answer_within(call: CallContext) -> Outcome:
-    """Call the function of a call's target, in the present context of variables."""
-    call.enter()
-    return answer(call)
+def _log_long(call: CallContext, took: float) -> None:
+    """Log a call during which the daemon did nothing else."""
+    what = f"{call.target.action} of run {call.run}, step {call.step}, took {took:.0f} s inline"
+    over = call.timeout is not None and took > call.timeout
+    limit = f", longer than its time limit of {call.timeout:g} s" if over else ""
+    log.warning("%s%s: the daemon did nothing else meanwhile; leave runs='inline' out", what, limit)
 
 
-def answer(call: CallContext) -> Outcome:
-    """Call the function of a call's target with the inputs; return an outcome, whatever the function does."""
+def answer(call: CallContext, enter: bool = False) -> Outcome:
+    """Call the function of a call's target with the inputs; return an outcome, whatever the function does.
+
+    With `enter`, the present context of variables is made that of the call.
+    """
+    if enter:
+        call.enter()
     try:
         function = call.target.function or function_of(call.target)
         result = function(**arguments(call.inputs)) if call.inputs else function()
         return _NO_ELEMENTS if result is None else Outcome(elements(result))
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        if ends_program(error) and threading.current_thread() is threading.main_thread():
             raise
         return Outcome(problem=failure(error, file_of(call.target), call.home))
     finally:
-        end_prints(call.id)
+        if call.id in UNENDED:
+            end_prints(call.id)
 
 
 def raisable(error: BaseException) -> Exception:

@@ -18,6 +18,7 @@ from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.source.secrets import without_secrets
+from narval.system.exits import ends_program
 
 MOST_TROUBLES = 1_000
 """The most troubles that are kept: those of calls that are never made again are not ended."""
@@ -135,11 +136,13 @@ class Coroutines(Backend):
                 self.troubles.end(record.call)
                 return Outcome()
             return Outcome(elements(await function_of(record.call.target)(**arguments(record.call.inputs))))
-        except (asyncio.CancelledError, KeyboardInterrupt):
+        except asyncio.CancelledError:
             raise
         except EndedWithLease:
             return LOST
         except BaseException as error:
+            if ends_program(error):
+                raise
             problem = failure(error, file_of(record.call.target), record.call.home)
             if record.call.is_source:
                 self.troubles.begin(record.call, problem)

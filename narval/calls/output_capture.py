@@ -16,7 +16,7 @@ _LONGEST_LINE = 8_192
 _logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-logging", default=False)
 
 
-_unended: set[str] = set()
+UNENDED: set[str] = set()
 """The calls that may have an unfinished line."""
 
 MOST_AT_ONCE = 400
@@ -89,7 +89,7 @@ class _Captured:
         if lines is None:
             id, run, step = current.id, current.run, current.step
             lines = self._lines[id] = Lines(lambda line: self._log(line, id, run, step))
-            _unended.add(id)
+            UNENDED.add(id)
         return lines
 
     def _log(self, line: str, id: str, run: int, step: str) -> None:
@@ -122,9 +122,9 @@ def capture_output() -> Callable[[], None]:
 
 def end_prints(id: str) -> None:
     """Log the unfinished lines of a call that has ended."""
-    if id not in _unended:
+    if id not in UNENDED:
         return
-    _unended.discard(id)
+    UNENDED.discard(id)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, _Captured):
             stream.end(id)

@@ -15,7 +15,9 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import itertools
+import logging
 import sys
+import threading
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +32,12 @@ from narval.core.definitions.parsing import parse_module
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.files.module_text import ModuleText, is_package
-from narval.system.exits import RefusedExit, refuse_exits_of
+from narval.system.exits import RefusedExit, ends_program, refuse_exits_of
+
+log = logging.getLogger("narval.files")
+
+LONG = 10.0
+"""Seconds after which it is logged where an import is."""
 
 _numbers = itertools.count(1)
 
@@ -107,11 +114,11 @@ class ModulePackage:
     ) -> None:
         name = f"narval_{kind}_{next(_numbers)}"
         self._finder, self._lease = _Finder(name, folder, lender, compiled or compiled_text), Lease(name)
-        self._versions = versions
+        self._versions, self._folder = versions, folder
 
     def load(self, groups: Iterable[str]) -> Imported:
         """Import modules by group, with those that they import; earlier imports stay."""
-        with self._finder.importable(self._versions):
+        with self._finder.importable(self._versions), _telling_when_long(self._folder):
             for group in groups:
                 self._finder.attempt(group)
         faults = dict(self._finder.faults)
@@ -121,6 +128,31 @@ class ModulePackage:
             for group, trial in self._finder.good.items()
         }
         return Imported({**without_doubles(own, faults), **self._finder.lent}, faults)
+
+
+@contextlib.contextmanager
+def _telling_when_long(folder: str) -> Iterator[None]:
+    """Log, once the block has lasted `LONG` seconds, at which place of a module of the folder it is."""
+    ended = threading.Event()
+    threading.Thread(target=_tell_place, args=(ended, threading.get_ident(), folder), daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _tell_place(ended: threading.Event, thread: int, folder: str) -> None:
+    if ended.wait(LONG):
+        return
+    frame, place = sys._current_frames().get(thread), None
+    while frame is not None and place is None:
+        file = frame.f_code.co_filename
+        if folder and file.startswith(folder):
+            place = f"{file.removeprefix(folder)}:{frame.f_lineno}"
+        frame = frame.f_back
+    if place is not None:
+        why = "nothing goes on before it ends; do in a function what takes long"
+        log.warning("%s: its import has been here for %g s, and %s", place, LONG, why)
 
 
 def without_doubles(
@@ -292,11 +324,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             _prepare(module, source, file)
             exec(_named(self._compiled(source), file), module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
             trial.take(module, source)
-        except KeyboardInterrupt:
-            raise
         except DefinitionError as error:
             trial.faults += error.faults
         except BaseException as error:
+            if ends_program(error):
+                raise
             if isinstance(error, _NotGoodError) and error.group == trial.text.group:
                 return False  # for the faults of another file of this module, which are noted
             trial.faults.append(_fault(error, file, source))

@@ -1,13 +1,18 @@
-"""Exits: a module that calls `os._exit` or `os.abort` in this program raises, and the program continues."""
+"""Exits: a module that calls `os._exit` or `os.abort` in this program raises, and the program continues. One
+that raises KeyboardInterrupt itself does not end it either.
+"""
 
 from __future__ import annotations
 
+import opcode
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 _REFUSED = ("_exit", "abort")
+
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 _has_loaded: dict[type, int] = {}
 """The classes whose instances load code that may not end a program, and that program."""
@@ -30,6 +35,17 @@ def refuse_exits_of(loader: type) -> None:
         for name in _REFUSED:
             setattr(os, name, _refusing(name, getattr(os, name)))
     _has_loaded[loader] = os.getpid()
+
+
+def ends_program(error: BaseException) -> bool:
+    """True of a KeyboardInterrupt that is not raised by a statement of a module: Ctrl-C raises it."""
+    trace = error.__traceback__ if isinstance(error, KeyboardInterrupt) else None
+    if trace is None:
+        return isinstance(error, KeyboardInterrupt)
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    of_module = type(trace.tb_frame.f_globals.get("__loader__")) in _has_loaded
+    return not (of_module and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE)
 
 
 def _refusing(name: str, end: Callable[..., Any]) -> Callable[..., None]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from narval.calls import conversion
 from narval.calls.context import call
 from narval.calls.output_capture import capture_output
 from narval.calls.record import CallListener
@@ -153,6 +154,15 @@ def test_ctrl_c_in_the_loop_is_not_the_fault_of_the_action(calls: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         calls.ask(interrupted, where="inline")
     assert calls.ask(interrupted, where="thread").problem.kind == "KeyboardInterrupt"
+
+
+def test_an_inline_call_that_holds_up_the_daemon_is_logged(
+    calls: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(conversion, "LONG", 0.0)
+    calls.ask(lambda: None, where="inline", timeout=1e-9)
+    (record,) = [record for record in caplog.records if record.name == "narval.calls"]
+    assert "inline, longer than its time limit of 1e-09 s: the daemon did nothing" in record.getMessage()
 
 
 @pytest.mark.parametrize("where", ["inline", "thread", "async"], indirect=False)

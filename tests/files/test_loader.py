@@ -13,6 +13,7 @@ import pytest
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
+from narval.files import modules
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading, load
 from narval.files.snapshot import differences, first_loaded
@@ -289,6 +290,10 @@ def test_two_files_cannot_give_one_name(home: Path) -> None:
         ("raise SystemExit\n", "1:1: the module ends the program"),
         ("import narval_no_such_module\n", "1:1: the module cannot be imported: ModuleNotFoundError"),
         ("def f():\n    f()\nf()\n", "2:5: the module cannot be imported: RecursionError"),
+        (
+            "def f():\n    raise KeyboardInterrupt\nf()\n",
+            "2:5: the module cannot be imported: KeyboardInterrupt",
+        ),
         ("raise BaseException('odd')\n", "1:1: the module cannot be imported: BaseException: odd"),
         ("x = '\0'\n", "1:1: the module cannot be imported: "),
         (b"x = '\xe9'\n", "1:6: expected utf-8 text, found the byte 0xe9"),
@@ -306,6 +311,16 @@ def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
     assert names(loaded) == ["mail.send"]
     (fault,) = faults_of(loaded)
     assert fault.startswith(f"modules/odd.py:{message}")
+
+
+def test_an_import_that_lasts_is_told_of_with_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = home / "told"
+    waits = f"import pathlib, time\nwhile not pathlib.Path({str(told)!r}).exists():\n    time.sleep(0.01)\n"
+    put(home, {"modules/slow.py": waits})
+    monkeypatch.setattr(modules, "LONG", 0.01)
+    monkeypatch.setattr(modules.log, "warning", lambda text, *values: told.write_text(text % values))
+    load(home)
+    assert told.read_text().startswith(("modules/slow.py:3: its import has been", "modules/slow.py:2: its"))
 
 
 def test_what_a_module_prints_when_it_is_imported_is_no_output(

@@ -147,6 +147,54 @@ def test_a_program_that_was_forked_leaves_the_home_alone() -> None:
         assert agent.add("<a/>")
 
 
+CLOCK = """
+from narval import Input, Output, action, call, now, sleep
+
+@action(
+    inputs=[Input("clock", "clock[@every]")],
+    outputs=[Output("tick", "tick", list=True, unique="tick/@number")],
+    source=True,
+)
+async def ticks(clock):
+    number = 0
+    call().caught_up()
+    while True:
+        await sleep(float(clock.attributes["every"]))
+        number += 1
+        yield f"<tick number='{number}' at='{now():%H:%M}'/>"
+"""
+
+
+def test_each_moment_of_a_source_comes_though_it_has_caught_up(tmp_path: Path) -> None:
+    (tmp_path / "clock.py").write_text(CLOCK)
+    with narval.open(clock=narval.SimulatedClock("2026-10-24T12:00Z")) as agent:
+        agent.load(tmp_path / "clock.py")
+        step = '<step id="a" type="action" target="clock.ticks"/>'
+        agent.load(f'<recipe group="c" name="t" start_step="a" end_step="a">{step}</recipe>')
+        agent.add("<clock every='60'/>")
+        agent.start("c.t")
+        agent.elapse(minutes=3)
+        agent.elapse(minutes=2)
+        ticks = [tick.attributes["at"] for tick in agent.memory("tick")]
+        assert ticks == ["12:01", "12:02", "12:03", "12:04", "12:05"]
+
+
+def test_an_action_does_not_end_the_program_by_raising_what_ctrl_c_raises(tmp_path: Path) -> None:
+    body = "    raise KeyboardInterrupt\n"
+    (tmp_path / "k.py").write_text(
+        f"from narval import action\n@action(runs='inline')\ndef one():\n{body}"
+        f"@action\nasync def two():\n{body}"
+    )
+    with narval.open() as agent:
+        agent.load(tmp_path / "k.py")
+        for name in ("one", "two"):
+            step = f'<step id="a" type="action" target="k.{name}"/>'
+            agent.load(f'<recipe group="k" name="{name}" start_step="a" end_step="a">{step}</recipe>')
+            run = agent.start(f"k.{name}")
+            agent.until_idle()
+            assert agent.run(run)["error"]["type"] == "KeyboardInterrupt"
+
+
 def test_time_that_is_real_cannot_be_elapsed() -> None:
     with narval.open() as agent, pytest.raises(RequestError, match="SimulatedClock"):
         agent.elapse(seconds=1)
