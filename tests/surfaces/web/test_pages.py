@@ -465,4 +465,4 @@ def test_alike_runs_that_ended_lately_are_one_row_of_the_status(pages: PagesOfHo
 
 
 def test_what_is_not_so_of_a_definition_is_said_in_words(pages: PagesOfHome) -> None:
-    pages.shows("/definitions/show.stages", "<dt>restart</dt><dd>no</dd>")
+    pages.shows("/definitions/guard.door", "<dt>restart</dt><dd>no</dd>")
