@@ -11,6 +11,7 @@ so a call whose turn is lost has not happened.
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -36,6 +37,15 @@ from narval.system import stopwatch
 from narval.system.clock import Jump
 
 log = logging.getLogger("narval.loop")
+
+SLICE = 0.005
+"""Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
+
+WAVE = 20
+"""Commands done side by side: the states of that many runs are still in the processor's cache."""
+
+Perform = Callable[[Run, Outer], Event | None]
+"""Performs a command, and returns its immediate event, or None."""
 
 DUE_SLICE = 0.02
 """Seconds that a turn spends on timers and jobs: these were promised for now, what follows from them was not.
@@ -140,7 +150,8 @@ class Loop:
 
     `perform` performs a command once its turn is recorded; `answer` makes a call that may be made before, and
     returns None for any other command. `intake` has what is for the next turn. With `record_only` it records
-    what it is asked and advances nothing: that is left to the next daemon.
+    what it is asked and advances nothing: that is left to the next daemon. Where time `is_simulated`, a turn
+    ends by its number of events alone: what happens may not depend on how fast the machine is.
     """
 
     def __init__(
@@ -153,8 +164,10 @@ class Loop:
         *,
         record_only: bool = False,
         is_volatile: bool = False,
+        is_simulated: bool = False,
     ) -> None:
         self.agent, self.intake, self.record_only = agent, intake, record_only
+        self._is_simulated = is_simulated
         self._limit: int | None = None
         self.turns = 0
         self._turn = Turn(agent, host_api, record_only=record_only)
@@ -207,19 +220,19 @@ class Loop:
         turn.begin(now)
         if self._jumps:
             self._adjust_deadlines(now)
-        end = None if share is None else stopwatch.seconds() + share
+        end = None if share is None or self._is_simulated else stopwatch.seconds() + share
         if self.record_only:
-            self._handle_intake(turn, TurnBudget(self.limit))
+            self._handle_intake(turn, self._room())
         else:
             if agent.queue:
-                self._drain(turn, TurnBudget(self.limit) if end is None else self._budget(end, half=True))
+                self._drain(turn, self._room() if end is None else self._budget(end, half=True))
             if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
                 self._do_what_is_due(turn, end)
-            room = TurnBudget(self.limit) if end is None else self._budget(end)
+            room = self._room() if end is None else self._budget(end)
             keeps_up = end is not None and not agent.queue
             self._handle_intake(turn, room)
             if agent.queue:
-                self._drain(turn, TurnBudget(self.limit) if keeps_up else room)
+                self._drain(turn, self._room() if keeps_up else room)
         if turn.transaction.remote or turn.transaction.taken_back:
             turn.host_api.correspond(turn)
         batch = turn.transaction.rows()
@@ -256,6 +269,10 @@ class Loop:
         self.agent.clockwork.interrupted(now)
         if by:
             self.agent.clock_was_set(by)
+
+    def _room(self, seconds: float = SLICE) -> TurnBudget:
+        """Room in a part of a turn that no other agent waits for."""
+        return TurnBudget(self.limit, math.inf if self._is_simulated else seconds)
 
     def _budget(self, end: float, *, half: bool = False) -> TurnBudget:
         """Room in a part of a turn that ends at `end`: what is left of its time, or half of that."""
@@ -294,7 +311,7 @@ class Loop:
     def _do_what_is_due(self, turn: Turn, end: float | None) -> None:
         """Fire timers and do jobs; forgetting has less room, for no request depends on it."""
         if end is None:
-            room, forgetting = TurnBudget(self.limit, DUE_SLICE), TurnBudget(self.limit)
+            room, forgetting = self._room(DUE_SLICE), self._room()
         else:
             room, forgetting = self._budget(end, half=True), self._budget(end, half=True)
         clockwork = self.agent.clockwork
@@ -350,15 +367,6 @@ def _refuse(item: Delivery | Request, error: NarvalError) -> None:
 
 # --- the budget of a turn ----------------------------------------------------------------------------------
 
-SLICE = 0.005
-"""Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
-
-WAVE = 20
-"""Commands done side by side: the states of that many runs are still in the processor's cache."""
-
-Perform = Callable[[Run, Outer], Event | None]
-"""Performs a command, and returns its immediate event, or None."""
-
 
 class TurnBudget:
     """The room for events in a turn: none once its time has ended, but always one.
@@ -366,7 +374,7 @@ class TurnBudget:
     `is_over` is True once room was refused.
     """
 
-    def __init__(self, events: int, seconds: float = SLICE) -> None:
+    def __init__(self, events: int, seconds: float) -> None:
         self._left, self._seconds, self._until = events, seconds, 0.0
         self.is_over = False
 

@@ -62,6 +62,9 @@ class Executor:
     answers_inline_calls = True
     """False if even an inline call comes to `start`: it may be answered by something else."""
 
+    is_simulated = False
+    """True in a simulation, where no work takes time."""
+
     def __init__(
         self,
         limits: CallLimits | None = None,

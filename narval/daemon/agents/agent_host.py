@@ -221,6 +221,7 @@ class AgentHost:
             self.dispatcher.answer,
             record_only=environment.record_only or record_only,
             is_volatile=environment.store.is_volatile,
+            is_simulated=self._main_loop.calls.executor.is_simulated,
         )
         if not calls.records:
             self.dispatcher.attach()

@@ -105,6 +105,7 @@ class SimulatedExecutor(Executor):
     """
 
     answers_inline_calls = False
+    is_simulated = True
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import narval
 from narval.core.errors import DefinitionError
+from narval.system import stopwatch
 from tests.ask.work_home import PURCHASE, home_with
 from tests.surfaces.cli.command_line import narval as command
 
@@ -52,6 +54,21 @@ def test_P81_people_answer_as_the_scenario_says(agent: Any) -> None:
     assert said[1] == ("ann", "answer", None)
     assert [run["state"] for run in played["runs"]] == ["done", "done"]
     assert agent.ask("runs", kind="work") == []
+
+
+def test_what_happens_does_not_depend_on_the_speed_of_the_machine(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is due at one moment is done in one turn, though each look at the time finds it used up."""
+    monkeypatch.setattr(stopwatch, "seconds", count().__next__)
+    with narval.open(clock=narval.SimulatedClock("2026-11-21T08:00:00Z")) as agent:
+        agent.load(home / "modules" / "m.py")
+        agent.load(PURCHASE)
+        played = agent.simulate(
+            '<scenario at="2026-11-21T08:00" memory="empty" until="10d">'
+            '<arrive><request what="lamp"/></arrive><start recipe="purchase.buy"/></scenario>'
+        )
+    assert [run["state"] for run in played["runs"]] == ["done", "expired"]
 
 
 def test_P81_of_two_answers_to_an_item_the_second_is_told_as_too_late(agent: Any) -> None:
