@@ -82,6 +82,8 @@ class Daemon:
         self.fleet: Fleet | None = None
         self.grant_answers: GrantAnswers | None = None
         """Writes the answers to items that asked for a grant."""
+        self.kept: set[int] = set()
+        """The process ids of the programs that are kept at work beside it: the pages, and the chats."""
         self._watcher: FileWatcher | None = None
         self._ends: list[Callable[[], Awaitable[None]]] = []
 

@@ -169,7 +169,7 @@ async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False)
     daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
     try:
         answer = partial(invoke, daemon)
-        server = await ControlServer.open(home.socket(), answer, starts_calls_alone=as_daemon)
+        server = await ControlServer.open(home.socket(), answer, kept=daemon.kept if as_daemon else None)
         try:
             daemon.follow_files()
             yield daemon

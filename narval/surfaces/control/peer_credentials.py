@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,6 @@ from narval.surfaces.control.task_handle import CALL
 
 UNTOLD = "?"
 """The call of a program of the daemon, where nothing says which call it answers."""
-
-KEPT = b"--kept"
-"""The option of programs that the daemon keeps beside it, such as the pages."""
 
 _MOST_ANCESTORS = 64
 
@@ -33,17 +30,18 @@ def peer_uid(connection: Any) -> int:
     return os.geteuid() if credentials is None else credentials[1]
 
 
-def peer_call(connection: Any, daemon: int | None = None) -> str:
+def peer_call(connection: Any, daemon: int | None = None, kept: Container[int] = ()) -> str:
     """The id of the call for which the program at the other end was started; "" for none.
 
     It is UNTOLD for a program that a daemon with this process id has started, directly or not, and that no
-    call is known of.
+    call is known of; but not for those that it has `kept` beside it, such as the pages, by their process ids:
+    what a program says of itself, its words and its environment, any program can say.
     """
     credentials = _credentials(connection)
-    return call_of(credentials[0], daemon) if credentials is not None else ""
+    return call_of(credentials[0], daemon, kept) if credentials is not None else ""
 
 
-def call_of(program: int, daemon: int | None = None) -> str:
+def call_of(program: int, daemon: int | None = None, kept: Container[int] = ()) -> str:
     """The call of a program, as `peer_call` gives it."""
     lineage = list(_lineage(program, daemon))
     leaders = [leader for each in lineage[:1] for leader in (each.group, each.session)]
@@ -51,7 +49,7 @@ def call_of(program: int, daemon: int | None = None) -> str:
         if one != daemon and (call := _call_in_environment(one)):
             return call
     is_started = bool(lineage) and lineage[-1].parent == daemon
-    return UNTOLD if is_started and KEPT not in _read(lineage[-1].program, "cmdline").split(b"\0") else ""
+    return UNTOLD if is_started and lineage[-1].program not in kept else ""
 
 
 class _Process(NamedTuple):

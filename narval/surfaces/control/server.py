@@ -16,7 +16,7 @@ import resource
 import socket
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,18 +96,18 @@ class ControlServer:
         *,
         limits: ControlLimits | None = None,
         uid_of: Callable[[Any], int] | None = None,
-        starts_calls_alone: bool = False,
+        kept: Container[int] | None = None,
     ) -> ControlServer:
         """Listen at `path`. The caller must hold the home's lock: a socket found there is stale.
 
-        With `starts_calls_alone` all that this process starts answers calls, but for what it keeps beside it.
+        With `kept` all that this process starts answers calls, but for the programs with these process ids.
         """
         limits = limits or ControlLimits()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE
         connections = max(1, min(limits.connections, files))
         waiting = max(1, min(limits.waiting, files - connections))
         limits = limits._replace(connections=connections, waiting=waiting)
-        call_of = partial(peer_call, daemon=os.getpid() if starts_calls_alone else None)
+        call_of = peer_call if kept is None else partial(peer_call, daemon=os.getpid(), kept=kept)
         server = cls(path, invoke, limits, uid_of or peer_uid, call_of)
         server._listener = listener_at(path)
         server._listen()

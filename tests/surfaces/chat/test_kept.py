@@ -17,7 +17,8 @@ from tests.surfaces.chat.at_work import SETTINGS, chat_at_work, make_chat_home
 class Program:
     """A program that ends with a status when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         self.returncode: int | None = None
         self.over = asyncio.Event()
 
@@ -43,7 +44,7 @@ async def test_C16_the_program_is_kept_while_a_chat_is_named(
     async def begin(*words: str, **_: Any) -> Program:
         assert words[-2:] == ("chat", "--kept")
         async with begun:
-            programs.append(Program())
+            programs.append(Program(len(programs) + 1))
             begun.notify_all()
         return programs[-1]
 
@@ -62,8 +63,10 @@ async def test_C16_the_program_is_kept_while_a_chat_is_named(
         (tmp_path / "etc/narval.toml").write_text(SETTINGS)
         await chat.ask("reload")
         await there_are(1)
+        assert chat.daemon.kept == {1}, "it is taken for no program of a run"
         programs[0].end(1)
         await there_are(2)
+        assert chat.daemon.kept == {2}
         (tmp_path / "etc/narval.toml").write_text("")
         await chat.ask("reload")
         programs[1].end(0)
@@ -76,3 +79,4 @@ async def test_C16_the_program_is_kept_while_a_chat_is_named(
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
         assert programs[2].returncode == 0, "it ends with the daemon"
+        assert chat.daemon.kept == set()

@@ -26,12 +26,12 @@ Needed = Callable[[], Awaitable[object]]
 """Returns once a program is needed."""
 
 
-async def keep_web(home: Home, output: int | None = None) -> None:
+async def keep_web(home: Home, daemon: Daemon, output: int | None = None) -> None:
     """Run `narval web` until this is cancelled, restarting it whenever it ends.
 
     `output` is a file for its line, by default standard output.
     """
-    await _keep(home, "web", output)
+    await _keep(home, daemon, "web", output)
 
 
 async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> None:
@@ -51,10 +51,12 @@ async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> No
 
     daemon.files.on_change.append(other_files)
 
-    await _keep(home, "chat", output, needed)
+    await _keep(home, daemon, "chat", output, needed)
 
 
-async def _keep(home: Home, name: str, output: int | None, needed: Needed | None = None) -> None:
+async def _keep(
+    home: Home, daemon: Daemon, name: str, output: int | None, needed: Needed | None = None
+) -> None:
     """Run a program that also ends with its input, and so with this one however it dies."""
     log = logging.getLogger(f"narval.{name}")
     words = sys.executable, "-m", "narval", "--home", str(home.path), name, "--kept"
@@ -64,11 +66,13 @@ async def _keep(home: Home, name: str, output: int | None, needed: Needed | None
             await needed()
         began = loop.time()
         program = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE, stdout=output)
+        daemon.kept.add(program.pid)
         try:
             status = await program.wait()
         finally:
             if program.returncode is None:
                 await _end(program)
+            daemon.kept.discard(program.pid)
         if needed is not None and status == 0:
             await asyncio.sleep(_FIRST)
             continue

@@ -128,7 +128,7 @@ async def until_over(work: Callable[[], Coroutine[Any, Any, Any]], lost: list[fl
 async def _work(
     home: Home,
     ready: Callable[[Summary, int], None],
-    beside: Callable[[], Coroutine[Any, Any, None]] | None,
+    beside: Callable[[Daemon], Coroutine[Any, Any, None]] | None,
     *,
     until_idle: bool,
     timeout: float | None,
@@ -157,7 +157,9 @@ async def _work(
             daemon.fleet.members.has_lost(lost)
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
-        besides = [beside] if beside is not None else []
+        besides: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        if beside is not None:
+            besides.append(partial(beside, daemon))
         if follow:
             besides.append(_publishing(daemon, home))
         if not until_idle:
@@ -249,11 +251,11 @@ def _has_terminal() -> bool:
     return True
 
 
-def _web(session: Session) -> Callable[[], Coroutine[Any, Any, None]]:
+def _web(session: Session) -> Callable[[Daemon], Coroutine[Any, Any, None]]:
     """The pages beside the daemon; their line goes to standard error where the output is JSON."""
     from narval.surfaces.cli.daemon.kept import keep_web
 
-    return partial(keep_web, session.home, STANDARD_ERROR if session.as_json else None)
+    return partial(keep_web, session.home, output=STANDARD_ERROR if session.as_json else None)
 
 
 def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
