@@ -81,10 +81,15 @@ class Asker(msgspec.Struct, frozen=True):
         return Origin(**self.recorded) if self.person else None
 
     @property
+    def through(self) -> str:
+        """The person, or the program of a run, that really asks in the name of the person; "" for neither."""
+        return self.actor or self.program
+
+    @property
     def recorded(self) -> dict[str, Any]:
         """The fields that record the asker in events and origins; monitor and chat add way and session."""
         how = {"way": self.way, "session": self.session} if self.way in BY_LOGIN else {}
-        return {"by": self.person, "actor": self.actor or self.program, **how}
+        return {"by": self.person, "actor": self.through, **how}
 
     def __str__(self) -> str:
         if self.way in BY_LOGIN:

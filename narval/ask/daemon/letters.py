@@ -40,7 +40,7 @@ async def send(
     if keep is not None and keep <= 0:
         raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
 
-    who = {"by": asker.person, "actor": asker.actor}
+    who = {"by": asker.person, "actor": asker.through}
 
     def work(turn: Turn) -> list[str]:
         with asker.giving(turn):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import narval as narval_in_python
-from narval.ask.asker import PROGRAM
+from narval.ask.asker import PROGRAM, Asker
 from narval.ask.operations import invoke
 from narval.core.errors import ElementError, NarvalError, RequestError
 from narval.daemon.daemon import Daemon
@@ -95,6 +95,11 @@ async def test_G25_a_message_is_in_the_receivers_memory_with_its_origin(scene: S
     assert daemon.store.letters.waiting() == []
     assert daemon.store.letters.messages(2) == []
     assert [tuple(row) for row in daemon.store.letters.taken(2)] == [(2, 1, 1)]
+    of_a_call = Asker("ann", call="0.1")
+    await invoke(daemon, of_a_call, "send", {"to": "shop", "elements": [b"<note/>"]})
+    [note] = await memory(daemon, "shop", "note")
+    assert note["origin"]["by"] == "ann"
+    assert note["origin"]["actor"].startswith("a program of a run")
     await scene.end()
 
 

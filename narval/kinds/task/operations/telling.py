@@ -67,7 +67,7 @@ async def told(
     act = PersonsAct(asker.way, asker.session)
     if asker.labels:
         arguments = {**arguments, LABELS: " ".join(asker.labels)}
-    signalled = Signalled(0, 0.0, "", name, (), arguments, asker.person, asker.actor, act)
+    signalled = Signalled(0, 0.0, "", name, (), arguments, asker.person, asker.through, act)
     waiters, coming, signal = daemon.host.waiters, list[asyncio.Future[Answer]](), ""
 
     def tell(turn: Turn) -> None:

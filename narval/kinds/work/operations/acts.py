@@ -43,7 +43,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         (),
         {name: [*value] if isinstance(value, tuple) else value for name, value in arguments.items() if value},
         person,
-        asker.recorded["actor"],
+        asker.through,
         PersonsAct(way, asker.once or asker.session),
     )
     if run.active:

@@ -58,6 +58,13 @@ def test_an_object_and_its_case_have_the_labels_of_who_puts_it(agent: Agent) -> 
         assert [labels.names(labels.own(case[what])) for what in ("object", "case")] == [("bot",), ("bot",)]
 
 
+def test_what_a_program_of_a_run_puts_is_recorded_as_by_it(agent: Agent) -> None:
+    agent.asker = Asker("ann", program="a program of run 7")
+    (case, *_) = agent.task_put("w.scan", [SHEETS])["cases"]
+    origin = agent.ask("element", eid=case["object"])["origin"]
+    assert (origin["by"], origin["actor"]) == ("ann", "a program of run 7")
+
+
 def test_an_event_has_the_labels_of_who_raises_it_and_hands_them_to_who_acts(agent: Agent) -> None:
     labels = agent.daemon.agent.memory.labels
     raiser, raising, _ = taken(agent)
