@@ -23,12 +23,13 @@ from narval.kinds.task.language.definition import TaskDefinition, outcome_of
 INPUT = "object"
 """The id of the input that is the object."""
 
-_NAMED = " or ".join(f"@{name}" for name in NAMING)
-_OWN = (
-    f"($object/@*[{' or '.join(f'name()={name!r}' for name in NAMING)}]"
-    f" | $object[not({_NAMED})]/@*[name()!='eid'][1] | $object[not(@*[name()!='eid'])]/text())[1]"
+_SAYING = [*(f"@{name}" for name in NAMING), "@*[name()!='eid']", "text()"]
+_BETTER = [" or ".join(f"{place}[normalize-space()]" for place in _SAYING[:at]) for at in range(len(_SAYING))]
+_FIRST = (
+    f"$object[not({better or 'false()'})]/{place}" for place, better in zip(_SAYING, _BETTER, strict=True)
 )
-"""The words by which an object is known: what names it, else its first attribute, else its text."""
+_OWN = f"({' | '.join(_FIRST)})[normalize-space()][1]"
+"""The words by which an object is known: the best that names it, else its first attribute, else its text."""
 
 _TITLE = (
     f"{{name($object)}}{{substring(': ', 1 + 2 * number(not({_OWN})))}}"

@@ -60,6 +60,9 @@ def test_P71_without_work_there_is_a_title_and_no_field() -> None:
         ("<want eid='8' n='3' of='ann'/>", "ticket want: 3"),
         ("<want eid='9'>a   lamp</want>", "ticket want: a lamp"),
         ("<want eid='10'/>", "ticket want"),
+        ("<want eid='12' what='some' subject='a lamp'/>", "ticket want: a lamp"),
+        ("<want eid='13' name='' n='3'/>", "ticket want: 3"),
+        ("<want eid='14'>\n  <part/></want>", "ticket want"),
         (f"<want eid='11' title='{'x' * 300}'/>", f"ticket want: {'x' * 80}"),
     ],
 )
