@@ -30,6 +30,12 @@ def needs(text: str, name: str, declared: str = "", **tables: tuple[ServicePlace
     return {need.text: need for need in needs_of_definition(definition, library, places) if need.is_outside}
 
 
+def test_only_an_element_that_may_name_a_folder_names_a_file_of_the_home() -> None:
+    folders = ("[home] rw", "{text/@folder} rw", "{request/target/@folder} rw", "{mailbox/@path} r")
+    assert Needs(folders=folders).files_named_by == {"text", "request/target"}
+    assert Needs(folders=folders[1:]).files_named_by == set()
+
+
 def test_a_host_is_the_one_that_the_owners_memory_names() -> None:
     outbox = '<outbox kind="smtp" host="SMTP.example.org" port="587" secret="smtp"/>'
     found = needs(SENDS, "post.send", outbox)

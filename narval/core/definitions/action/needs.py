@@ -83,7 +83,8 @@ class Needs(msgspec.Struct, frozen=True):
         """The names of the elements whose `path` is a file of the home, or of the `folder` that they name."""
         if not any(table_of(folder) == HOME for folder in self.folders):
             return frozenset()
-        return frozenset(place[1] for value in self.folders for place in WRITTEN.finditer(value))
+        places = (place for value in self.folders for place in WRITTEN.finditer(value))
+        return frozenset(place[1] for place in places if place[2] == "folder")
 
 
 NOTHING = Needs()
