@@ -22,11 +22,12 @@ sha256 = "{"2" * 64}"
 secrets = ["health"]
 [agent.offers]
 "w.ask" = ["http:shop", "http:clinic"]
+"w.shows" = ["http:shop", "http:clinic"]
 """
 RIGHTS = """agents = ["narval"]
 tools = ["elements", "count", "show", "why", "history", "start", "signal"]
 read = ["note"]
-recipes = ["w.ask", "w.fail", "line.p"]
+recipes = ["w.ask", "w.shows", "w.fail", "line.p"]
 """
 RECIPES = """<cookbook group="w">
   <recipe name="ask" start_step="copy" end_step="copy">
@@ -34,6 +35,13 @@ RECIPES = """<cookbook group="w">
       <input id="element"><match>note[@topic='health']</match></input>
     </step>
   </recipe>
+  <recipe name="shows" start_step="show" end_step="show">
+    <step id="show" type="work" target="w.look">
+      <input id="note"><match>note[@topic='health']</match></input>
+    </step>
+  </recipe>
+  <work name="look"><title>Look at: {$note}</title><input id="note"><match>note</match></input>
+    <outcome name="ok"/></work>
   <recipe name="fail" start_step="fail" end_step="fail">
     <step id="fail" type="action" target="w.fail"/>
   </recipe>
@@ -95,6 +103,22 @@ def test_an_error_that_quotes_a_secret_is_not_told(agent: Agent) -> None:
     run = agent.ask("client_run", client="desk", run=eid)
     assert (run["state"], run["error"]["type"]) == ("failed", "unusable")
     assert "blood" not in str(run)
+
+
+@pytest.mark.parametrize(("client", "question"), [("desk", None), ("nurse", "Look at: blood")])
+def test_a_question_to_people_that_says_a_secret_is_told_to_whom_may_have_it(
+    agent: Agent, client: str, question: str | None
+) -> None:
+    eid = use(agent, client, "start", name="w.shows")["eid"]
+    agent.until_idle()
+    run = agent.ask("client_run", client=client, run=eid)
+    assert (run["waits_for"], run.get("asks")) == ("person", question)
+    for tool in ("show", "why"):
+        if question is not None:
+            assert question in str(use(agent, client, tool, run=eid))
+            continue
+        with pytest.raises(RequestError, match="what its home calls secret"):
+            use(agent, client, tool, run=eid)
 
 
 def test_a_signal_does_not_give_what_a_run_with_a_secret_answers(agent: Agent) -> None:

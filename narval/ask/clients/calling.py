@@ -310,8 +310,11 @@ def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_st
     """
     agent = daemon.agent
     answer = {**json_forms.run(agent, run), "active": run.active}
-    if answer["error"] is not None and is_withheld(daemon, run.eid, secrets):
-        answer["error"] |= {"message": "the run holds what its home calls secret, so its error is not told"}
+    if is_withheld(daemon, run.eid, secrets):
+        answer.pop("asks", None)
+        if answer["error"] is not None:
+            why = "the run holds what its home calls secret, so its error is not told"
+            answer["error"] |= {"message": why}
     if each_step:
         answer |= _how_far(daemon, run)
     if not run.active:

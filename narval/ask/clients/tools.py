@@ -15,6 +15,7 @@ from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
 from narval.ask.labels import secrets_of
 from narval.ask.operations import OPERATIONS
+from narval.ask.runs.waiting import items_of
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
@@ -57,8 +58,10 @@ def has_started(daemon: Daemon, client: McpClient, eid: int) -> bool:
 
 
 def is_withheld(daemon: Daemon, eid: int, secrets: Collection[str]) -> bool:
-    """True if an element or a run says something secret besides these."""
-    return not secrets_of(daemon.agent, eid).issubset(secrets)
+    """True if an element or a run says something secret besides these, or asks people something that does."""
+    agent, run = daemon.agent, daemon.agent.runs.active.get(eid)
+    items = items_of(agent, run) if run is not None else ()
+    return any(not secrets_of(agent, one).issubset(secrets) for one in (eid, *(item.eid for item in items)))
 
 
 def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
@@ -159,6 +162,11 @@ def readable(client: McpClient) -> Arguments:
     return {"among": list(client.read), "secrets": list(client.secrets)}
 
 
+def _of_run(answer: Form) -> Form:
+    """A run without what it asks people, which may be secret."""
+    return {key: value for key, value in answer.items() if key != "asks"}
+
+
 def _of_page(answer: Form) -> Form:
     """A page of elements without the number that was tried: a client may not read all of them."""
     return {key: value for key, value in answer.items() if key != "tried"}
@@ -182,9 +190,9 @@ TOOLS: Mapping[str, OperationTool] = {
         ("xpath", "current", "limit", "before", "since"), _anything, readable, _of_page
     ),
     "count": OperationTool(("xpath", "current", "since"), _anything, readable),
-    "start": OperationTool(("name", "elements", "environment"), _start),
+    "start": OperationTool(("name", "elements", "environment"), _start, shown=_of_run),
     "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run, told=("run", "signal")),
-    "cancel": OperationTool(("run", "reason"), _own_run),
+    "cancel": OperationTool(("run", "reason"), _own_run, shown=_of_run),
     "show": OperationTool(("run",), _own_run_shown),
     "why": OperationTool(("run", "id"), _own_or_readable, shown=_of_story),
     "history": OperationTool(("run", "before", "limit"), _own_run_shown),

@@ -46,12 +46,17 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
 
 def asked_in(agent: AgentState, run: Run) -> str | None:
     """The question that a run asks people, in a line, and how many more it asks; None if it asks none."""
-    is_item = run.kind in KINDS[ASKING].runs
-    calls = (call for call in run.calls.values() if _kind_of(agent, call) == ASKING)
-    items = [run] if is_item else [item for call in calls if (item := _run_of(agent, call)) is not None]
-    waits = (wait for item in items for wait in waits_of(item))
+    waits = (wait for item in items_of(agent, run) for wait in waits_of(item))
     asked = [wait.about for wait in waits if wait.about]
     return f"{asked[0]}{f' and {len(asked) - 1} more' if asked[1:] else ''}" if asked else None
+
+
+def items_of(agent: AgentState, run: Run) -> list[Run]:
+    """The items by which a run asks people: itself, if it is one, or those that it has called."""
+    if run.kind in KINDS[ASKING].runs:
+        return [run]
+    calls = (call for call in run.calls.values() if _kind_of(agent, call) == ASKING)
+    return [item for call in calls if (item := _run_of(agent, call)) is not None]
 
 
 def about(agent: AgentState, run: Run) -> str:
