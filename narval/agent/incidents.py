@@ -50,6 +50,10 @@ class Incident(msgspec.Struct, frozen=True):
         return hashlib.sha256("\0".join(key).encode("utf-8", "replace")).hexdigest()[:8]
 
 
+MOST_LEFT = 10_000
+"""The most elements that are noted as left out by one look."""
+
+
 class IncidentRow(msgspec.Struct):
     """Alike incidents: the newest of them, and the moment and run (0 for none) of each by its element."""
 
@@ -65,8 +69,8 @@ class IncidentRows:
         self.rows: dict[str, IncidentRow] = {}
         """The rows by identifier."""
         self._row_of: dict[int, str] = {}
-        self.is_cut = False
-        """True if a look left out older elements."""
+        self._left: list[int] = []
+        """The elements that looks have left out, the newest of them."""
         self._of_parts: set[int] = set()
         """The elements of parts that have failed in runs that go on."""
 
@@ -77,7 +81,7 @@ class IncidentRows:
         memory = self._agent.memory
         new = takewhile(lambda eid: eid > self._seen, memory.index.newest_named(NAMES))
         newest = list(islice(new, most))
-        self.is_cut = self.is_cut or next(new, None) is not None
+        self._left += islice(new, MOST_LEFT)
         for eid in reversed(newest):
             yield eid
             if eid <= self._seen:  # another has looked meanwhile
@@ -88,6 +92,18 @@ class IncidentRows:
                 self.put(element)
         for eid in [eid for eid in self._row_of if eid in memory.outdated or eid not in memory]:
             self.drop(eid)
+
+    @property
+    def is_cut(self) -> bool:
+        """True if looks have left out incidents that are open."""
+        memory = self._agent.memory
+        while self._left:
+            eid = self._left[-1]
+            element = memory.element(eid) if eid not in memory.outdated else None
+            if element is not None and incident(self._agent, element) is not None:
+                return True
+            self._left.pop()
+        return False
 
     def count(self, what: str) -> int:
         """The number of incidents of a sort."""

@@ -7,7 +7,7 @@ import pytest
 import narval
 from narval.core.errors import NarvalError, StoreError
 from narval.daemon.agents import open_matters, supervisor
-from narval.daemon.agents.open_matters import Matters, OpenMatters
+from narval.daemon.agents.open_matters import NOTHING_OPEN, Matters, OpenMatters
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened, scene, states
 
@@ -125,7 +125,7 @@ async def test_M13_what_an_agent_left_open_is_told_while_it_cannot_be_restored(
 
 def test_M13_a_hundred_failed_runs_of_an_agent_are_counted_by_one_look() -> None:
     fails = '<step id="a" type="action" target="basic.error"/>'
-    with narval.open(clock=narval.SimulatedClock(0)) as agent:
+    with narval.open() as agent:
         agent.load(f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
         for _ in range(100):
             agent.start("w.f")
@@ -133,4 +133,9 @@ def test_M13_a_hundred_failed_runs_of_an_agent_are_counted_by_one_look() -> None
         assert OpenMatters().of("ada", agent.daemon.agent) == Matters(100, 0, 0)
         agent.start("w.f")
         agent.until_idle()
-        assert OpenMatters().of("ada", agent.daemon.agent) == Matters(100, 0, 0, is_cut=True)
+        matters = OpenMatters()
+        assert matters.of("ada", agent.daemon.agent) == Matters(100, 0, 0, is_cut=True)
+        (row,) = agent.ask("incidents")
+        agent.ask("acknowledge", incident=row["incident"], reason="mended")
+        for looked in (matters, OpenMatters()):
+            assert looked.of("ada", agent.daemon.agent) == NOTHING_OPEN, "those left out are dealt with too"
