@@ -253,6 +253,11 @@ def read(what: str, decode: Callable[[Any], _Read], data: Any) -> _Read:
         raise _unreadable(what, error) from None
 
 
+def reader(what: str, form: type[_Read]) -> Callable[[Any], _Read]:
+    """A function that reads stored values of a type, as `read` does."""
+    return partial(read, what, msgspec.msgpack.Decoder(form).decode)
+
+
 def _unreadable(what: str, error: object) -> UnreadableError:
     return UnreadableError(
         f"{what} cannot be read: {error}; another version of narval wrote it, or the store is damaged: "

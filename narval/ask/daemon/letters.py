@@ -18,7 +18,7 @@ from narval.core.elements.element import Element
 from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
 from narval.daemon.links.sent import ended
-from narval.daemon.messages.envelope import ELEMENT, unseal
+from narval.daemon.messages.envelope import ELEMENT, Outgoing, unseal
 from narval.daemon.messages.sending import send_from_outside
 from narval.store.batch import MessageRow
 from narval.store.letters import KeptLetter, PairRow
@@ -173,7 +173,7 @@ async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
         lacking = mail.lacking(turn, [(row.receiver, row.data)])
         if lacking is not None:
             raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
-        mail.send(turn, row.receiver, row.kind, row.id, unseal(row.origin), row.data)
+        mail.send(turn, row.receiver, Outgoing(row.kind, row.id, unseal(row.origin), row.data))
         turn.transaction.batch.letters_settled.append(letter)
         return {"letter": letter, "to": row.receiver, "message": row.id}
 

@@ -16,7 +16,7 @@ from narval.core.memory.labels import ANY_MODEL, FIXED, HOOK, MODEL, SERVER, WHE
 from narval.daemon.links.frame import Message
 from narval.daemon.messages import remote_calls
 from narval.daemon.messages.contract import Refusal
-from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, unseal
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, seal, unseal
 from narval.daemon.messages.withdrawals import WITHDRAW
 
 PEER_RESTORED = "peer-restored"
@@ -99,14 +99,12 @@ def _call(data: bytes) -> bytes:
     if not math.isfinite(asked.until):
         raise UnreadableError("it is to be answered by a moment that is none")
     depth = min(max(asked.depth, 0), remote_calls.MOST_DEEP + 1)
-    return remote_calls.encode_call(
-        replace(asked, elements=tuple(map(canonical, asked.elements)), depth=depth)
-    )
+    return seal(replace(asked, elements=tuple(map(canonical, asked.elements)), depth=depth))
 
 
 def _reply(data: bytes) -> bytes:
     reply = remote_calls.read_reply(data)
-    return remote_calls.encode_reply(replace(reply, elements=tuple(map(canonical, reply.elements))))
+    return seal(replace(reply, elements=tuple(map(canonical, reply.elements))))
 
 
 def _nothing(_: bytes) -> bytes:

@@ -74,7 +74,7 @@ class LinkMail(AgentMail):
     ) -> None:
         super().__init__(agent, identity, office, post, settings)
         sent = SentMessages(agent.store, lambda turn, rows: self.bury(turn, rows, identity.name, OVERDUE))
-        self.mailbox = LinkMailbox(agent.store, identity, self.outbox, office, post, agents, home, sent)
+        self.mailbox = LinkMailbox(agent.store, self.outbox, post, agents, home, sent)
 
 
 class OnceRecorded(NamedTuple):
@@ -93,14 +93,13 @@ class LinkMailbox(Mailbox):
     def __init__(
         self,
         store: AgentStore,
-        row: AgentRow,
         outbox: Outbox,
-        office: PostOffice,
         post: Callable[[Delivery | Request], None],
         agents: Callable[[], Iterable[AgentRow]],
         home: str,
         sent: SentMessages,
     ) -> None:
+        row, office = outbox.sender, outbox.office
         super().__init__(row.agent, office, post, lambda turn, message: False)
         self.peer, self._store, self._row, self._agents = peer_of(row.name), store, row, agents
         self.state = LinkState(row.id, row.id, row.id)
@@ -108,7 +107,7 @@ class LinkMailbox(Mailbox):
         """The reason why the exchange has stopped; "" if there is none."""
         self.contact = office.contacts.setdefault(row.agent, Contact())
         self._sent = sent
-        self._passing_on = PassingOn(self.peer, row, home, outbox, office, sent, self._has_room)
+        self._passing_on = PassingOn(home, outbox, sent, self._has_room)
         self._names: dict[str, str] = {}
         """The names of the senders there, by id."""
         self._numbers: dict[str, int] = {}

@@ -10,7 +10,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from narval.agent.turn import Turn
-from narval.core.agent_name import AT
+from narval.core.agent_name import AT, peer_of
 from narval.core.elements.error_element import make_error
 from narval.core.errors import UnreadableError
 from narval.daemon.links.arriving import PEER_RESTORED, data_for_receiver, envelope_here
@@ -18,9 +18,8 @@ from narval.daemon.links.frame import Message
 from narval.daemon.links.protocol import Difference, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.contract import Refusal
-from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing
 from narval.daemon.messages.outbox import Outbox
-from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RETURNED
 from narval.daemon.messages.undelivered import given_back, undelivered_notice
 from narval.store.batch import AgentRow, MessageRow
@@ -42,16 +41,13 @@ class PassingOn:
 
     def __init__(
         self,
-        peer: str,
-        row: AgentRow,
         home: str,
         outbox: Outbox,
-        office: PostOffice,
         sent: SentMessages,
         freed: Callable[[str], None],
     ) -> None:
-        self._peer, self._row, self._home = peer, row, home
-        self._outbox, self._office, self._sent, self._freed = outbox, office, sent, freed
+        self._home, self._outbox, self._sent, self._freed = home, outbox, sent, freed
+        self._row, self._peer, self._office = outbox.sender, peer_of(outbox.sender.name), outbox.office
         self._of_backups: Counter[tuple[Meeting, str]] = Counter()
         """The notices of a restored backup, by beginning of the link and by the id of the one told."""
 
@@ -92,7 +88,8 @@ class PassingOn:
             self._of_backups[state.met, receiver.id] += 1
         elif message.kind in (UNDELIVERED, RETURNED) and self._sent.may_be_answered(message.id):
             self._sent.answered(turn, message.id)
-        self._outbox.pass_on(turn, receiver, message.kind, message.id, envelope, data, message.until)
+        passed = Outgoing(message.kind, message.id, envelope, data)
+        self._outbox.pass_on(turn, receiver, passed, message.until)
         return True
 
     def _is_expected(self, state: LinkState, asking: str, message: Message) -> bool:
@@ -133,7 +130,8 @@ class PassingOn:
 
     def _notify(self, turn: Turn, to: AgentRow, id: str, difference: Difference, notice: bytes) -> None:
         message_id = f"{id}.{PEER_RESTORED}-{difference.first}-{difference.last}"
-        self._outbox.send(turn, to, UNDELIVERED, message_id, self._outbox.envelope(), notice)
+        told = Outgoing(UNDELIVERED, message_id, self._outbox.envelope(), notice)
+        self._outbox.send(turn, to, told)
 
     def _refusal(self, message: Message) -> Refusal | None:
         """The reason why a message that is no answer is not sent on."""
@@ -158,7 +156,8 @@ class PassingOn:
         letter = given_back(row, message.to, of, str(refusal))
         back = replace(self._outbox.envelope(of.run, of.step), letter=letter)
         notice = undelivered_notice(message.to, of, refusal)
-        self._outbox.send(turn, self._there(message.sender), UNDELIVERED, message.id, back, notice)
+        told = Outgoing(UNDELIVERED, message.id, back, notice)
+        self._outbox.send(turn, self._there(message.sender), told)
 
     def _there(self, name: str) -> AgentRow:
         """The row for writing to an agent of the peer."""

@@ -18,7 +18,7 @@ from narval.core.elements.element import Origin, local_name
 from narval.core.errors import StoreAwayError, UnreadableError
 from narval.core.memory.labels import recorded
 from narval.daemon.messages.contract import OVERDUE, Refusal
-from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, seal, unseal
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
 from narval.daemon.messages.kinds import KINDS
 from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.outbox import Outbox
@@ -52,7 +52,7 @@ class AgentMail:
     ) -> None:
         self.identity, self.office, self._settings, self.post = identity, office, settings, post
         self.outbox = Outbox(identity, office)
-        self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: self._settings.offers)
+        self.calls = RemoteCalls(agent, self.outbox, lambda: self._settings.offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self.waiting: dict[str, str] = {}
         """The calls that wait for room, each with what it waits for."""
@@ -70,7 +70,7 @@ class AgentMail:
         """Send what a turn asks of other agents, its answers, and withdrawals of what they were sent."""
         self.calls.correspond(turn)
         if turn.transaction.taken_back:
-            send_withdrawals(turn, self.outbox, self.office, self.identity)
+            send_withdrawals(turn, self.outbox)
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why this agent may not be sent elements of a name (G29); None if it may be."""
@@ -92,24 +92,16 @@ class AgentMail:
     def _goes_without_saying(self, envelope: Envelope) -> bool:
         return self._settings.receives is None and AT not in envelope.sender
 
-    def send(
-        self,
-        turn: Turn,
-        name: str,
-        kind: str,
-        id: str,
-        envelope: Envelope,
-        data: bytes,
-        keep: float | None = None,
-    ) -> None:
+    def send(self, turn: Turn, name: str, message: Outgoing, keep: float | None = None) -> None:
         """Send a message to an agent by its name, to wait for at most `keep` seconds (None: as the
         settings say); without such an agent it is a dead letter at once.
         """
         until = turn.at + (self._settings.keep if keep is None else keep)
         receiver = self.office.addresses.find(self.identity.name, name)
         if receiver is not None:
-            self.outbox.send(turn, receiver, kind, id, envelope, data, until)
+            self.outbox.send(turn, receiver, message, until)
             return
+        kind, id, envelope, data = message
         refusal = Refusal("unknown-agent", self.office.addresses.why_not(self.identity.name, name))
         row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
@@ -213,15 +205,14 @@ class AgentMail:
         labels = recorded(envelope.labels, envelope.hearsay)
         back = replace(self.outbox.envelope(envelope.run, envelope.step), labels=labels)
         if refusal is None:
-            self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
+            self.outbox.send(turn, sender, Outgoing(RECEIPT, row.id, back))
             return
         if peer_of(envelope.sender):
             back = replace(back, letter=given_back(row, receiver, envelope, str(refusal)))
         else:
             turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
-        self.outbox.send(
-            turn, sender, UNDELIVERED, row.id, back, undelivered_notice(receiver, envelope, refusal)
-        )
+        notice = undelivered_notice(receiver, envelope, refusal)
+        self.outbox.send(turn, sender, Outgoing(UNDELIVERED, row.id, back, notice))
 
     def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
         if why := turn.transaction.telling.reason(0, row):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from narval.core.errors import UnreadableError
 from narval.store.batch import MessageRow
-from narval.store.codec import read
+from narval.store.codec import reader
 
 ELEMENT, UNDELIVERED, RECEIPT = "element", "undelivered", "receipt"
 """Kinds of messages: an element; the error element for a message that could not be taken; the receipt for one
@@ -42,10 +44,20 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The message that another home gives back because no agent there takes it (`undelivered.Letter`)."""
 
 
-seal = msgspec.msgpack.Encoder().encode
-"""Write an envelope for the store."""
+class Outgoing(NamedTuple):
+    """A message that has no number yet: its kind, its id, its envelope, its content."""
 
-_decode = msgspec.msgpack.Decoder(Envelope).decode
+    kind: str
+    id: str
+    envelope: Envelope
+    data: bytes = b""
+
+
+seal = msgspec.msgpack.Encoder().encode
+"""Write an envelope, or the content of a message, for the store."""
+
+unseal = reader("the envelope of a message", Envelope)
+"""Read an envelope from the store. Raises UnreadableError."""
 
 
 def sender_of(row: MessageRow) -> str:
@@ -54,9 +66,3 @@ def sender_of(row: MessageRow) -> str:
         return unseal(row.origin).sender
     except UnreadableError:
         return f"agent number {row.sender}"
-
-
-def unseal(data: bytes) -> Envelope:
-    """Read an envelope from the store. Raises UnreadableError."""
-    envelope: Envelope = read("the envelope of a message", _decode, data)
-    return envelope

@@ -12,7 +12,7 @@ from narval.core.agent_name import AT
 from narval.core.elements import changes
 from narval.core.elements.control_elements import sent_to
 from narval.core.trust.origins import told_origins
-from narval.daemon.messages.envelope import Envelope, seal
+from narval.daemon.messages.envelope import Envelope, Outgoing, seal
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import AgentRow, Batch, MessageRow
 
@@ -34,7 +34,7 @@ class Outbox:
     """
 
     def __init__(self, sender: AgentRow, office: PostOffice) -> None:
-        self._sender, self._office = sender, office
+        self.sender, self.office = sender, office
         self._last: dict[str, int] = {}
         """The number of the last message, by the id of its receiver."""
         self._now: tuple[Batch | None, Counter[int]] = (None, Counter())
@@ -48,7 +48,7 @@ class Outbox:
         """Find the number of the last message for a receiver. Raises StoreError."""
         number = self._last.get(receiver.id)
         if number is None:
-            number = self._office.letters.last_sent(receiver.agent, self._sender.agent)
+            number = self.office.letters.last_sent(receiver.agent, self.sender.agent)
             self._last[receiver.id] = number
         return number
 
@@ -63,20 +63,11 @@ class Outbox:
         awaited: bool = False,
     ) -> Envelope:
         """The envelope of what this agent sends."""
-        return Envelope(self._sender.name, self._sender.id, run, step, inputs, by, actor, awaited)
+        return Envelope(self.sender.name, self.sender.id, run, step, inputs, by, actor, awaited)
 
-    def send(
-        self,
-        turn: Turn,
-        receiver: AgentRow,
-        kind: str,
-        id: str,
-        envelope: Envelope,
-        data: bytes,
-        until: float | None = None,
-    ) -> None:
+    def send(self, turn: Turn, receiver: AgentRow, message: Outgoing, until: float | None = None) -> None:
         """Send a message with what this turn records."""
-        labels = turn.agent.memory.labels
+        envelope, labels = message.envelope, turn.agent.memory.labels
         sent = labels.join(labels.of((envelope.run, *envelope.inputs)), turn.transaction.comes_with)
         if sent:
             envelope = replace(
@@ -89,28 +80,20 @@ class Outbox:
             turn.transaction.change(changes.Used(sent_to(receiver.name), sources, envelope.run))
             if bad := [eid for eid in sources if eid in memory.withdrawn or eid in memory.doubtful]:
                 turn.transaction.taken_back.setdefault(receiver.name, set()).update(bad)  # that follows it
-        self.pass_on(turn, receiver, kind, id, envelope, data, until)
+        self.pass_on(turn, receiver, message._replace(envelope=envelope), until)
 
-    def pass_on(
-        self,
-        turn: Turn,
-        receiver: AgentRow,
-        kind: str,
-        id: str,
-        envelope: Envelope,
-        data: bytes,
-        until: float | None = None,
-    ) -> None:
+    def pass_on(self, turn: Turn, receiver: AgentRow, message: Outgoing, until: float | None = None) -> None:
         """Send a message that was made elsewhere, as its envelope has it."""
+        kind, id, envelope, data = message
         if AT in receiver.name:
             envelope = replace(envelope, to=receiver.name.partition(AT)[0])
         self._last[receiver.id] = number = self.know(receiver) + 1
-        self._office.expect(receiver)
+        self.office.expect(receiver)
         batch = turn.transaction.batch
         if self._now[0] is not batch:
             self._now = batch, Counter()
         self._now[1][receiver.agent] += 1
         row = MessageRow(
-            receiver.agent, self._sender.agent, number, id, kind, turn.at, until, seal(envelope), data
+            receiver.agent, self.sender.agent, number, id, kind, turn.at, until, seal(envelope), data
         )
         batch.messages.append(row)

@@ -24,11 +24,9 @@ from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.error_element import make_error
 from narval.core.engines.commands import Call, Finish
 from narval.core.engines.events import Caller, Failure, Returned
-from narval.daemon.messages.envelope import UNDELIVERED
+from narval.daemon.messages.envelope import UNDELIVERED, Outgoing, seal
 from narval.daemon.messages.outbox import Outbox
-from narval.daemon.messages.post_office import PostOffice
-from narval.store.batch import AgentRow
-from narval.store.codec import read
+from narval.store.codec import reader
 
 log = logging.getLogger("narval.messages")
 
@@ -69,30 +67,16 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: Failure | None = None
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode_asked = msgspec.msgpack.Decoder(RunAsked).decode
-_decode_reply = msgspec.msgpack.Decoder(Reply).decode
+read_asked = reader("a call of another agent", RunAsked)
+"""Read the request of a call. Raises UnreadableError."""
+
+read_reply = reader("what came of a call at another agent", Reply)
+"""Read the answer to a call. Raises UnreadableError."""
 
 
 def call_key(id: str, caller: str) -> str:
     """The id under which a run answers a call: for another home's caller, one that no caller here has."""
     return f"{id}{AT}{peer_of(caller)}" if AT in caller else id
-
-
-encode_call = encode_reply = _encode
-"""Write the request of a call, and its answer."""
-
-
-def read_asked(data: bytes) -> RunAsked:
-    """The request of a call. Raises UnreadableError."""
-    asked: RunAsked = read("a call of another agent", _decode_asked, data)
-    return asked
-
-
-def read_reply(data: bytes) -> Reply:
-    """The answer to a call. Raises UnreadableError."""
-    reply: Reply = read("what came of a call at another agent", _decode_reply, data)
-    return reply
 
 
 class RemoteCalls:
@@ -101,16 +85,9 @@ class RemoteCalls:
     `offers` says who may call what here (G34).
     """
 
-    def __init__(
-        self,
-        agent: AgentState,
-        identity: AgentRow,
-        outbox: Outbox,
-        office: PostOffice,
-        offers: Callable[[], Offers],
-    ) -> None:
-        self._agent, self._identity = agent, identity
-        self._outbox, self._office, self._offers = outbox, office, offers
+    def __init__(self, agent: AgentState, outbox: Outbox, offers: Callable[[], Offers]) -> None:
+        self._agent, self._outbox, self._offers = agent, outbox, offers
+        self._identity, self._office = outbox.sender, outbox.office
         self.dropped = 0
         """Replies that came when no run waited for them any more."""
 
@@ -196,13 +173,13 @@ class RemoteCalls:
         trace = trace_of(self._agent, self._identity.id, run) if traced else ""
         asked = RunAsked(call.kind, call.name, until, depth, elements, given, trace)
         envelope = self._outbox.envelope(run.eid, call.step, eids, run.by, run.actor)
-        self._outbox.send(turn, receiver, CALL, self.id_of(call), envelope, _encode(asked))
+        self._outbox.send(turn, receiver, Outgoing(CALL, self.id_of(call), envelope, seal(asked)))
 
     def _give_up(self, turn: Turn, run: Run, call: Call) -> None:
         receiver = self._office.find(call.agent)
         if receiver is not None:
             envelope = self._outbox.envelope(run.eid, call.step)
-            self._outbox.send(turn, receiver, CANCEL, self.id_of(call), envelope, b"")
+            self._outbox.send(turn, receiver, Outgoing(CANCEL, self.id_of(call), envelope))
         if run.active:
             turn.transaction.later(turn.at + (PATIENCE if receiver else 0.0), GiveUpCall(run.eid, call.call))
 
@@ -233,7 +210,8 @@ class RemoteCalls:
         if caller is None:
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
-        self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run, inputs=eids), _encode(reply))
+        envelope = self._outbox.envelope(run, inputs=eids)
+        self._outbox.send(turn, caller, Outgoing(RETURNED, id, envelope, seal(reply)))
 
     def notify_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
         """Tell the callers of an agent that was removed, given their names and the ids of their calls."""
@@ -242,7 +220,8 @@ class RemoteCalls:
             id = key.partition(AT)[0]
             caller = self._office.find_same(waiting, id.partition(".")[0])
             if caller is not None:
-                self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)
+                told = Outgoing(UNDELIVERED, id, self._outbox.envelope(), notice)
+                self._outbox.send(turn, caller, told)
 
     def _answer(self, turn: Turn, run: Run, end: Finish) -> None:
         caller = _caller_of(run)

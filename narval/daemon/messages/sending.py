@@ -20,7 +20,7 @@ from narval.core.errors import ActionError, RequestError
 from narval.core.memory.doubting import is_source
 from narval.daemon.messages.addressing import addressed
 from narval.daemon.messages.agent_mail import AgentMail
-from narval.daemon.messages.envelope import ELEMENT
+from narval.daemon.messages.envelope import ELEMENT, Outgoing
 from narval.daemon.messages.receipts import await_receipt, is_awaited
 
 
@@ -68,7 +68,7 @@ def _send(
     by = _by(turn, run)
     for (name, element), id in zip(pairs, _ids(mail, call.call), strict=False):
         envelope = mail.outbox.envelope(run.eid, call.step, (element.eid,), *by, awaited=waits)
-        mail.send(turn, name, ELEMENT, id, envelope, element.xml, keep)
+        mail.send(turn, name, Outgoing(ELEMENT, id, envelope, element.xml), keep)
         if (
             waits
             and (peer := peer_of(name))
@@ -96,7 +96,7 @@ def send_from_outside(
     envelope = mail.outbox.envelope(by=by, actor=actor)
     ids = [f"{mail.identity.id}.{turn.agent.numbers.draw()}" for _ in elements]
     for id, xml in zip(ids, elements, strict=True):
-        mail.send(turn, to, ELEMENT, id, envelope, xml, keep)
+        mail.send(turn, to, Outgoing(ELEMENT, id, envelope, xml), keep)
     return ids
 
 
@@ -118,7 +118,7 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
     by, actor = _by(turn, run)
     envelope = replace(mail.outbox.envelope(run.eid, by=by, actor=actor), made_from=made_from)
     for output, id in zip(sent, _ids(mail, event.call), strict=False):
-        mail.send(turn, output.to, ELEMENT, id, envelope, output.xml)
+        mail.send(turn, output.to, Outgoing(ELEMENT, id, envelope, output.xml))
     return True
 
 

@@ -14,7 +14,7 @@ from narval.core.errors import UnreadableError
 from narval.daemon.messages.contract import Refusal
 from narval.daemon.messages.envelope import Envelope, seal
 from narval.store.batch import AgentRow, DeadLetterRow, MessageRow
-from narval.store.codec import read
+from narval.store.codec import reader
 
 LONGEST = 16 * 1024 * 1024
 """The most bytes of a message that another home gives back: a longer one is not kept."""
@@ -49,22 +49,21 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of the message."""
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Letter).decode
+_read = reader("a message that came back", Letter)
 
 
 def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
     """The letter that gives back a message from another home; b"" for one that is too long."""
     if len(row.data) > LONGEST:
         return b""
-    return _encode(
+    return seal(
         Letter(to, row.number, row.id, row.kind, reason, row.until, of.run, of.step, of.inputs, row.data)
     )
 
 
 def keep_letter(turn: Turn, sender: AgentRow, peer: str, id: str, data: bytes) -> None:
     """Keep a message of `sender` that a peer gave back as a dead letter. Raises UnreadableError."""
-    letter: Letter = read("a message that came back", _decode, data)
+    letter = _read(data)
     if letter.id != id or not id.startswith(f"{sender.id}."):
         raise UnreadableError(f"a message that came back is none of {sender.name}")
     if letter.until is not None and not math.isfinite(letter.until):

@@ -17,11 +17,10 @@ from narval.agent.withdrawing import confirm, doubt, withdraw_and_tell
 from narval.core.elements.element import Origin
 from narval.core.errors import UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal
-from narval.daemon.messages.envelope import Envelope
+from narval.daemon.messages.envelope import Envelope, Outgoing, seal
 from narval.daemon.messages.outbox import Outbox
-from narval.daemon.messages.post_office import PostOffice
-from narval.store.batch import AgentRow, MessageRow, ResultRow
-from narval.store.codec import read
+from narval.store.batch import MessageRow, ResultRow
+from narval.store.codec import reader
 
 WITHDRAW = "withdraw"
 """The kind of these messages."""
@@ -42,15 +41,14 @@ class TakenBack(msgspec.Struct, frozen=True, omit_defaults=True):
     confirmed: tuple[int, ...] = ()
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(TakenBack).decode
+_read = reader("a withdrawal", TakenBack)
 
 
-def send_withdrawals(turn: Turn, outbox: Outbox, office: PostOffice, identity: AgentRow) -> None:
+def send_withdrawals(turn: Turn, outbox: Outbox) -> None:
     """Tell the agents that were sent what this turn has withdrawn, doubted or confirmed."""
     memory, receivers = turn.agent.memory, turn.transaction.taken_back
     for name, concerned in receivers.items():
-        receiver = office.find(name)
+        receiver = outbox.office.find(name)
         if receiver is None:
             continue  # it is gone, with what it was sent
         what = TakenBack(
@@ -58,8 +56,8 @@ def send_withdrawals(turn: Turn, outbox: Outbox, office: PostOffice, identity: A
             tuple(sorted(concerned & memory.doubtful)),
             tuple(sorted(concerned - memory.withdrawn.keys() - memory.doubtful)),
         )
-        id = f"{identity.id}.{turn.agent.numbers.draw()}"
-        outbox.send(turn, receiver, WITHDRAW, id, outbox.envelope(), _encode(what))
+        id = f"{outbox.sender.id}.{turn.agent.numbers.draw()}"
+        outbox.send(turn, receiver, Outgoing(WITHDRAW, id, outbox.envelope(), seal(what)))
     receivers.clear()
 
 
@@ -121,8 +119,3 @@ def _bad_before(turn: Turn, sender: str, origins: Iterable[Origin], what: TakenB
     for there in sorted(together & now.keys()):
         batch.put_result(ResultRow(scope, str(there), turn.at, now[there]))
     yield from (int(key) for key, data in standing.items() if data and int(key) not in now)
-
-
-def _read(data: bytes) -> TakenBack:
-    what: TakenBack = read("a withdrawal", _decode, data)
-    return what

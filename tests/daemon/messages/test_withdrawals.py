@@ -12,6 +12,7 @@ from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError
 from narval.daemon.daemon import Daemon
+from narval.daemon.messages.envelope import Outgoing
 from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.withdrawals import WITHDRAW, TakenBack
 from tests.daemon.at_work import Killed, Scene, in_a_loop, watched_commits
@@ -158,11 +159,10 @@ async def test_F14_a_message_tells_of_what_has_changed_alone(tmp_path: Path) -> 
     scene, told = make_scene(tmp_path), list[list[int]]()
     send = Outbox.send
 
-    def watched(self: Outbox, turn: Any, receiver: Any, kind: str, id: str, envelope: Any, data: bytes,
-                until: Any = None) -> None:  # fmt: skip
-        if kind == WITHDRAW and receiver.name == "shop":
-            told.append(list(decode(data, type=TakenBack).withdrawn))
-        send(self, turn, receiver, kind, id, envelope, data, until)
+    def watched(self: Outbox, turn: Any, receiver: Any, message: Outgoing, until: Any = None) -> None:
+        if message.kind == WITHDRAW and receiver.name == "shop":
+            told.append(list(decode(message.data, type=TakenBack).withdrawn))
+        send(self, turn, receiver, message, until)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Outbox, "send", watched)
