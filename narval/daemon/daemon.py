@@ -30,7 +30,7 @@ from narval.daemon.files_in_force import FilesInForce, sync
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
-from narval.daemon.opening import Note, begin_traces, hold, join, once_it_answers
+from narval.daemon.opening import Note, begin_traces, hold, once_it_answers
 from narval.daemon.reload import GrantAnswers, Renewal, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
@@ -282,7 +282,9 @@ async def _started(
         store = closing.enter_context(open_store(where, settings.durability, settings.store_patience))
         if home is not None and store.leases is not None:
             how = {"standby": standby, "is_short": record_only}
-            renewer = await join(home, settings, store, clock, starting, closing, note, **how)
+            from narval.daemon.fleet.joining import join_store
+
+            renewer = await join_store(home, settings, store, clock, starting, closing, note, **how)
         daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
         daemon._closing = closing.pop_all()
         return await daemon._resumed(renewer)

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from narval.core.errors import StoreAwayError
 from narval.files.home import Home
-from narval.files.people_file import load_people
 from narval.files.proposals.altering import finish_altering
 from narval.files.settings import Settings
-from narval.store.store import Store
-from narval.system.clock import Clock
 from narval.system.extras import install_command
 
 if TYPE_CHECKING:  # a store of one daemon has none
-    from narval.daemon.fleet.renewer_client import RenewerClient
     from narval.daemon.traces import Traces
 
 log = logging.getLogger("narval.daemon")
@@ -69,28 +65,6 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
                 note(away="")
                 log.warning("the store is back after %.1f s", time.time() - outage.away[0])
             return started
-
-
-async def join(
-    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, closing: ExitStack,
-    note: Note, *, standby: bool, is_short: bool,
-) -> RenewerClient | None:  # fmt: skip
-    """Be a daemon of a store that others share, until `closing` ends; the program that renews for it from now
-    on, however long the start takes, until `starting` ends. With `is_short` that program begins later. On a
-    simulated clock there is none.
-    """
-    from narval.daemon.fleet.joining import join_store
-
-    renewing = None if clock.is_simulated else starting
-    if standby:
-        note(is_standby=True)
-    joined = await join_store(
-        store, settings, load_people(home.path), renewing, standby=standby, is_short=is_short
-    )
-    closing.callback(joined.leave)
-    if standby:
-        note(is_standby=False)
-    return joined.renewer
 
 
 def begin_traces(

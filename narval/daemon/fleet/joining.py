@@ -7,10 +7,7 @@ import hashlib
 import logging
 import os
 import socket
-from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -18,10 +15,14 @@ from narval import __version__
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import ElsewhereError, StoreError
 from narval.daemon.fleet.renewer_client import RenewerClient
+from narval.daemon.opening import Note
+from narval.files.home import Home
+from narval.files.people_file import load_people
 from narval.files.settings import Settings
 from narval.store.batch import AgentRow
 from narval.store.postgresql.leases import LEASE, DaemonRow, Leases
 from narval.store.store import Store
+from narval.system.clock import Clock
 
 log = logging.getLogger("narval.daemon")
 
@@ -66,39 +67,32 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
         await asyncio.sleep(STANDBY_LOOKS if standby else LOOKS)
 
 
-class Joined(NamedTuple):
-    """The membership of a daemon that has just joined."""
-
-    leave: Callable[[], None]
-    """Gives back all agents, and leaves the store."""
-    renewer: RenewerClient | None
-    """The program that renews from now on; None on a simulated clock, or where none can reach the store."""
-
-
 async def join_store(
-    store: Store,
-    settings: Settings,
-    people: Directory,
-    starting: ExitStack | None,
-    *,
-    standby: bool,
-    is_short: bool = False,
-) -> Joined:
-    """Become a daemon of a store, as `join` says, and hold its own agent.
+    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, closing: ExitStack,
+    note: Note, *, standby: bool, is_short: bool,
+) -> RenewerClient | None:  # fmt: skip
+    """Be a daemon of a store that others share, as `join` says, and hold its own agent, until `closing` ends;
+    the program that renews for it from now on. There is none on a simulated clock, or where none can reach
+    the store.
 
-    The renewer begins at once. For a command that `is_short`, as it only records, it begins once the command
+    That program begins at once. For a command that `is_short`, as it only records, it begins once the command
     has taken a third of the lease that joining gives. Until the end of `starting` a thread gives the signs of
     life: reading a home's files and restoring its own agent occupy the event loop for seconds.
     """
     assert store.leases is not None
-    own = await join(store.leases, settings, people, standby=standby)
+    leases, renewer = store.leases, None
+    if standby:
+        note(is_standby=True)
+    own = await join(leases, settings, load_people(home.path), standby=standby)
     store.use_own(own.agent)
-    if starting is None or not store.leases.url:
-        return Joined(partial(_leave, store.leases, None), None)
-    renewer = RenewerClient(store.leases.url, store.leases.daemon, after=LEASE / 3 if is_short else 0.0)
-    renewer.begin()
-    starting.callback(renewer.pulse_by_thread())
-    return Joined(partial(_leave, store.leases, renewer), renewer)
+    if leases.url and not clock.is_simulated:
+        renewer = RenewerClient(leases.url, leases.daemon, after=LEASE / 3 if is_short else 0.0)
+        renewer.begin()
+        starting.callback(renewer.pulse_by_thread())
+    closing.callback(_leave, leases, renewer)
+    if standby:
+        note(is_standby=False)
+    return renewer
 
 
 def find_own(store: Store, name: str) -> None:
