@@ -308,11 +308,11 @@ def _on_home(
 ) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its definitions read."""
     people = load_people(home.path if home is not None else None)
-    if home is None:
-        snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
-    else:
+    snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
+    if home is not None:
+        load_trust(home.path)  # has no faults, nor have the settings and the people
         reading = Reading(home.path, stored=partial(stored_files, store))
-        snapshot = granted(reading.snapshot(settings, people, load_trust(home.path)))
+        snapshot = granted(reading.snapshot())
     return assemble(home, store, snapshot, clock, record_only=record_only, closing=closing)
 
 

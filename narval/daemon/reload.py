@@ -22,12 +22,9 @@ from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.files_in_force import FilesInForce
 from narval.daemon.grant_items import RequestAnswer, answer_of, write_answer
 from narval.files.home import Home
-from narval.files.people_file import read_people
 from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
-from narval.files.settings import read_settings
 from narval.files.snapshot import Snapshot, first_loaded
-from narval.files.trust_file import read_trust
 from narval.system.lone_thread import LoneThread
 from narval.system.unexpected import unexpected
 
@@ -151,13 +148,8 @@ class Renewal:
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()
-        settings, faults = read_settings(home.path)
-        people, of_people = read_people(home.path)
         reading, roaming = Reading(home.path, before), self.files.roaming
-        trust, of_trust = read_trust(home.path)
-        trust = before.trust if of_trust else trust
-        faults += (*of_people, *of_trust)
-        files = reading.snapshot(settings or before.settings, people or before.people, trust, faults)
+        files = reading.snapshot()
         return files if roaming is None else roaming.read(files, reading, before)
 
     def _adopt(self, files: Snapshot, turn: Turn) -> None:

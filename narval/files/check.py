@@ -38,7 +38,7 @@ from narval.files.reach import ReachSources, refusals
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
-from narval.files.trust_file import doubts_of_trust, read_trust
+from narval.files.trust_file import doubts_of_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of
 from narval.system.cgroup import obstacle
@@ -53,15 +53,11 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
 
     A file outside the home is checked as if it were added to it.
     """
-    settings, faults = read_settings(home.path)
-    is_known = settings is not None
-    settings, reading = settings or Settings(), Reading(home.path, starts=True)
-    people, of_people = read_people(home.path)
-    by = _ways_served(settings)
-    trust, of_trust = read_trust(home.path)
-    wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path), *read_peers(home.path)[1])
-    snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
-    loaded, faults = snapshot.own.loaded, snapshot.faults
+    is_known, people = read_settings(home.path)[0] is not None, read_people(home.path)[0]
+    reading = Reading(home.path, starts=True)
+    snapshot = reading.snapshot()
+    settings, trust, loaded = snapshot.settings, snapshot.trust, snapshot.own.loaded
+    by, faults = _ways_served(settings), [*snapshot.faults, *faults_of_clients(home.path)]
     libraries = tuple(found.library for found in reading.libraries(snapshot))
     sources = ReachSources(libraries, settings, trust, clients_of(home.path))
     for found in reading.libraries(snapshot):

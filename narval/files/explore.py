@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from narval.core.definitions.library import Definition, Library
-from narval.core.definitions.people.directory import Directory
 from narval.core.engines.structure import Finding
 from narval.core.errors import DefinitionError
 from narval.core.source.xml import read_xml
@@ -18,7 +17,6 @@ from narval.files.found_files import files_of
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading
-from narval.files.settings import Settings, read_settings
 from narval.system.regular_file import read_source
 from narval.trials.explore.findings import examine, is_explorable
 
@@ -56,8 +54,8 @@ def explore_home(
     progress: Progress = lambda name, states: None,
 ) -> Iterator[ExplorationReport]:
     """Report on each definition that loads; on those of some files or folders, if given."""
-    reading, (settings, _) = Reading(home.path), read_settings(home.path)
-    libraries = list(reading.libraries(reading.snapshot(settings or Settings(), Directory())))
+    reading = Reading(home.path)
+    libraries = list(reading.libraries(reading.snapshot()))
     for library, definition in _chosen(home, libraries, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
-from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.telling.words import counted
 from narval.core.errors import Fault
 from narval.core.memory.labels import FIXED, HOOK, SECRET
@@ -23,9 +22,8 @@ from narval.files.loaded import Loaded
 from narval.files.mcp_clients import McpClient, clients_of
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.reading import Reading
-from narval.files.settings import Settings, read_settings
+from narval.files.settings import Settings
 from narval.files.snapshot import Snapshot
-from narval.files.trust_file import read_trust
 
 
 class ReachSources(NamedTuple):
@@ -93,12 +91,11 @@ def read_sources(home: Home | None) -> ReachSources:
     """The definitions, settings, rules and clients of a home, as far as they have no faults."""
     if home is None:
         return ReachSources()
-    settings, rules = read_settings(home.path)[0] or Settings(), read_trust(home.path)[0]
     reading = Reading(home.path)
-    snapshot = reading.snapshot(settings, Directory(), rules)
+    snapshot = reading.snapshot()
     loaded = tuple(reading.libraries(snapshot))
     libraries = tuple(one.library for one in loaded)
-    return ReachSources(libraries, settings, rules, clients_of(home.path), loaded)
+    return ReachSources(libraries, snapshot.settings, snapshot.trust, clients_of(home.path), loaded)
 
 
 def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
+from typing import Any
 
 from narval.core.agent_name import agent_name
-from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
-from narval.core.trust.rules import Rules
 from narval.files.agents.collections import (
     AGENTS,
     NO_FILES,
@@ -34,11 +33,13 @@ from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.memory_file import read_memory
 from narval.files.outside.peers import read_peers
+from narval.files.people_file import read_people
 from narval.files.schemas import SHOWN as SCHEMAS
 from narval.files.schemas import Schemas
-from narval.files.settings import FILE, Settings
+from narval.files.settings import FILE, Settings, read_settings
 from narval.files.settle import settle
 from narval.files.snapshot import AgentFiles, Snapshot
+from narval.files.trust_file import read_trust
 
 HOME_ALONE = ("",)
 """The collections of an agent that follows only the home, by their paths in the home."""
@@ -89,15 +90,21 @@ class Reading:
             declared = [*declared, *read] if declared is not None and read is not None else None
         return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
 
-    def snapshot(
-        self,
-        settings: Settings,
-        people: Directory,
-        trust: Rules | None = None,
-        faults: Iterable[Fault] = (),
-    ) -> Snapshot:
-        """All files of the home, with settings, people and rules read before, and the faults of these."""
-        limits, wrong = settings.own, {*faults}
+    def snapshot(self) -> Snapshot:
+        """All files of the home. Where one of those in `etc/` has faults, what it said `before` counts."""
+        before, wrong = self._before, set[Fault]()
+
+        def kept(read: tuple[Any, list[Fault]], former: Any) -> Any:
+            value, faults = read
+            wrong.update(faults)
+            return former if faults else value
+
+        settings: Settings = kept(read_settings(self._home), before.settings)
+        people = kept(read_people(self._home), before.people)
+        trust = kept(read_trust(self._home), before.trust)
+        grants = kept(read_grants(self._home), before.grants)
+        peers = kept(read_peers(self._home), before.peers)
+        limits = settings.own
         self._servers = frozenset(server.name for server in settings.mcp)
         loaded = self.library(paths_of(self._home, limits))
         schemas = self._schemas_over(Schemas(None), "", wrong)
@@ -108,12 +115,6 @@ class Reading:
         }
         declared = self._declared("", schemas, loaded, limits, wrong)
         wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
-        grants, of_grants = read_grants(self._home)
-        wrong.update(of_grants)
-        grants = self._before.grants if grants is None else grants
-        peers, of_peers = read_peers(self._home)
-        wrong.update(of_peers)
-        peers = self._before.peers if peers is None else peers
         own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
         return Snapshot(
             own, settings, people, agents, schemas=self._schemas, trust=trust, grants=grants, peers=peers

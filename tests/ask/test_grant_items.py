@@ -10,7 +10,6 @@ import pytest
 import narval
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError, RequestError
-from narval.daemon import reload
 from narval.files.proposals.altering import altering
 from narval.files.shipped import shipped
 from narval.surfaces.python.agent import Agent
@@ -146,7 +145,7 @@ def test_F11_who_answers_is_told_if_the_answer_is_written_and_cannot_be_read(
         agent.until_idle()
         (item,) = waiting(agent)
         with monkeypatch.context() as patched:
-            patched.setattr(reload, "read_settings", fails)
+            patched.setattr("narval.files.reading.read_settings", fails)
             with pytest.raises(RequestError, match=r"ann; it is written, .* yet: the disk is gone"):
                 agent.ask("answer", item=item, outcome="grant")
         agent.until_idle()

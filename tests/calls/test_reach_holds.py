@@ -17,7 +17,6 @@ from narval.agent.run import Run
 from narval.calls.approvals import Approvals
 from narval.calls.verdicts import deciding
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.people.directory import Directory
 from narval.core.engines.commands import Call
 from narval.core.kinds import UNDOING
 from narval.core.memory.labels import ANY_MODEL, MODEL
@@ -28,7 +27,6 @@ from narval.core.trust.reach import Reach, ReachedCall
 from narval.core.trust.rules import Facts, Rule, Rules, decide
 from narval.files.reach import reach_of
 from narval.files.reading import Reading
-from narval.files.settings import Settings
 
 MODULE = """
 from narval import Input, Output, action
@@ -227,7 +225,7 @@ def watching(seen: list[Seen]) -> Iterator[None]:
 
 
 def reached(home: Path) -> Reach:
-    return reach_of(Reading(home).snapshot(Settings(), Directory()), ())
+    return reach_of(Reading(home).snapshot(), ())
 
 
 def of_call(calls: Sequence[ReachedCall], call: Call, *, undoes: bool) -> ReachedCall:

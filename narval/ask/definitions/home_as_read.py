@@ -31,7 +31,7 @@ class HomeAsRead:
     def of(cls, home: Home) -> HomeAsRead:
         """The files of a home as they are, read now. Raises SettingsError."""
         settings, (people, _) = Settings.load(home.path), read_people(home.path)
-        snapshot = Reading(home.path).snapshot(settings, people or Directory())
+        snapshot = Reading(home.path).snapshot()
         return cls(home.path, settings, snapshot, people)
 
     @property

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from narval.core.definitions.people.directory import Directory
 from narval.core.errors import RequestError, StoreError
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.settings import AgentSettings, Given
@@ -70,7 +69,7 @@ def simulated_home(home: Home | None, agent: str = "") -> SimulatedHome:
     if home is None:
         return SimulatedHome(None, Settings(), Loaded(), Schemas(None), None)
     settings = Settings.load(home.path)
-    now = Reading(home.path).snapshot(settings, Directory())
+    now = Reading(home.path).snapshot()
     loaded, schemas, folders = now.own.loaded, now.own.schemas, now.agents
     others = dict(_others(home, settings, now))
     memory: Path | None = home.memory
