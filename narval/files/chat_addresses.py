@@ -61,6 +61,7 @@ def write_people_text(home: Path, text: str) -> None:
 def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) -> str:
     """The text with other addresses of a person, as a readable file."""
     toml = TomlText(Source(PEOPLE_FILE, text.encode()))
+    text = toml.source.text
     tables = toml.table.get("people", {})
     table = tables.get(person) if isinstance(tables, dict) else None
     if not isinstance(table, dict):
@@ -69,10 +70,10 @@ def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) ->
     addresses = [str(one) for one in table.get(KEY, [])]
     line = line_of(alter(addresses))
     if KEY in table:
-        value = _offset(text, toml.value("people", person, KEY))
-        altered = text[:value] + line.partition(" = ")[2] + text[_end_of_list(text, value) :]
+        _, value, end = toml.place("people", person, KEY)
+        altered = text[:value] + line.partition(" = ")[2] + text[end:]
     else:
-        header = _offset(text, toml.key("people", person))
+        header = toml.place("people", person).key
         end = text.find("\n", header)
         end = len(text) if end < 0 else end
         if not text[text.rfind("\n", 0, header) + 1 : end].lstrip().startswith("["):
@@ -82,29 +83,3 @@ def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) ->
     if directory is None:
         raise RequestError("\n".join(map(str, faults)))
     return altered
-
-
-def _offset(text: str, place: tuple[int, int]) -> int:
-    """The offset of a line and a column."""
-    line, column = place
-    return sum(len(one) for one in text.splitlines(keepends=True)[: line - 1]) + column - 1
-
-
-def _end_of_list(text: str, at: int) -> int:
-    """The offset after a list of texts from an offset on; brackets in texts and comments do not end it."""
-    quote = ""
-    while at < len(text):
-        letter = text[at]
-        if quote:
-            if letter == "\\" and quote == '"':
-                at += 1
-            elif letter == quote:
-                quote = ""
-        elif letter in "\"'":
-            quote = letter
-        elif letter == "#":
-            at = text.find("\n", at)
-        elif letter == "]":
-            return at + 1
-        at += 1
-    return at

@@ -18,10 +18,13 @@ Path = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """The offsets at which a key and its value begin; those of an item are the same."""
+    """The offsets at which a key and its value begin, those of an item are the same, and where the value of a
+    key ends.
+    """
 
     key: int
     value: int
+    end: int = 0
 
 
 class TomlText:
@@ -50,13 +53,14 @@ class TomlText:
 
     def key(self, *path: str | int) -> tuple[int, int]:
         """The line and column of a key, or of the innermost one that is in the text itself."""
-        return self.source.place(self._known(path).key)
+        return self.source.place(self.place(*path).key)
 
     def value(self, *path: str | int) -> tuple[int, int]:
         """The line and column of a value, or of the innermost one around it."""
-        return self.source.place(self._known(path).value)
+        return self.source.place(self.place(*path).value)
 
-    def _known(self, path: Path) -> Place:
+    def place(self, *path: str | int) -> Place:
+        """The place of a key and its value, or of the innermost one that is in the text itself."""
         while path not in self._places:
             path = path[:-1]
         return self._places[path]
@@ -125,8 +129,9 @@ class _PlaceReader:
         if (first := self._places[path].key) != at:
             self.first = path, first
         self._cursor.advance()
-        self._places[path] = Place(at, self._cursor.next.at)
+        value = self._cursor.next.at
         self._value(path)
+        self._places[path] = Place(at, value, self._cursor.last.end)
 
     def _value(self, path: Path) -> None:
         cursor = self._cursor
