@@ -89,6 +89,18 @@ class Renewal:
                     await on_change()
             return True
 
+    async def alter(self, home: Home, what: str, alter: Callable[[], Answer]) -> Answer:
+        """Alter files in a thread, alone, for `what`, and let them take effect; the answer of `alter`.
+
+        Raises what `alter` raises, and RequestError if a file cannot be written, or is not read then.
+        """
+        try:
+            answer = await altered(home, alter)
+        except OSError as error:
+            raise RequestError(f"{what} cannot be written: {error.strerror}") from None
+        await self.take_over()
+        return answer
+
     async def take_over(self) -> None:
         """Let what was written take effect. Raises RequestError where reading fails, or does not end: then it
         takes effect once that has ended.

@@ -12,7 +12,6 @@ import msgspec
 
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.altering import altered
 from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.judging import TextsBeside
 from narval.ask.definitions.proposing import home_as_read, home_of
@@ -47,7 +46,9 @@ async def accept(
     home = home_of(daemon)
     require_granting(daemon, asker)
     by = asker.person or "a program"
-    accepted = await altered(daemon, home, name, partial(_accept, home, name, digest, by, untried=untried))
+    accepted = await daemon.renewal.alter(
+        home, name, partial(_accept, home, name, digest, by, untried=untried)
+    )
     log.info("proposal %s was accepted by %s: %s", name, by, ", ".join(accepted["files"]))
     return accepted
 
@@ -62,7 +63,7 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
     """
     home = home_of(daemon)
     require_granting(daemon, asker)
-    accepted = await altered(daemon, home, name, partial(_unaccept, home, name))
+    accepted = await daemon.renewal.alter(home, name, partial(_unaccept, home, name))
     log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
     return {**accepted, **await _end_untouched(daemon, name, accepted["files"], asker)}
 

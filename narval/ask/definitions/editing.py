@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
-from narval.ask.definitions.altering import altered
 from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.home_as_read import HomeAsRead
@@ -210,7 +209,7 @@ async def _saved(
             raise RequestError(f"{editing.path} was altered since it was opened; look at it again")
         return _save(editing, before, text if version is None else _version(editing, version), by)
 
-    answer = await altered(daemon, editing.home, editing.path, save)
+    answer = await daemon.renewal.alter(editing.home, editing.path, save)
     asked = [one.full_name for one in withheld_in(daemon) if one.full_name not in waiting]
     log.info("%s was edited by %s; version %s is from before", editing.path, by, answer["version"])
     return {**answer, "asked": asked}

@@ -9,7 +9,6 @@ from typing import Any
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.asking_person import is_owner
-from narval.ask.definitions.altering import altered
 from narval.ask.definitions.telling import differences
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
 from narval.ask.registry import operation
@@ -158,7 +157,7 @@ async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping
     """Write other grants, and put them into effect."""
     assert daemon.home is not None
     path = daemon.home.path
-    await altered(daemon, daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))
+    await daemon.renewal.alter(daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))
 
 
 # --- forms --------------------------------------------------------------------------------------------------
