@@ -286,6 +286,10 @@ class AgentHost:
             await self._main_loop.work_until(answer.done)
         return await answer
 
+    async def record(self, *facts: tuple[str, str]) -> None:
+        """Record facts about the agent, each under its name."""
+        await self.submit(lambda turn: turn.transaction.batch.meta.extend(facts))
+
     async def ended(self, run: Run, timeout: float | None = None) -> None:
         """Wait until a run has ended, or for `timeout` seconds."""
         if not run.active:

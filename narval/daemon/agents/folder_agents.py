@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from narval.agent.turn import Turn
 from narval.core.errors import RequestError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.files_in_force import FilesInForce
@@ -70,8 +69,7 @@ class FolderAgents:
         """Record which agents have a folder, before any are made for theirs."""
         noted = frozenset(names)
         if noted != self._known:
-            fact = (RECORDED, " ".join(sorted(noted)))
-            await self._agents.own.submit(lambda turn: _record(turn, fact))
+            await self._agents.own.record((RECORDED, " ".join(sorted(noted))))
             self._known = noted
 
     async def _bring_in_line(self, name: str) -> None:
@@ -116,7 +114,3 @@ def stored_files(store: Store, path: str) -> Sequence[bytes]:
     owner = folder.removeprefix(f"{AGENTS}/").rstrip("/") if folder.startswith(AGENTS) else ""
     numbers = (row.agent for row in store.agents() if owner in ("", row.name))
     return next((found for number in numbers if (found := store.of(number).stored_files(path))), ())
-
-
-def _record(turn: Turn, fact: tuple[str, str]) -> None:
-    turn.transaction.batch.meta.append(fact)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from narval.agent.turn import Turn
 from narval.core.agent_name import peer_of, row_of_peer
 from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon.agents.agents import Agents
@@ -71,7 +70,7 @@ class PeerRows:
             if peer_of(row) not in peers:
                 await self._end_or_leave(row)
         if left:
-            await self._record((LEFT, ""))
+            await self._agents.own.record((LEFT, ""))
 
     async def _end_or_leave(self, row: str) -> None:
         """Remove the row of a peer that the file names no more, unless another home is to have it."""
@@ -95,14 +94,8 @@ class PeerRows:
         before = facts.get(NAMED, "")
         left = sorted({*before.split(), *facts.get(LEFT, "").split()} - {*peers})
         if before != names:
-            await self._record((NAMED, names), (LEFT, " ".join(left)))
+            await self._agents.own.record((NAMED, names), (LEFT, " ".join(left)))
         return left
-
-    async def _record(self, *facts: tuple[str, str]) -> None:
-        def work(turn: Turn) -> None:
-            turn.transaction.batch.meta.extend(facts)
-
-        await self._agents.own.submit(work)
 
     async def _others_that_name(self, peer: str) -> list[str]:
         """The other homes of a shared store whose daemons are at work and name a peer."""
