@@ -334,7 +334,7 @@ def fetch():
 DROPS = """<recipe group="w" name="drops" start_step="a" end_step="b">
 <step id="a" type="action" target="m.fetch"/>
 <step id="b" type="action" target="files.write"><arguments>
-  <text path="inbox/x.xml">&lt;contact mail="{$a}"/&gt;</text></arguments></step>
+  <text folder="inbox" path="inbox/x.xml">&lt;contact mail="{$a}"/&gt;</text></arguments></step>
 <transition id="t"><in idref="a"/><out idref="b"/></transition></recipe>"""
 
 
