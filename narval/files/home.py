@@ -115,6 +115,12 @@ class Home:
 
         return shlex.quote(self.folder)
 
+    @property
+    def run_command(self) -> str:
+        """The command that starts its daemon, as one types it: with `--home` unless it is the usual home."""
+        usual = Home(os.environ.get("NARVAL_HOME") or "~/.narval")
+        return "narval run" if self.folder == usual.folder else f"narval --home {self.quoted} run"
+
     def exists(self) -> bool:
         """True if any of a home's folders is there."""
         return any(os.path.isdir(self._at(part)) for part in PARTS)

@@ -97,7 +97,8 @@ async def health(daemon: Daemon) -> dict[str, Any]:
     holder = home.known_holder() if home is not None and daemon.record_only else None
     is_standby = holder is not None and holder.is_standby
     if daemon.record_only and not is_standby:
-        held.append(item("daemon", "high", "no daemon is at work: narval run", {"page": "status"}))
+        start = home.run_command if home is not None else "narval run"
+        held.append(item("daemon", "high", f"no daemon is at work: {start}", {"page": "status"}))
     return {"well": not held, "standby": is_standby, "troubles": held}
 
 

@@ -47,6 +47,9 @@ DAYS = 14
 NEWEST, OF_ONE = 10, 1000
 """The most runs or elements named by a row of the listing, and by the one row that is asked for."""
 
+HELD = 5
+"""The most elements that are told of a run whose part was given none."""
+
 WITH_INPUTS = 100
 """The most runs of the one row that are told with what the part that failed was given."""
 
@@ -62,7 +65,8 @@ async def incidents(
     With `every`, also those that were retried well or acknowledged, and faults of files that are good now,
     among the 10,000 newest errors. With an `incident`, that row alone, whatever became of it. `newest` has
     the runs, or the elements where there is no run; `days` has the counts of the last 14 days. `runs`, only
-    with an `incident`, has the newest 100 runs, each with the elements that the part that failed was given.
+    with an `incident`, has the newest 100 runs, each with the elements that the part that failed was given,
+    or if it was given none the first that the run had.
     """
     check_limit(limit)
     rows = (await up_to_date(daemon, OpenIncidents)).rows
@@ -130,7 +134,9 @@ async def _runs(daemon: Daemon, row: IncidentRow) -> list[Form]:
 
 
 async def _inputs(daemon: Daemon, run: int, part: str) -> list[Form]:
-    """The elements that the failed calls of a part of a run were given, with titles."""
+    """The elements that the failed calls of a part of a run were given, else those that the run had when none
+    was made, with titles.
+    """
     agent = daemon.agent
     calls = [
         call
@@ -138,7 +144,16 @@ async def _inputs(daemon: Daemon, run: int, part: str) -> list[Form]:
         if call["part"] == part and call["outcome"] == "failed"
     ]
     eids = dict.fromkeys(eid for call in calls for slot in call["inputs"] for eid in slot["elements"])
-    return [{"eid": eid, "title": title(agent, eid)} for eid in eids]
+    had = eids or islice(
+        (eid for eid in agent.memory.contexts.of(run) if _is_from_before(agent, eid, run)), HELD
+    )
+    return [{"eid": eid, "title": title(agent, eid)} for eid in had]
+
+
+def _is_from_before(agent: AgentState, eid: int, run: int) -> bool:
+    """True of an element that the run did not make itself, such as its error."""
+    element = agent.memory.element(eid)
+    return element is not None and (element.origin is None or element.origin.run != run)
 
 
 def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:

@@ -20,21 +20,25 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds within which a daemon that is alive greets a client."""
 
-NONE_AT_WORK = "no daemon is at work on this home; start it: narval run"
-
 AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
 
 
 class AsyncClient:
-    """A connection to the daemon whose socket `find` names, made with the first request.
+    """A connection to the daemon whose socket `find` names, made with the first request. `start` is the
+    command that starts that daemon.
 
     With a `scope` it is limited to that before anything else is asked (M7, M70). The next request renews a
     broken connection; requests under way raise DaemonGoneError.
     """
 
-    def __init__(self, find: Callable[[], Path | str | None], scope: Scope | None = None) -> None:
-        self._find, self._scope = find, scope
+    def __init__(
+        self,
+        find: Callable[[], Path | str | None],
+        scope: Scope | None = None,
+        start: str = "narval run",
+    ) -> None:
+        self._find, self._scope, self.start = find, scope, start
         self._number = 0
         self._waiting: dict[int, tuple[asyncio.Future[Any], list[Any]]] = {}
         self._writer: asyncio.StreamWriter | None = None
@@ -98,10 +102,14 @@ class AsyncClient:
         finally:
             self._waiting.pop(number, None)
 
+    @property
+    def _none_at_work(self) -> str:
+        return f"no daemon is at work on this home; start it: {self.start}"
+
     async def _connect(self) -> None:
         path = self._find()
         if path is None:
-            raise DaemonGoneError(NONE_AT_WORK)
+            raise DaemonGoneError(self._none_at_work)
         try:
             async with asyncio.timeout(PATIENCE):
                 with wire.address(path) as name:
@@ -112,7 +120,7 @@ class AsyncClient:
                 f"the daemon at {path} has not answered within {PATIENCE:g} seconds"
             ) from None
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise DaemonGoneError(NONE_AT_WORK) from error
+            raise DaemonGoneError(self._none_at_work) from error
         except (OSError, EOFError, wire.WireError) as error:
             raise DaemonGoneError(f"no daemon answers at {path}: {error}") from error
         if refusal is not None:

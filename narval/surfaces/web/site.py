@@ -114,8 +114,12 @@ WAITED_FOR: Mapping[str, str] = {
 """The words for what a part waits for."""
 
 
-def make_site(find_socket: Callable[[], Path | str | None], folder: Path | None = None) -> Site:
-    """The site of the home whose daemon `find_socket` names; its cached files go into a folder."""
+def make_site(
+    find_socket: Callable[[], Path | str | None], folder: Path | None = None, start: str = "narval run"
+) -> Site:
+    """The site of the home whose daemon `find_socket` names and the command `start` starts; its cached files
+    go into a folder.
+    """
     static = StaticFiles("narval.surfaces.web")
     templates = environment("narval.surfaces.web")
     templates.globals |= {
@@ -123,8 +127,8 @@ def make_site(find_socket: Callable[[], Path | str | None], folder: Path | None 
         "sections": SECTIONS, "waited_for": WAITED_FOR, "waits_tones": WAITS_TONES, "most_agents": SWITCHED,
     }  # fmt: skip
     layouts = Layouts(folder / "layouts" if folder is not None else None)
-    reading, writing = AsyncClient(find_socket, "read"), AsyncClient(find_socket)
-    hub = Hub(templates, lambda: AsyncClient(find_socket, "read"))
+    reading, writing = AsyncClient(find_socket, "read", start), AsyncClient(find_socket, None, start)
+    hub = Hub(templates, lambda: AsyncClient(find_socket, "read", start))
     return Site(reading, writing, templates, frame, static, layouts, hub)
 
 

@@ -334,6 +334,19 @@ def test_M52_errors_on_the_command_line(home: Path) -> None:
     assert data(home, "errors") == []
 
 
+def test_M52_a_run_whose_call_was_never_made_is_told_with_what_it_had(home: Path, agent: Agent) -> None:
+    (home / "recipes" / "b.xml").write_text(PAY.replace('<pay to="shop" amount="11"/>', ""))
+    (home / "modules" / "bank.py").write_text(BANK)
+    agent.ask("reload")
+    run = agent.start("b.pay", "<note>rent</note>")
+    agent.until_idle()
+    (row,) = (row for row in rows(agent) if row["type"] == "input-missing")
+    (row,) = rows(agent, incident=row["incident"])
+    assert [(one["run"], [given["title"] for given in one["inputs"]]) for one in row["runs"]] == [
+        (run, ["note · rent"])
+    ]
+
+
 def test_M52_a_row_tells_what_each_run_was_given_and_one_of_them_is_acknowledged(
     home: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

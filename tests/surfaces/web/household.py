@@ -171,7 +171,7 @@ def data(answer: Any) -> Any:
 @contextmanager
 def browsing(home: Home) -> Iterator[PagesOfHome]:
     """The pages of a home, whether its daemon is at work or not."""
-    inside = application(PAGES, make_site(home.known_socket))
+    inside = application(PAGES, make_site(home.known_socket, start=home.run_command))
     with TestClient(AtTheDoor(inside), follow_redirects=False) as browser:
         yield PagesOfHome(home, browser)
 

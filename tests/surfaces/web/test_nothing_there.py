@@ -106,7 +106,7 @@ def test_M4_without_a_daemon_pages_say_how_to_start_it(tmp_path: Path) -> None:
             answer = pages.get(path)
             assert answer.status_code == 503
             assert "No daemon at work" in answer.text
-            assert "start it: narval run" in answer.text
+            assert f"start it: narval --home {home.path} run" in answer.text
             assert "no daemon" in data(pages.get(f"{path}.json"))["error"]
         assert pages.post("/runs/7/cancel").status_code == 503
 

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -138,9 +137,8 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
 
 def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
     """The lines on what was made, and on what to do next."""
-    chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
-    narval = "narval" if home.path == chosen else f"narval --home {home.quoted}"
-    run = f"{narval} run"
+    run = home.run_command
+    narval = run.removesuffix(" run")
     if choices.mailbox and choices.answer != "nothing":
         yield f"answers come from {choices.address} and stay in {home.path}/var/outbox (data/memory.xml)"
     if choices.mailbox:

@@ -37,7 +37,7 @@ SCARCE = {"simulate": 20, "explore": 20, "past": 20, "edit": 3_600}
 
 def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics: str = "") -> Application:
     """All pages of a home, behind the guard; `metrics` is the digest of the token for its numbers."""
-    site = make_site(home.known_socket, folder)
+    site = make_site(home.known_socket, folder, home.run_command)
     people = PeopleOfHome(site.reading.ask)
     forms = SavedForms()
     login = LoginPages(sessions, people, place, site, forms)

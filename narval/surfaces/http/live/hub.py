@@ -95,7 +95,7 @@ class Questions:
         self._trouble = str(error)
         if isinstance(error, DaemonGoneError):
             since = in_shown_zone(datetime.now(UTC))
-            self._trouble = f"No daemon at work since {since:%H:%M:%S}; start it: narval run"
+            self._trouble = f"No daemon at work since {since:%H:%M:%S}; start it: {self._client.start}"
         log.info("pages of %s are not followed: %s", self._agent or "the home's agent", error)
         for follower in list(self.followers):
             follower.trouble(self._trouble)
