@@ -13,7 +13,7 @@ from contextvars import copy_context
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
+from types import CoroutineType, GeneratorType, TracebackType
 from typing import Any
 
 from lxml import etree
@@ -36,6 +36,11 @@ LONG = 5.0
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
 _EXPECTED = "expected an Element, XML text or bytes, or an lxml element"
+_LIKELY = {
+    GeneratorType: "a generator; return a list of what it yields, or declare an async one with source=True",
+    CoroutineType: "a coroutine; an await is missing, or the action is to be an async def",
+}
+"""What is said of results that come from a slip."""
 _BYTES = (bytes, bytearray)
 _WRITTEN = (str, Element, *_BYTES)
 _SEVERAL = (list, tuple)
@@ -198,10 +203,12 @@ def _element(thing: object, place: str) -> bytes:
         if isinstance(thing, etree._Element) and isinstance(thing.tag, str):
             return canonical_given(etree.tostring(thing, encoding="utf-8", with_tail=False))
     except ElementError as error:
-        raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column})") from None
+        is_plain = isinstance(thing, str) and not thing.lstrip().startswith("<")
+        got = f"; got {_shown(thing)}, which is no XML" if is_plain else ""
+        raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column}){got}") from None
     except (ValueError, etree.LxmlError) as error:
         raise BadOutputError(f"{prefix}{_EXPECTED}, got one that cannot be written as XML: {error}") from None
-    raise BadOutputError(f"{prefix}{_EXPECTED}, got {_shown(thing)}")
+    raise BadOutputError(f"{prefix}{_EXPECTED}, got {_LIKELY.get(type(thing)) or _shown(thing)}")
 
 
 def failure(error: BaseException, file: str, home: Path | None = None) -> Failure:

@@ -181,6 +181,8 @@ def test_a_long_message_is_cut(ask: Ask) -> None:
     [
         ("42", "expected an Element, XML text or bytes, or an lxml element, got int 42"),
         ("object", "got type <class 'object'>"),
+        ("(x for x in ())", "got a generator; return a list of what it yields"),
+        ("'done'", "got str 'done', which is no XML"),
         ("['<a/>', 42]", "item 2: expected an Element"),
         ("{'answer': 42}", "output 'answer': expected an Element"),
         ("{'answer': ['<a/>', 4.5]}", "output 'answer', item 2: expected an Element"),
@@ -195,7 +197,6 @@ def test_a_long_message_is_cut(ask: Ask) -> None:
         ("etree.Comment('x')", "got _Comment <!--x-->"),
         ("etree.fromstring('<a/>').getroottree()", "got _ElementTree"),
         ("holding(etree.Entity('x'))", "x"),
-        ("(x for x in [])", "got generator"),
         ("'x' * 200", "not well-formed XML"),
     ],
 )

@@ -341,6 +341,11 @@ def test_N30_a_declaration_that_cannot_be_kept_is_a_fault_at_its_place(text: str
     assert faults[0].startswith(told), faults
 
 
+def test_what_stands_at_a_step_is_sent_there() -> None:
+    with pytest.raises(TypeError, match="retries is no matter of @action: it stands at the step"):
+        action(retries=3)
+
+
 def test_all_faults_of_a_module_are_told_at_once() -> None:
     text = (
         HEAD + '@action(inputs=[Input("a", "x["), Input("b", "y[")])\ndef f(c): ...\n@action\ndef g(d): ...'
