@@ -40,7 +40,7 @@ _LIKELY = {
     GeneratorType: "a generator; return a list of what it yields, or declare an async one with source=True",
     CoroutineType: "a coroutine; an await is missing, or the action is to be an async def",
 }
-"""What is said of results that come from a slip."""
+"""The words for results that come from a slip."""
 _BYTES = (bytes, bytearray)
 _WRITTEN = (str, Element, *_BYTES)
 _SEVERAL = (list, tuple)
