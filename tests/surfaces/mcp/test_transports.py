@@ -27,6 +27,7 @@ from narval.files.settings import Settings, read_settings
 from narval.surfaces.cli.daemon.serving import mcp
 from narval.surfaces.mcp.http import MOST_BYTES
 from tests.certificates import make_certificate
+from tests.forked_commands import write_program
 from tests.ports import free_port
 from tests.surfaces.cli.command_line import narval
 from tests.surfaces.mcp.home_of_clients import MODES, OTHER_TOKEN, TOKEN, HomeOfClients, home_at_work, served
@@ -35,6 +36,7 @@ from tests.surfaces.mcp.home_of_clients import MODES, OTHER_TOKEN, TOKEN, HomeOf
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HomeOfClients]:
     with home_at_work(tmp_path_factory.mktemp("home")) as opened:
+        write_program(opened.path / "narval")
         yield opened
 
 
@@ -43,7 +45,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def line(home: HomeOfClients, client: str) -> list[str]:
-    return [sys.executable, "-m", "narval", "--home", str(home.path), "mcp", "--client", client]
+    return [str(home.path / "narval"), "--home", str(home.path), "mcp", "--client", client]
 
 
 @asynccontextmanager
@@ -158,8 +160,9 @@ def test_other_machines_are_served_with_tls_alone(home: HomeOfClients, tmp_path:
 
 
 def test_a_connection_that_is_lost_cancels_nothing(home: HomeOfClients) -> None:
-    """G78."""
-    program = subprocess.Popen(line(home, "desk"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """G78, of a program that an interpreter of its own has begun: nothing was imported before."""
+    words = [sys.executable, "-m", "narval", *line(home, "desk")[1:]]
+    program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdin is not None
     assert program.stdout is not None
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
@@ -218,7 +221,7 @@ def test_without_a_daemon_or_a_client_a_command_says_so(home: HomeOfClients, tmp
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"there is no client 'nobody' in etc/mcp/" in done.stderr
     (tmp_path / "recipes").mkdir()
-    words = [sys.executable, "-m", "narval", "--home", str(tmp_path), "mcp", "--client", "desk"]
+    words = [str(home.path / "narval"), "--home", str(tmp_path), "mcp", "--client", "desk"]
     done = subprocess.run(words, input=b"", capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"no daemon is at work on this home; start it: narval run" in done.stderr
