@@ -61,7 +61,6 @@ class Executor:
 
     answers_inline_calls = True
     """False if even an inline call comes to `start`: it may be answered by something else."""
-
     is_simulated = False
     """True in a simulation, where no work takes time."""
 

@@ -310,7 +310,7 @@ def _on_home(
     people = load_people(home.path if home is not None else None)
     snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
     if home is not None:
-        load_trust(home.path)  # has no faults, nor have the settings and the people
+        load_trust(home.path)  # no daemon begins on one with faults; the snapshot reads it itself
         reading = Reading(home.path, stored=partial(stored_files, store))
         snapshot = granted(reading.snapshot())
     return assemble(home, store, snapshot, clock, record_only=record_only, closing=closing)

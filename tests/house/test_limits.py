@@ -22,6 +22,7 @@ FILES_ALLOWED: dict[str, str] = {
     "narval.calls.book": "the way of a call is read from when it is asked for until it is recorded",
     "narval.daemon.agents.supervisor": "commands of the lifecycle are done where hosts, calls, timers are",
     "narval.agent.loop": "what waits, the turn made of it and the budget of a turn are read together",
+    "narval.daemon.daemon": "the parts of a home at work are opened, put together and closed in one place",
     "narval.daemon.rounds": "a round, its commit and what wakes the next are one way, followed on one page",
     "narval.core.patterns.pattern": "a pattern, a condition of several and a bound one are tried alike",
     "narval.surfaces.cli.render.tables": "the columns of all tables stand in one place",
