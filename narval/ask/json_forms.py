@@ -109,6 +109,12 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
     }
 
 
+def forgotten_run(eid: int, name: str) -> Form:
+    """A run of which no more than its number and its definition is known."""
+    state = {"state": "forgotten", "phase": "forgotten"}
+    return {"eid": eid, "name": name, **state, "started": None, "ended": None, "error": None}
+
+
 def newer(agent: AgentState, run: Run) -> Form:
     """The version that a file has now, and the moment of the one that a run under way keeps (N31); nothing if
     they are the same.

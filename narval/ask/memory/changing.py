@@ -59,11 +59,10 @@ async def add(
         if not key:
             return added(turn)
         keys = KeysOfSender(turn, ADD_KEYS)
-        if (before := keys.eid(key)) is not None:
-            return list(range(before, before + len(parsed)))
+        if before := keys.eids(key):
+            return before
         eids = added(turn)
-        if eids:
-            keys.record(key, eids[0])
+        keys.record(key, *eids)
         return eids
 
     eids, slips = await daemon.host.submit(work), _slips(daemon, parsed)

@@ -48,7 +48,8 @@ async def start(
     """Start a run of `group.name` with the elements as its first context, or one run for each element.
 
     A process may be given attributes: its first `environment`. A `key` that was given before for this
-    definition starts nothing: the run is that of then. The last 1,024 keys are remembered.
+    definition starts nothing: the run is that of then, in the state `forgotten` if it is over and forgotten.
+    The last 1,024 keys are remembered.
     """
     check_key(key)
     if key and each:
@@ -60,17 +61,20 @@ async def start(
         await daemon.renewal.reload()  # its file may have just been saved
     contexts = [[element] for element in parsed] if each else [parsed]
 
-    def work(turn: Turn) -> list[Run]:
+    def work(turn: Turn) -> list[Run] | int:
         if not key:
             return start_in_turn(turn, daemon, name, contexts, environment, asker)
         keys, of_definition = KeysOfSender(turn, START_KEYS), f"{name} {key}"
         if (before := keys.eid(of_definition)) is not None:
-            return [find_run(daemon, before)]
+            run = daemon.agent.runs.get(before)
+            return [run] if run is not None else before
         started = start_in_turn(turn, daemon, name, contexts, environment, asker)
         keys.record(of_definition, started[0].eid)
         return started
 
-    runs: list[Run] = await daemon.host.submit(work)
+    runs: list[Run] | int = await daemon.host.submit(work)
+    if isinstance(runs, int):
+        return json_forms.forgotten_run(runs, name)
     if each:
         return {"runs": [run.eid for run in runs]}
     if wait:

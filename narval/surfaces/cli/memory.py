@@ -22,6 +22,9 @@ from narval.surfaces.cli.session import Connection, Purpose, Session
 SLICE = 20.0
 """Seconds that one request waits for the end of a run."""
 
+FORGOTTEN = "forgotten"
+"""The phase of a run that was started with the same key, is over and was forgotten."""
+
 _START = """\
 narval start mail.triage
 echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
@@ -102,7 +105,7 @@ def start(
             run = _ended(connection, run, timeout)
     if session.as_json:
         session.give(run, click.echo)
-    elif wait:
+    elif wait or run.get("phase") == FORGOTTEN:
         click.echo(_outcome(run), err=True)
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
 
@@ -118,6 +121,8 @@ def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -
 def _outcome(run: dict[str, Any]) -> str:
     if run["phase"] == "active":
         return f"still {run['state']}: see `narval why {run['eid']}`"
+    if run["phase"] == FORGOTTEN:
+        return f"run {run['eid']} was started with this key; it is over and forgotten"
     after = f" after {lasted(run)}" if lasted(run) else ""
     why = f": {fault_of(run['error'])}" if run["error"] else ""
     return f"{run['state']}{after}{why}"
