@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.replay import as_far_as_readable, definition_of
 from narval.agent.run import Run
+from narval.agent.run_error import error_of
 from narval.agent.runs import start_run
 from narval.agent.turn import Turn
 from narval.core.definitions.action.definition import Action
@@ -22,6 +23,7 @@ from narval.core.engines.events import UNDOES, Cancelled, Plain, Signalled
 from narval.core.engines.registry import is_runnable, undoing_kind
 from narval.core.errors import UnreadableError
 from narval.core.kinds import ASKS, UNDOING
+from narval.core.source.secrets import without_secrets
 from narval.store import codec
 from narval.store.batch import Advance
 
@@ -345,3 +347,26 @@ def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Ru
         return None
     transaction.change(changes.Used(UNDONE, tuple(runs), undoing.eid))
     return undoing
+
+
+def undoing_told(agent: AgentState, run: Run) -> str:
+    """The run that undoes a run, or was to, and how far it came, for people; "" for a run that none undoes."""
+    by = agent.memory.marks.get(UNDONE, {}).get(run.eid)
+    if by is None:
+        return ""
+    undoing = agent.runs.get(by)
+    if undoing is None:
+        return f"run {by} was to undo it; that run is forgotten"
+    if undoing.phase == "failed":
+        error = error_of(agent, undoing)
+        why = f"{error.where}: {error.kind}: {without_secrets(error.message)}" if error is not None else ""
+        return f"run {by} was to undo it and failed{why}; what could not be undone stays done"
+    if undoing.phase == "cancelled":
+        return f"run {by} was to undo it and was cancelled; what it had not undone stays done"
+    return f"run {by} undoes it" if undoing.active else f"run {by} has undone it"
+
+
+def undone_run(agent: AgentState, undoing: int) -> int:
+    """The run that a run undoes, or was to undo; 0 if it undoes none."""
+    marked = agent.memory.marks.get(UNDONE, {}).items()
+    return min((run for run, by in marked if by == undoing), default=0)

@@ -13,6 +13,7 @@ from narval.agent.agent import AgentState
 from narval.agent.effects import keeps_from_beginning
 from narval.agent.jobs import StartRun
 from narval.agent.pacing import slowed_text
+from narval.agent.relying import undoing_told
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.run_error import error_of
@@ -300,6 +301,8 @@ def _outcome(agent: AgentState, run: Run, reasons: list[Words]) -> Words:
     if run.ended is not None:
         texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
         texts.append(("it ended at ", run.ended))
+    if undoing := undoing_told(agent, run):
+        texts.append(undoing)
     return joined(texts, "; ")
 
 

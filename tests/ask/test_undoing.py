@@ -12,6 +12,7 @@ import narval
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from tests.daemon.at_work import Scene
+from tests.surfaces.cli.command_line import well
 
 MODULE = """
 import asyncio
@@ -168,6 +169,30 @@ def test_F14_what_cannot_be_undone_does_not_keep_the_rest(agent: Agent) -> None:
     agent.ask("withdraw", eid=order, why="a joke")
     assert undoing(agent) == [("failed", [("say", "no undo"), ("ship", "failed"), ("pay", "undone")])]
     assert len(agent.memory("error")) == 1
+
+
+def test_F14_an_undo_that_failed_is_told_at_the_run_and_in_attention(agent: Agent) -> None:
+    order, run = ordered(agent, "s.broken")
+    assert "undoing" not in agent.ask("show", run=run)
+    agent.ask("withdraw", eid=order, why="a joke")
+    ((undoing_run, *_),) = [(row["eid"],) for row in agent.ask("runs", kind="plan-undo")]
+    agent.until_idle()
+    told = f"run {undoing_run} was to undo it and failed in step ship: ValueError: it is gone"
+    assert agent.ask("show", run=run)["undoing"].startswith(told)
+    assert told in agent.ask("why", run=run)["reason"]
+    (line,) = [row for row in agent.ask("attention") if row["what"] == "incident"]
+    assert f"run {undoing_run} was to undo run {run} of s.broken and failed at ship: " in line["text"]
+    assert line["text"].endswith("what could not be undone stays done")
+
+
+def test_F14_an_undo_that_is_done_is_told_at_the_run(agent: Agent, scene: Scene) -> None:
+    _, run = ordered(agent, "s.plain")
+    by = agent.ask("undo", run=run, why="it was a mistake")["undoing"]
+    agent.until_idle()
+    assert agent.ask("show", run=run)["undoing"] == f"run {by} has undone it"
+    agent.close()
+    assert f"undoing     run {by} has undone it" in well(scene.home.path, "show", str(run))
+    assert f"run {by} has undone it" in well(scene.home.path, "why", str(run))
 
 
 def test_F14_a_run_may_fail_or_go_on_untold(agent: Agent) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from narval.agent.agent import AgentState
 from narval.agent.incidents import FILE, RUN, Incident, IncidentRow
+from narval.agent.relying import undone_run
 from narval.agent.run_error import remedy_of
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.text import counted, shortened
 from narval.core.definitions.telling.words import listed
+from narval.core.kinds import UNDOING
 
 WITHDRAWN = "withdrawn"
 """The error of a step whose item somebody has withdrawn, and said why: nobody is asked about it again."""
@@ -26,7 +28,7 @@ def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[
     for id, row in rows.items():
         newest = row.newest
         if newest.what != FILE and newest.type != WITHDRAWN:
-            cause = newest.what, newest.definition, newest.part, newest.type
+            cause = newest.what, newest.kind, newest.definition, newest.part, newest.type
             of_one_cause.setdefault(cause, []).append((id, row))
     lines = [_of_one_cause(agent, alike) for alike in of_one_cause.values()]
     lines.sort(key=lambda line: -line[0])
@@ -63,4 +65,8 @@ def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float,
     [*_, (_, run)] = of.values()
     runs = f"{counted(count, 'run')} of" if count > 1 else f"run {run} of"
     at = f" at {newest.part}" if newest.part else ""
+    if newest.kind in UNDOING and (undone := undone_run(agent, run)):
+        failed = f"run {run} was to undo run {undone} of {newest.definition} and failed{at}"
+        times = f"{counted(count, 'run')} that undo, the last: " if count > 1 else ""
+        return f"{times}{failed}: {said}; what could not be undone stays done"
     return f"{runs} {newest.definition} failed{at}{last}: {said}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narval.agent.history import past
+from narval.agent.relying import undoing_told
 from narval.ask import json_forms
 from narval.ask.lookup import definition_and_state, find_run
 from narval.ask.registry import operation
@@ -23,7 +24,8 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
         return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)
     context = tuple(agent.memory.contexts.of(run))
-    return json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
+    form = json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
+    return form | ({"undoing": undoing} if (undoing := undoing_told(agent, found)) else {})
 
 
 @operation("read")

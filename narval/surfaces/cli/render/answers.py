@@ -53,6 +53,7 @@ def run(answer: Row) -> None:
             ("definition", answer["definition"]),
             ("version", _version(answer)),
             ("error", fault_of(error) if error else None),
+            ("undoing", answer.get("undoing")),
             ("context", ", ".join(map(str, answer.get("context") or ()))),
         ]
     )
