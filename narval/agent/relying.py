@@ -350,7 +350,7 @@ def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Ru
 
 
 def undoing_told(agent: AgentState, run: Run) -> str:
-    """The run that undoes a run, or was to, and how far it came, for people; "" for a run that none undoes."""
+    """The run that undoes a run, or was to, and how far it came, for people; "" if there is none."""
     by = agent.memory.marks.get(UNDONE, {}).get(run.eid)
     if by is None:
         return ""

@@ -6,12 +6,13 @@ import difflib
 from operator import attrgetter
 from typing import Any
 
+from narval.agent.agent import AgentState
 from narval.agent.history import past
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.text import article
 from narval.calls.confining import unconfined
-from narval.core.definitions.library import Library, RunDefinition
+from narval.core.definitions.library import Library, ModuleDefinition, RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
 from narval.daemon.agents.agent_host import AgentHost
@@ -93,6 +94,19 @@ def _live(daemon: Daemon, run: Run, state: Any) -> Any:
         if record is not None and record.live is not None:
             state = record.live(state)
     return state
+
+
+def newer_code(agent: AgentState, run: Run) -> list[str]:
+    """The files of modules that are newer than what a run under way keeps of them, to call it."""
+    if run.library is None or run.library is agent.library or run.definition is None:
+        return []
+    files = dict[str, None]()
+    for reference in run.definition.references:
+        own = run.library.get(reference.kind, reference.target)
+        newest = agent.library.get(reference.kind, reference.target)
+        if isinstance(own, ModuleDefinition) and newest is not None and newest.digest != own.digest:
+            files[newest.path] = None
+    return list(files)
 
 
 def no_element(daemon: Daemon, eid: int) -> str:

@@ -171,6 +171,13 @@ def newer_file(run: Row) -> str:
     return f"waits with {of}; the file is newer"
 
 
+def older_code(files: Iterable[str], run: int) -> str:
+    """The sentence on a run that keeps older versions of these files of modules; "" for none."""
+    listed = ", ".join(files)
+    again = f"`narval renew {run}` starts it anew"
+    return f"keeps {listed} as read when it began; the file is newer: {again}" if listed else ""
+
+
 def fault_line(fault: Row) -> str:
     """A fault, with its place in front."""
     return f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}"

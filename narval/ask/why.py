@@ -22,7 +22,7 @@ from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
 from narval.ask.element_titles import TITLED, title_in, titles
 from narval.ask.json_forms import moment, run_of
-from narval.ask.lookup import definition_and_state, find_run, standing_of
+from narval.ask.lookup import definition_and_state, find_run, newer_code, standing_of
 from narval.ask.memory.provenance import descent_of, reached
 from narval.ask.places import place_of
 from narval.ask.registry import operation
@@ -254,7 +254,8 @@ def explain(
     failing = with_failed_parts(engine) if run.active else None
     remedies = (failing.remedy(state, wait.error, agent.option) if failing else "" for wait in waits)
     answer["waiting"] = [_waiting(agent, now, run, *both) for both in zip(waits, remedies, strict=True)]
-    return answer | json_forms.newer(agent, run)
+    code = newer_code(agent, run)
+    return answer | json_forms.newer(agent, run) | ({"newer_code": code} if code else {})
 
 
 def _cancellation(agent: AgentState, run: Run) -> str:

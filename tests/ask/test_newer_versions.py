@@ -183,6 +183,38 @@ def test_N31_renew_begins_a_run_anew_with_what_it_was_given_first(home: Home, ag
         agent.renew(run)
 
 
+FAILS = """<recipe group="r" name="fails" start_step="a" end_step="a">
+  <step id="a" type="action" target="n.breaks" retries="5" backoff="3600"/></recipe>"""
+BREAKS = """from narval import action
+
+@action(runs="inline")
+def breaks(): raise ValueError("WORD")
+"""
+
+
+def test_a_run_that_is_tried_again_says_that_the_file_of_its_module_is_newer(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.write("modules/n.py", BREAKS)
+    home.write("recipes/f.xml", FAILS)
+    with home.open() as agent:
+        run = agent.start("r.fails")
+        agent.until_idle()
+        assert "newer_code" not in agent.why(run).keys() | agent.run(run).keys()
+        home.write("modules/n.py", BREAKS.replace("WORD", "mended"))
+        reloaded(agent)
+        assert agent.why(run)["newer_code"] == agent.run(run)["newer_code"] == ["modules/n.py"]
+        sentence = f"keeps modules/n.py as read when it began; the file is newer: `narval renew {run}` starts"
+        assert f"it {sentence}" in told(agent, run)
+        answers.run(agent.run(run))
+        assert sentence in capsys.readouterr().out
+        (line,) = agent.ask("attention")
+        assert ("is to be tried again" in line["text"], f"; it {sentence}" in line["text"]) == (True, True)
+        again = agent.renew(run, "it is mended")["run"]
+        agent.until_idle()
+        assert "newer_code" not in agent.why(again)
+
+
 CALLS = """<cookbook group="c"><recipe name="calls" start_step="a" end_step="z">
 <step id="a" type="{kind}" target="{name}"/><step id="z" type="action" target="m.nothing"/>
 <transition id="t"><in idref="a"/><out idref="z"/></transition></recipe></cookbook>"""

@@ -10,7 +10,8 @@ from itertools import islice
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask.attention.sentence import SHOWN, Form, item
-from narval.ask.text import counted
+from narval.ask.lookup import newer_code
+from narval.ask.text import counted, older_code
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.definitions.wall import in_zone
 from narval.core.engines.engine import Wait
@@ -81,6 +82,8 @@ def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> I
         more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
         at = f" at {in_zone(wait.until, agent.clockwork.zone)}" if wait.until is not None else ""
         text = f"{part} in run {run.eid} of {name}{more} is to be tried again{at}: {wait.text}"
+        if code := older_code(newer_code(agent, run), run.eid):
+            text = f"{text}; it {code}"
         yield item("source", "middle", text, {"run": run.eid})
     if len(resting) > SHOWN:
         more = counted(len(resting) - SHOWN, "more step is", "more steps are")

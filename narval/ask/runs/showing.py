@@ -7,7 +7,7 @@ from typing import Any
 from narval.agent.history import past
 from narval.agent.relying import undoing_told
 from narval.ask import json_forms
-from narval.ask.lookup import definition_and_state, find_run
+from narval.ask.lookup import definition_and_state, find_run, newer_code
 from narval.ask.registry import operation
 from narval.core.elements.element import Element
 from narval.daemon.daemon import Daemon
@@ -25,7 +25,11 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
     definition, state = definition_and_state(daemon, found)
     context = tuple(agent.memory.contexts.of(run))
     form = json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
-    return form | ({"undoing": undoing} if (undoing := undoing_told(agent, found)) else {})
+    if undoing := undoing_told(agent, found):
+        form["undoing"] = undoing
+    if code := newer_code(agent, found):
+        form["newer_code"] = code
+    return form
 
 
 @operation("read")

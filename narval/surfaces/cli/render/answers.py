@@ -24,6 +24,7 @@ from narval.ask.text import (
     moment_there,
     moments_of_zone,
     newer_file,
+    older_code,
     person,
     shortened,
     text_of,
@@ -52,6 +53,7 @@ def run(answer: Row) -> None:
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
             ("definition", answer["definition"]),
             ("version", _version(answer)),
+            ("code", older_code(answer.get("newer_code", ()), answer["eid"]) or None),
             ("error", fault_of(error) if error else None),
             ("undoing", answer.get("undoing")),
             ("context", ", ".join(map(str, answer.get("context") or ()))),
@@ -222,6 +224,8 @@ def why(answer: Row) -> Iterator[str]:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
     if answer.get("newer"):
         yield f"it {newer_file(answer)}; {_newer_ways(answer['run'])}"
+    if code := older_code(answer.get("newer_code", ()), answer["run"]):
+        yield f"it {code}"
     if answer.get("agent_state") == SUSPENDED:
         how = f"`narval agents resume {clean(answer['agent'])}`"
         yield f"nothing goes on while {clean(answer['agent'])} is {standing(answer)}; {how}"
