@@ -35,6 +35,9 @@ Readers = Mapping[str, Reader] | type[msgspec.Struct]
 
 Value = TypeVar("Value")
 
+_COMMENTED = re.compile(r"#\s*(\[[\w.-]+\]|\[\[[\w.-]+\]\])")
+"""A line that would begin a table, were it not commented out."""
+
 AT_START = "at the next start"
 """Marks a setting that a running daemon does not take over when the file is changed."""
 
@@ -113,7 +116,8 @@ class TomlFile:
         for key, value in table.items():
             at = (*within, key)
             if (read := readers.get(key)) is None:
-                self.note(at, f"unknown setting {_shown(at)!r}{closest(key, readers)}")
+                commented = self._commented_table(*at)
+                self.note(at, f"unknown setting {_shown(at)!r}{commented or closest(key, readers)}")
                 continue
             try:
                 values[key] = read(value)
@@ -157,6 +161,17 @@ class TomlFile:
     def line(self, *path: str | int) -> int:
         """The line of a key; 1 in an unreadable text."""
         return 1 if self._text is None else self._text.key(*path)[0]
+
+    def _commented_table(self, *key: str | int) -> str:
+        """The end of a message on a key below the head of a table that is commented out; "" for any other."""
+        lines = self._text.source.text.splitlines() if self._text is not None else []
+        for number in range(self.line(*key) - 1, 0, -1):
+            line = lines[number - 1].strip()
+            if (head := _COMMENTED.fullmatch(line)) is not None:
+                return f"; if it belongs to {head[1]}, take the # from line {number} as well"
+            if line.startswith("["):
+                break
+        return ""
 
     def note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
         """Note a fault of the key at a path, or of its value."""

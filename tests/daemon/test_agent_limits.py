@@ -317,9 +317,13 @@ async def test_G16_more_definitions_than_an_agent_may_follow_are_a_fault(scene: 
     scene.write("etc/narval.toml", "timezone = 'UTC'\n[agent]\ndefinitions = 3\n")
     assert await daemon.renewal.reload()
     faults = list(map(str, daemon.files.faults))
-    for path, most in (("agents/ada/agent.toml", 2), ("etc/narval.toml", 3)):
+    for path, most, setting in (
+        ("agents/ada/agent.toml", 2, "definitions"),
+        ("etc/narval.toml", 3, "definitions below [agent]"),
+    ):
         said = f"{path}:1:1: over-limit: expected at most {most} definitions, found "
-        assert any(fault.startswith(said) for fault in faults), faults
+        then = f", which are loaded all the same; follow fewer collections, or set {setting} higher"
+        assert any(fault.startswith(said) and fault.endswith(then) for fault in faults), faults
     assert list(map(str, check_home(scene.home))) == faults
     await scene.end()
 

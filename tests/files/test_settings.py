@@ -191,6 +191,15 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("nmae = 'x'", "1:1: unknown setting 'nmae'; did you mean 'name'?"),
         ("[site]\nport = 1", "1:2: unknown setting 'site'"),
         ("[web]\nport = 1", "2:1: unknown setting 'web.port'; there is 'edit', 'mcp'"),
+        (
+            "threads = 3\n#[agent]\n#weight = 10\nweight = 3",
+            "4:1: unknown setting 'weight'; if it belongs to [agent], take the # from line 2 as well",
+        ),
+        (
+            "[web]\nedit = true\n# [agent]\nweight = 3",
+            "4:1: unknown setting 'web.weight'; if it belongs to [agent], take the # from line 3 as well",
+        ),
+        ("#[agent]\n[web]\nport = 1", "3:1: unknown setting 'web.port'; there is 'edit', 'mcp'"),
         ('"a b" = 1', "1:1: unknown setting 'a b'"),
         ("stop.grace = 1", "1:1: unknown setting 'stop'"),
     ],

@@ -79,8 +79,11 @@ def too_many_definitions(library: Library, settings: AgentSettings, shown: str) 
     count, most = len(library), settings.definitions
     if count <= most:
         return []
-    found = f"over-limit: expected at most {most:,} definitions, found {count:,}"
-    return [Fault(shown, 1, 1, f"{found}; follow fewer collections, or set definitions higher")]
+    found = (
+        f"over-limit: expected at most {most:,} definitions, found {count:,}, which are loaded all the same"
+    )
+    where = "definitions" if shown.endswith(AGENT_FILE) else "definitions below [agent]"
+    return [Fault(shown, 1, 1, f"{found}; follow fewer collections, or set {where} higher")]
 
 
 def paths_of(
