@@ -165,7 +165,8 @@ class Home:
         try:
             handle = os.open(self._at("var", "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise OperatorError(f"expected a lock one may write in {self.var}: {error}") from error
+            why = f"{self.path} cannot be written: {error.strerror}: {self.var}/lock"
+            raise OperatorError(f"{why}; commands that only look at a home work") from error
         try:
             # A program that only checks holds it for a moment: see `holder`.
             if not _lock(handle, fcntl.LOCK_EX, attempts=5):

@@ -25,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     @contextmanager
     def lock(self: Home, *, as_daemon: bool = False) -> Iterator[None]:
         if self.var.parent == made:
-            raise OperatorError("expected a lock one may write")
+            raise OperatorError("the home cannot be written")
         with locked(self, as_daemon=as_daemon):
             yield
 
@@ -59,5 +59,12 @@ CHANGING = [("add", "-"), ("start", "demo.greet"), ("cancel", "1"), ("retry", "1
 def test_what_would_change_it_is_refused(home: Path, arguments: tuple[str, ...]) -> None:
     before = state(home)
     result = narval(home, *arguments, given="<name/>")
-    assert (result.exit_code, "expected a lock one may write" in result.stderr) == (1, True)
+    assert (result.exit_code, "the home cannot be written" in result.stderr) == (1, True)
     assert state(home) == before
+
+
+def test_a_home_that_cannot_be_locked_says_that_one_may_look(tmp_path: Path) -> None:
+    (tmp_path / "var" / "lock").mkdir(parents=True)
+    said = f"{tmp_path} cannot be written: Is a directory: .*; commands that only look at a home work"
+    with pytest.raises(OperatorError, match=said), Home(tmp_path).lock():
+        pass
