@@ -6,7 +6,7 @@ terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -249,6 +249,17 @@ class WayIn(NamedTuple):
 
     label: str
     steps: tuple[str, ...]
+
+
+MOST_NUMBERS = 100
+"""The most numbers of elements that are listed one by one."""
+
+
+def numbers(eids: Sequence[int]) -> str:
+    """The numbers of elements; of very many their count, the first and the last."""
+    if len(eids) <= MOST_NUMBERS:
+        return ", ".join(map(str, eids))
+    return f"{counted(len(eids), 'element')}, {min(eids)} to {max(eids)}: --json tells all"
 
 
 def ways_in(call: Row) -> dict[WayIn, list[str]]:

@@ -21,6 +21,7 @@ from narval.ask.text import (
     lasted,
     moment,
     moment_exactly,
+    numbers,
     shortened,
     text_of,
     xml_text,
@@ -32,6 +33,11 @@ from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, RUNS, Column, elements, fields, table
 
 HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b", "\r"]
+
+
+def test_numbers_of_very_many_elements_are_counted() -> None:
+    assert numbers([3, 4, 9]) == "3, 4, 9"
+    assert numbers(range(3015, 6015)) == "3,000 elements, 3015 to 6014: --json tells all"
 
 
 # --- text -----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from narval.ask.text import (
     moment_there,
     moments_of_zone,
     newer_file,
+    numbers,
     older_code,
     person,
     shortened,
@@ -37,13 +38,11 @@ from narval.surfaces.cli.render.tables import CALLS_OF_RUN, PARTS, SNIPPET, Colu
 def run(answer: Row) -> None:
     """Write one run with its parts."""
     parent, error, again = answer.get("parent"), answer.get("error"), answer.get("retry_of")
+    seq = answer.get("seq")
     fields(
         [
             ("run", f"{answer['eid']}, {article(answer['kind'])} {answer['kind']} of {answer['name']}"),
-            (
-                "as of",
-                f"line {answer['seq']}, {moment_exactly(answer['at'])}" if "seq" in answer else None,
-            ),
+            ("as of", f"line {seq}, {moment_exactly(answer['at'])}" if seq is not None else None),
             ("state", answer["state"]),
             ("started", moment_in_zone(answer["started"])),
             ("ended", moment(answer["ended"])),
@@ -56,7 +55,7 @@ def run(answer: Row) -> None:
             ("code", older_code(answer.get("newer_code", ()), answer["eid"]) or None),
             ("error", fault_of(error) if error else None),
             ("undoing", answer.get("undoing")),
-            ("context", ", ".join(map(str, answer.get("context") or ()))),
+            ("context", numbers(answer.get("context") or ())),
         ]
     )
     for columns, key in (*PARTS, *_tables_of(answer["kind"])):
