@@ -342,7 +342,7 @@ ENTRANCES = {
     "ask/attention/incidents:acknowledge.work": BY_A_PERSON,
     "ask/daemon/hooks:take_hook.work": BY_A_PERSON,
     "ask/documents:add_all": BY_A_PERSON,
-    "ask/memory/changing:add.work": BY_A_PERSON,
+    "ask/memory/changing:add.added": BY_A_PERSON,
     "ask/reminders:remind.work": BY_A_PERSON,
     "ask/reminders:snooze.work": BY_A_PERSON,
     "ask/reminders:_listen": BY_A_PERSON,

@@ -25,6 +25,7 @@ FILES_ALLOWED: dict[str, str] = {
     "narval.daemon.daemon": "the parts of a home at work are opened, put together and closed in one place",
     "narval.daemon.rounds": "a round, its commit and what wakes the next are one way, followed on one page",
     "narval.core.patterns.pattern": "a pattern, a condition of several and a bound one are tried alike",
+    "narval.surfaces.cli.command": "the frame of all commands: options, examples, errors, exit status",
     "narval.surfaces.cli.render.tables": "the columns of all tables stand in one place",
 }
 """Modules with more lines, and why."""

@@ -42,6 +42,8 @@ class Interleaving:
     answers_inline_calls = False
     """Nothing is answered at once but by chance."""
 
+    is_simulated = False
+
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, RunClock(clock), ledger
         self.troubles, self.cluster, self.servers, self.changed = SourceTroubles(), None, None, _nothing

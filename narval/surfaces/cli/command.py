@@ -118,9 +118,9 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 class _Explained(Helped):
     """A command whose help ends with an example, with the common options before or after its name.
 
-    A command that `alters` something also has --as; any other refuses it. A `local` one asks no daemon, and
-    refuses --peer. An option of its own replaces a common one. A command for one `operation` has an option or
-    argument for each of its parameters.
+    A command that `alters` something also has --as; any other refuses it. One that `repeats` may be given
+    again where it was not answered. A `local` one asks no daemon, and refuses --peer. An option of its own
+    replaces a common one. A command for one `operation` has an option or argument for each of its parameters.
     """
 
     def __init__(
@@ -130,9 +130,11 @@ class _Explained(Helped):
         alters: bool = False,
         operation: str = "",
         local: bool = False,
+        repeats: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
+        self.repeats = repeats
         self.example, self.alters, self.operation, self.local = example, alters, operation, local
         own = {name for option in self.params for name in option.opts}
         self.params += [each for each in common_options(acting=alters) if own.isdisjoint(each.opts)]
@@ -165,7 +167,7 @@ class Command(_Explained):
         try:
             return super().invoke(context)
         except UnansweredError as error:
-            if not self.alters:
+            if not self.alters or self.repeats:
                 raise
             look = "look (narval memory, narval runs) before you ask again"
             then = "ask again with the same --key: it is done once" if context.params.get("key") else look
@@ -285,16 +287,21 @@ def _write_no_more() -> None:
 
 
 def command(
-    name: str, *, example: str, alters: bool = False, operation: str = "", local: bool = False
+    name: str,
+    *,
+    example: str,
+    alters: bool = False,
+    operation: str = "",
+    local: bool = False,
+    repeats: bool = False,
 ) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help.
 
-    It `alters` something if what it does is recorded: then it may be done in another person's name. It is
-    `local` if it asks no daemon.
+    It `alters` something if what it does is recorded: then it may be done in another person's name. It
+    `repeats` if the same command, given again, has the same outcome. It is `local` if it asks no daemon.
     """
-    declare = click.command(
-        name, cls=Command, example=example, alters=alters, operation=operation, local=local
-    )
+    facts = {"alters": alters, "operation": operation, "local": local, "repeats": repeats}
+    declare = click.command(name, cls=Command, example=example, **facts)
     return lambda function: declare(pass_session(function))
 
 

@@ -21,6 +21,8 @@ TEMPLATE = "{% block live_state %}{{ state }}{% endblock %}{% block live_form %}
 class PlayedDaemon:
     """Answers `changed` when a test says that something has changed, or fails when it says so."""
 
+    start = "narval run"
+
     def __init__(self) -> None:
         self.turn, self.asked, self.open = 100, 0, 0
         self.error: NarvalError | None = None

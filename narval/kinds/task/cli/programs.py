@@ -103,7 +103,9 @@ def init(session: Session, name: str, role: str, lease: float | None) -> None:
     session.give(answer, lambda found: click.echo(found["task"]))
 
 
-@command("get", example="narval task get > object.xml\nnarval task get --timeout 60", alters=True)
+@command(
+    "get", example="narval task get > object.xml\nnarval task get --timeout 60", alters=True, repeats=True
+)
 @handle_option
 @timeout_option
 @click.pass_context
@@ -217,7 +219,10 @@ def _raised(answer: Row) -> None:
 
 
 @command(
-    "wait", example="narval task wait ev.update\nnarval task wait ev.update --end --timeout 600", alters=True
+    "wait",
+    example="narval task wait ev.update\nnarval task wait ev.update --end --timeout 600",
+    alters=True,
+    repeats=True,
 )
 @click.argument("event")
 @click.option("--end", is_flag=True, help="Wait until its action was done.")
