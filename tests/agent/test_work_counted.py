@@ -21,7 +21,7 @@ from bench.market import Market
 from bench.measure import home
 from bench.steps import MODULE, recipe
 from bench.tasks import Desk, raised
-from narval.agent.loop import WAVE, TurnBudget
+from narval.agent.loop import WAVE, Loop
 from narval.calls.context import call
 from narval.core.elements.canonical import canonical
 from narval.core.elements.changes import Added
@@ -64,7 +64,7 @@ def the_loop_has_no_turns_between(monkeypatch: pytest.MonkeyPatch) -> None:
     many turns a request takes.
     """
     monkeypatch.setattr(main_loop, "SLICE", inf)
-    monkeypatch.setattr(TurnBudget.__init__, "__defaults__", (inf,))
+    monkeypatch.setattr(Loop._room, "__defaults__", (inf,))
 
 
 class Work:
