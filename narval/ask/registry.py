@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
@@ -73,7 +74,9 @@ class Operation(Generic[Parameters, Result]):
                 if parameter.default is inspect.Parameter.empty:
                     raise RequestError(f"{self.name} needs the argument {name!r}")
             elif not _fits(value := arguments[name], expected := self.types[name]):
-                raise RequestError(f"{self.name}: expected {name} to be {expected}, got {value!r:.80}")
+                raise RequestError(
+                    f"{self.name}: expected {name} to be {_words(expected)}, got {value!r:.80}"
+                )
 
 
 def operation(
@@ -85,6 +88,31 @@ def operation(
     one that can be answered from a page of runs, and says which.
     """
     return lambda function: Operation(function, scope, page)
+
+
+_PLAIN_WORDS: Mapping[Any, tuple[str, str]] = MappingProxyType(
+    {
+        str: ("a text", "texts"),
+        bytes: ("a text of XML", "texts of XML"),
+        int: ("a whole number", "whole numbers"),
+        float: ("a number", "numbers"),
+        bool: ("true or false", "true or false"),
+        NoneType: ("nothing", "nothing"),
+    }
+)
+"""The words for a value of a type, and for several."""
+
+
+def _words(expected: Any, *, several: bool = False) -> str:
+    """The words for a type of a parameter."""
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if origin in (typing.Union, UnionType):
+        return " or ".join(_words(one, several=several) for one in inner)
+    if origin is typing.Literal:
+        return " or ".join(map(repr, inner))
+    if origin in (list, tuple):
+        return f"{'lists' if several else 'a list'} of {_words(inner[0], several=True)}"
+    return _PLAIN_WORDS.get(expected, ("an object", "objects"))[several]
 
 
 def _fits(value: Any, expected: Any) -> bool:

@@ -230,6 +230,22 @@ def test_M39_a_definition_says_what_it_takes_that_nothing_within_it_gives(scene:
     assert inner["parts"] == [{"part": "in/s", "input": "mail"}], "cards are given by the step before"
 
 
+VOTE = """<recipe group="t" name="vote" start_step="wait" end_step="ask">
+<step id="wait" type="action" target="w.nothing"/>
+<transition id="t"><in idref="wait"/><out idref="ask"/>
+  <condition as="w" use="yes"><match>want[@what]</match></condition></transition>
+<step id="ask" type="work"><work><title>Buy it?</title>
+  <input id="w"><match>want[@eid=$w/@eid]</match></input><outcome name="yes"/></work></step></recipe>"""
+
+
+def test_M39_what_depends_on_the_run_is_told_by_what_leads_to_it(scene: Scene) -> None:
+    scene.write("recipes/vote.xml", VOTE)
+    with narval.open(scene.home.path) as agent:
+        (want,) = agent.ask("definition", name="t.vote")["takes"]
+    assert want["match"] == ["want[@what]"], "which can be tried before there is a run"
+    assert want["parts"] == [{"part": "ask", "input": "w"}]
+
+
 def test_M39_each_kind_says_what_it_takes(scene: Scene) -> None:
     scene.write("recipes/print.xml", PRINT)
     scene.write("recipes/sign.xml", SIGN)

@@ -38,6 +38,12 @@ STAGES = """\
     <for roles="operator"/>
     <outcome name="yes"/><outcome name="no"/>
   </work>
+  <work group="show" name="form">
+    <title>Why is that so?</title>
+    <for roles="operator"/>
+    <field name="why" type="text">Your words</field><field name="limit" type="decimal">How much</field>
+    <outcome name="yes"/>
+  </work>
 </cookbook>
 """
 

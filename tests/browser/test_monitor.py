@@ -226,6 +226,21 @@ class TestEveryPage:
             assert page.get_by_role("button", name="Yes", exact=True).count() == 0
             assert [field.input_value() for field in page.get_by_label("Why").all()] == [typed] * bool(typed)
 
+    def test_P51_what_is_typed_is_saved_by_itself_and_after_an_answer_was_refused(
+        self, watched: Watched, household: Household
+    ) -> None:
+        page = watched.page()
+        item = household.start("show.form")
+        page.goto(f"{BASE}/work/{item}")
+        with page.expect_response("**/save"):
+            page.get_by_label("Your words").fill("It took an hour")
+        page.get_by_label("How much").fill("much")
+        with page.expect_response("**/save"):
+            page.get_by_role("button", name="Yes", exact=True).click()
+        with household.client("ann") as client:
+            draft = client.ask("work_item", item=item)["draft"]
+        assert draft == {"why": ["It took an hour"], "limit": ["much"]}
+
     def test_M92_a_swipe_over_a_graph_scrolls_the_page_and_moves_the_graph_sideways_alone(
         self, watched: Watched, household: Household
     ) -> None:

@@ -375,6 +375,51 @@ def test_recipes_that_may_wait_for_something_else_are_not(
     assert check_home(home) == []
 
 
+FEEDS = """<recipe group="w" name="r" start_step="s" end_step="e" {restart}>
+  <step id="s" type="action" target="w.nothing"/>
+  <step id="ask" type="work" {more}><arguments>{gives}</arguments>
+    <work><title>Well?</title><input id="w"><match>want</match></input><outcome name="yes"/></work></step>
+  <step id="e" type="action" target="w.nothing"/>
+  <transition id="u"><in idref="ask"/><out idref="e"/></transition>
+  <transition id="t"><in idref="s"/><out idref="ask"/>{waits}
+    <condition as="w" use="yes"><match>{match}</match></condition></transition></recipe>"""
+WANT = {
+    "restart": 'restart="parallel"', "more": "", "waits": "", "match": "want[@what]",
+    "gives": '<want what="tea"/>',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"restart": 'restart="yes"'}, {"match": "want", "gives": '<want what="{$w/@what}"/>'}],
+    ids=str,
+)
+def test_a_step_that_gives_what_its_recipe_waits_for_is_warned_of(home: Home, values: dict[str, str]) -> None:
+    _write(home.modules / "w.py", ACTIONS_AGAIN)
+    _write(home.path / "recipes/feeds.xml", FEEDS.format(**WANT | values))
+    (warned,) = check_home(home)
+    assert (warned.line, warned.warning) == (3, True)
+    assert "step 'ask' gives by its arguments what recipe 'w.r' waits for" in warned.message
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"restart": ""},
+        {"gives": '<want who="ann"/>'},
+        {"gives": '<want what="{$w/@what}"/>'},
+        {"waits": "<condition><match>go</match></condition>"},
+        {"waits": '<time seconds="0" minutes="0"/>'},
+        {"more": 'foreach="want"'},
+    ],
+    ids=str,
+)
+def test_a_step_that_may_give_something_else_is_not(home: Home, values: dict[str, str]) -> None:
+    _write(home.modules / "w.py", ACTIONS_AGAIN)
+    _write(home.path / "recipes/feeds.xml", FEEDS.format(**WANT | values))
+    assert check_home(home) == []
+
+
 PLAIN = {"restart": "no", "kind": "action", "target": "nothing", "more": "", "waits": ""}
 ACTIONS_AGAIN = """from narval import Input, action
 

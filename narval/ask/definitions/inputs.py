@@ -37,8 +37,10 @@ Found = tuple[str, str, tuple[str, ...], Input | None]
 def _inputs(definition: Definition, library: Library, within: str, deeper: int) -> Iterator[Found]:
     if not isinstance(definition, RunDefinition):
         return
-    if isinstance(prototype := getattr(definition, "prototype", None), Prototype):
-        yield from ((within, slot.id, slot.match, slot) for slot in prototype.inputs)
+    if (prototype := _prototype_of(definition)) is not None:
+        yield from (
+            (within, slot.id, slot.match, slot) for slot in prototype.inputs if not slot.condition.variables
+        )
         return
     giving: set[str] = set()
     for call in flow_of(definition, library).calls:
@@ -47,8 +49,14 @@ def _inputs(definition: Definition, library: Library, within: str, deeper: int) 
         if call.prototype.outputs:
             giving.add(call.part)
         called = library.get(call.kind, call.target)
-        if called is not None and not call.agent and deeper:
+        if called is not None and _prototype_of(called) is None and not call.agent and deeper:
             yield from _inputs(called, library, part, deeper - 1)
+
+
+def _prototype_of(definition: Definition) -> Prototype | None:
+    """The inputs and outputs that a definition itself declares: a call of it says what it takes."""
+    prototype = getattr(definition, "prototype", None)
+    return prototype if isinstance(prototype, Prototype) else None
 
 
 def _of_call(call: CallFlow, giving: Container[str]) -> Iterator[tuple[str, tuple[str, ...], Input | None]]:
@@ -61,11 +69,15 @@ def _of_call(call: CallFlow, giving: Container[str]) -> Iterator[tuple[str, tupl
         if any(isinstance(each, GivenBy) and each.part in giving for each in origins):
             continue
         slot = declared.get(name)
-        match = slot.match if slot is not None else _patterns(taken)
-        if match and not (slot is not None and slot.condition.variables):
+        is_sure = slot is not None and not slot.condition.variables
+        if match := slot.match if slot is not None and is_sure else _patterns(taken):
             yield name, match, slot
 
 
 def _patterns(taken: Iterable[Taken]) -> tuple[str, ...]:
-    conditions = [each.origin.condition for each in taken if isinstance(each.origin, InMemory)]
-    return tuple(pattern.text for one in conditions if one is not None for pattern in one.patterns)
+    """The patterns that can be tried without the run: those of what led to the part, if it takes that."""
+    conditions = [
+        each.origin.condition for each in taken if isinstance(each.origin, InMemory) and not each.fallback
+    ]
+    patterns = [pattern for one in conditions if one is not None for pattern in one.patterns]
+    return tuple(dict.fromkeys(pattern.text for pattern in patterns if not pattern.variables))

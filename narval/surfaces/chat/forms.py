@@ -18,7 +18,7 @@ LEAVE, STOP = "-", "cancel"
 
 _HINTS = {
     "integer": "a whole number",
-    "decimal": "a number such as 12.50",
+    "decimal": "a number such as 12.50 or 12,50",
     "boolean": "yes or no",
     "date": "a date such as 2026-11-25",
     "dateTime": "a date and time such as 2026-11-25T10:00",

@@ -185,7 +185,7 @@ class ToolServer:
                     last = run["done"] + part
                     await ctx.session.report_progress(last, run["total"], run["at"] or run["state"])
                 if not run["active"] or time.monotonic() >= deadline:
-                    return _of_run(run)
+                    return answer_of(run)
                 about["run"] = run["eid"]
         except asyncio.CancelledError:
             call = self._calls.get(_key(ctx))
@@ -259,7 +259,7 @@ def _tool(row: dict[str, Any]) -> types.Tool:
     )
 
 
-def _of_run(run: dict[str, Any]) -> dict[str, Any]:
+def answer_of(run: dict[str, Any]) -> dict[str, Any]:
     """A run in the form of the result of a call."""
     answer = {"run": run["eid"], "name": run["name"], "state": run["state"], "active": run["active"]}
     if run["error"]:
@@ -267,6 +267,8 @@ def _of_run(run: dict[str, Any]) -> dict[str, Any]:
     if "elements" in run:
         named = ("eid", "name", "xml")
         answer["elements"] = [{key: one[key] for key in named} for one in run["elements"]]
+    if "withheld" in run:
+        answer["withheld"] = run["withheld"]
     return answer
 
 

@@ -20,6 +20,7 @@ from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import TOOLS, parameters, schema_of_tool
 from narval.ask.operations import OPERATIONS
 from narval.core.definitions.library import RunDefinition
+from narval.surfaces.mcp.server import answer_of
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
 RIDES = """
@@ -120,6 +121,12 @@ def test_each_tool_says_what_it_does_when_to_use_it_and_the_form_of_each_argumen
 
 def test_there_is_no_description_of_what_is_no_tool() -> None:
     assert list(DESCRIPTIONS) == list(TOOLS)
+
+
+def test_a_result_says_how_many_elements_were_withheld() -> None:
+    run = {"eid": 7, "name": "w.ask", "state": "done", "active": False, "error": None, "elements": []}
+    assert answer_of(run | {"withheld": 1})["withheld"] == 1
+    assert "withheld" not in answer_of(run)
 
 
 def test_values_of_an_argument_may_have_blanks() -> None:

@@ -27,6 +27,8 @@ MORE = """\
   <work group="more" name="amount"><title>How much is it?</title><for people="ann ben"/>
     <field name="limit" type="decimal" most="5000" required="yes">How much</field>
     <field name="until" type="date"/><outcome name="yes"/></work>
+  <work group="more" name="everybody"><title>Is it so?</title>
+    <for people="ben cat"/><outcome name="yes"/></work>
   <recipe group="more" name="fills" start_step="ask" end_step="ask">
     <step id="ask" type="work" target="more.form"/>
   </recipe>
@@ -200,6 +202,14 @@ def test_P51_a_form_has_the_fields_all_faults_beside_them_and_a_draft_that_is_sa
     assert 'value="soon"' in answer.text
     assert pages.does(f"/work/{item}/save", **{limit: "700"})
     pages.shows(f"/work/{item}", 'value="700"')
+
+
+def test_P53_a_reader_who_may_answer_is_told_where(pages: PagesOfHome) -> None:
+    item = pages.start("more.everybody")
+    pages.shows(
+        f"/work/{item}", "on these pages you are a reader", f"narval work answer {item}", role="reader"
+    )
+    assert "you are a reader" not in pages.shows(f"/work/{item}", role="person")
 
 
 def test_P53_who_has_an_item_stands_in_a_part_that_changes_without_the_form(pages: PagesOfHome) -> None:

@@ -20,7 +20,7 @@ from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.dead_ends import dead_ends, remedy_of
 from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
 from narval.kinds.recipe.language.prompts import Slip
-from narval.kinds.recipe.language.waking import comes_back, waking
+from narval.kinds.recipe.language.waking import comes_back, feeding, waking
 
 
 class Edge(NamedTuple):
@@ -194,7 +194,7 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     """
     recipes = list(recipes)
     endless = _endless(library)
-    checks = (_dead_ends, _unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again)
+    checks = (_dead_ends, _unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again, _fed)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
     woken = waking(library)
     for recipe in recipes:
@@ -315,6 +315,14 @@ def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
         mend = 'write use="yes" at a condition, add a date, or leave restart out'
         message = f"recipe {recipe.full_name!r} begins again once a second, {while_what}: {why}; {mend}"
         yield Fault(recipe.path, recipe.line, 1, message, warning=True)
+
+
+def _fed(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for a step that gives by its arguments what the first transition of its recipe waits for."""
+    if (step := feeding(recipe, library)) is not None:
+        gives = f"step {step.id!r} gives by its arguments what recipe {recipe.full_name!r} waits for"
+        mend = "give it the element that came, or one of another name, or leave restart out"
+        yield Fault(recipe.path, step.line, 1, f"{gives}, so it begins anew for ever; {mend}", warning=True)
 
 
 def _waits(transition: Transition) -> bool:

@@ -12,6 +12,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import Output, Prototype
 from narval.core.definitions.reading.walks import reached
+from narval.core.elements.element import Element, Tree
 from narval.core.errors import DefinitionError
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
@@ -38,6 +39,38 @@ def waking(library: Library) -> dict[str, tuple[str, ...]]:
         )
         for maker, outputs in makes.items()
     }
+
+
+def feeding(recipe: Recipe, library: Library) -> Step | None:
+    """The step whose arguments are all that the first transition of a restarting recipe waits for and uses
+    up, so that each run begins the next one.
+    """
+    ways = recipe.transitions.values()
+    if recipe.restart == "no" or any(way.times or way.appointments for way in ways):
+        return None
+    for first in recipe.start.outs:
+        waits = first.conditions
+        is_sure = not any(each.absent or each.lasting or each.condition.variables for each in waits)
+        if first.context is None and is_sure and any(each.use for each in waits):
+            for step in (recipe.start, *first.outs):
+                if all(_is_given(step, each.condition, library) for each in waits):
+                    return step
+    return None
+
+
+def _is_given(step: Step, need: Condition, library: Library) -> bool:
+    """True if each call of a step puts an argument into memory that fits, and does not outdate it."""
+    prototype: Prototype | None = getattr(library.get(step.kind, step.target), "prototype", None)
+    waits = step.foreach or step.until or step.agent or step.sending or step.approve
+    if waits or prototype is None or any(slot.outdates for slot in prototype.inputs):
+        return False
+    for at, xml in enumerate(step.arguments):
+        argument = Element(0, xml)
+        if at not in step.values and need.bind().explain(Tree(argument)) is None:
+            return True
+        if all(pattern.text.strip() in (argument.name, "*") for pattern in need.patterns):
+            return True
+    return False
 
 
 def comes_back(step: Step, library: Library) -> Action | None:

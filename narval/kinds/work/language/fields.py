@@ -14,6 +14,7 @@ from narval.core.definitions.reading.values import TextTemplate
 from narval.core.patterns.budget.work import Work as Effort
 from narval.core.patterns.budget.work import WorkError
 from narval.core.patterns.pattern import Condition
+from narval.core.source.number_forms import BLANKS, NumberForm
 
 FieldType = Literal[
     "string", "text", "integer", "decimal", "boolean", "date", "dateTime", "choice", "person", "element"
@@ -26,6 +27,8 @@ _DIGITS = 30
 """The most digits before the point of a number, and after it."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
+_UNPLAIN = re.compile(rf"[^0-9.,'’{BLANKS}+-]")
+"""A character that a number without a currency does not have."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?")
 _TRUTH: Mapping[str, str] = MappingProxyType({"true": "true", "yes": "true", "false": "false", "no": "false"})
@@ -137,6 +140,17 @@ def _read_by(pattern: re.Pattern[str], expectation: str) -> Callable[[str], str]
     return read
 
 
+def _decimal(text: str) -> str:
+    """A number with a point before its decimals, whatever sign is there and between thousands; a text that
+    could be two numbers, such as 1,250, is refused.
+    """
+    if not _DECIMAL.fullmatch(value := text.strip()):
+        value = "" if _UNPLAIN.search(value) else NumberForm(is_currency=True).plain(value) or ""
+        if not _DECIMAL.fullmatch(value):
+            raise ValueError("a number such as 12.50 or 12,50")
+    return value
+
+
 def _dated(type: str, pattern: re.Pattern[str], expectation: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         try:
@@ -161,7 +175,7 @@ _READ: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "string": _line,
         "text": lambda text: text,
         "integer": _read_by(_INTEGER, "a whole number"),
-        "decimal": _read_by(_DECIMAL, "a number such as 12.50"),
+        "decimal": _decimal,
         "boolean": _truth,
         "date": _dated("date", _DATE, "a date such as 2026-11-25"),
         "dateTime": _dated("dateTime", _DATE_TIME, "a date and time such as 2026-11-25T10:00"),

@@ -35,6 +35,18 @@ field_name = matching(
 )
 
 
+_field_type = one_of(*get_args(FieldType))
+_OF_MODELS = {"yes-no": "boolean", "number": "decimal"}
+"""The types of fields by the names that the answers of language models have for them."""
+
+
+def field_type(text: str) -> str:
+    """The type of a field."""
+    if text in _OF_MODELS:
+        raise ValueError(f"{_OF_MODELS[text]}, as it is called in a form")
+    return _field_type(text)
+
+
 def outcome(text: str) -> str:
     """The name of an outcome."""
     if text in _TAKEN:
@@ -119,7 +131,7 @@ WORDS: Words = {
     "field": Word(
         {
             "name": Attribute(field_name, required=True),
-            "type": Attribute(one_of(*get_args(FieldType))),
+            "type": Attribute(field_type),
             "required": Attribute(words),
             "default": Attribute(anything),
             "least": Attribute(anything),

@@ -183,7 +183,7 @@ async def add_element(visit: Visit) -> Redirect | Shown:
     try:
         added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
     except ElementError as error:
-        sentence = _PLACE.sub("", str(error))
+        sentence = _PLACE.sub("", str(error)).removeprefix(f"{error.line}:{error.column}: ")
         return _form(text, number, f"line {error.line}, column {error.column}: {sentence}")
     except RequestError as error:
         return _form(text, number, str(error))

@@ -12,6 +12,7 @@ from narval.core.definitions.people.directory import Directory, Person
 from narval.core.source.text import Source
 from narval.kinds.recipe.language.definition import Recipe
 from narval.kinds.work.language.definition import WorkDefinition
+from narval.kinds.work.language.fields import FormField
 
 PURCHASE = """\
 <work group="purchase" name="approve">
@@ -143,6 +144,8 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
         ('<field name="a" required="done"/><deadline after="5d" outcome="done"/>', "which has no default"),
         ('<field name="a" type="integer"/><deadline after="5d" outcome="done"><a>b</a></deadline>', "number"),
         ('<field name="a" type="choice"/>', "needs options"),
+        ('<field name="a" type="yes-no"/>', "type: expected boolean, as it is called in a form"),
+        ('<field name="a" type="number"/>', "type: expected decimal, as it is called in a form"),
         ('<field name="a" type="element"/>', "needs match"),
         ('<field name="a" least="3"/>', "least: says nothing of a field of type string"),
         ('<field name="a" type="date" least="soon"/>', "a date such as"),
@@ -159,6 +162,20 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
 def test_P7_what_is_wrong_is_told_with_the_next_step(inside: str, told: str) -> None:
     faults = read(small(inside)).faults
     assert any(told in fault.message and fault.line == 2 for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("12,50", "12.50"), (" 12.50", "12.50"), ("1 250,5", "1250.5"), ("1.234,56", "1234.56"), ("-7", "-7"),
+     ("1,250", None), ("12,50 €", None), ("12 USD", None), ("12,5,0", None), ("", None)],
+)  # fmt: skip
+def test_P42_a_number_may_have_a_comma_if_it_has_one_meaning(text: str, number: str | None) -> None:
+    field = FormField("limit", "decimal")
+    if number is not None:
+        assert field.read(text) == number
+        return
+    with pytest.raises(ValueError, match="or 12,50"):
+        field.read(text)
 
 
 def test_P7_work_needs_a_group_a_name_and_a_title() -> None:
