@@ -44,6 +44,10 @@ STAGES = """\
     <field name="why" type="text">Your words</field><field name="limit" type="decimal">How much</field>
     <outcome name="yes"/>
   </work>
+  <work group="show" name="long">
+    <title>Is this the question that is too long for one line on a telephone, or is one longer?</title>
+    <for roles="operator"/><outcome name="yes"/>
+  </work>
 </cookbook>
 """
 

@@ -210,6 +210,15 @@ class TestEveryPage:
         page.wait_for_url(f"**/work?acted={item}")
         assert "Answered yes: Is this to be answered?" in page.locator("main").inner_text()
 
+    def test_M92_on_a_telephone_a_long_question_stands_beside_its_number(
+        self, watched: Watched, household: Household
+    ) -> None:
+        item = household.start("show.long")
+        page = watched.page(viewport={"width": 390, "height": 640}, has_touch=True, is_mobile=True)
+        page.goto(f"{BASE}/work")
+        number, title = page.locator(f'main tbody a[href$="/work/{item}"]').all()
+        assert abs(number.bounding_box()["y"] - title.bounding_box()["y"]) < 10
+
     def test_P53_an_open_item_that_somebody_else_answers_loses_its_form_but_not_what_is_typed(
         self, watched: Watched, household: Household
     ) -> None:

@@ -32,7 +32,15 @@ from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.rendering import rendered
 from narval.surfaces.http.saved_forms import SavedForms
-from narval.surfaces.http.sessions import WHOLE, LoginLink, Sessions, WebSession, own_person, session_form
+from narval.surfaces.http.sessions import (
+    WHOLE,
+    LoginLink,
+    Sessions,
+    WebSession,
+    browser_of,
+    own_person,
+    session_form,
+)
 
 FAILED = 1.0
 """Seconds after which a failed login is answered."""
@@ -112,7 +120,7 @@ class LoginPages:
         if link is not None and people is None:
             message = "No daemon is at work that knows you. Start it (narval run), and use the link then."
             return await self._page(request, message, status=503)
-        secret = self._begun(token, link, people or ())
+        secret = self._begun(token, link, people or (), browser_of(request.headers.get("user-agent", "")))
         if secret is None:
             if self._waiting >= WAITING:
                 return await self._page(
@@ -134,13 +142,15 @@ class LoginPages:
         self._set_cookie(answer, secret, int(WHOLE))
         return answer
 
-    def _begun(self, token: str, link: LoginLink | None, people: Sequence[Mapping[str, Any]]) -> str | None:
+    def _begun(
+        self, token: str, link: LoginLink | None, people: Sequence[Mapping[str, Any]], browser: str
+    ) -> str | None:
         """The secret of the session that a link begins; None without a valid link or person."""
         if link is None:
             return None
         person = link.person or own_person(people, link.login)
         role = next((row["web"] for row in people if row["person"] == person), None)
-        return self._sessions.log_in(token, person, role) if person and role else None
+        return self._sessions.log_in(token, person, role, browser) if person and role else None
 
     async def _log_out(self, request: Request) -> Response:
         self._end(request)

@@ -28,6 +28,16 @@ LINK = 600.0
 IDLE, WHOLE = 12 * 3600.0, 7 * 86400.0
 """Seconds without a request after which a session ends, and seconds after which it ends in any case."""
 
+_BROWSERS = (
+    ("Firefox/", "Firefox"), ("Edg", "Edge"), ("OPR/", "Opera"), ("HeadlessChrome/", "Chrome"),
+    ("Chrome/", "Chrome"), ("CriOS/", "Chrome"), ("FxiOS/", "Firefox"), ("Safari/", "Safari"),
+)  # fmt: skip
+_SYSTEMS = (
+    ("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
+    ("Mac OS", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"),
+)  # fmt: skip
+"""The words by which browsers and systems name themselves, those first that stand beside the later ones."""
+
 NOTED = 600.0
 """Seconds between two records that a session is in use, so that not each request writes the file."""
 
@@ -54,8 +64,8 @@ class LoginLink(msgspec.Struct, frozen=True):
 
 
 class WebSession(msgspec.Struct, frozen=True):
-    """A session by the hash of its secret: its number, the person, the role it was begun in, since when, and
-    when it was last seen (seconds since 1970, UTC; noted every ten minutes).
+    """A session by the hash of its secret: its number, the person, the role it was begun in, since when, when
+    it was last seen (seconds since 1970, UTC; noted every ten minutes), and in which browser.
     """
 
     digest: str
@@ -64,6 +74,7 @@ class WebSession(msgspec.Struct, frozen=True):
     role: WebRole
     begun: float
     seen: float
+    browser: str = ""
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -113,14 +124,16 @@ class Sessions:
         links = self._read().still(self._clock()).links
         return next((link for link in links if link.digest == digest), None)
 
-    def log_in(self, token: str, person: str, role: WebRole) -> str | None:
-        """Use a link up; returns the secret of a new session, or None if it was used up already."""
+    def log_in(self, token: str, person: str, role: WebRole, browser: str = "") -> str | None:
+        """Use a link up, in a browser if it is known; returns the secret of a new session, or None if it was
+        used up already.
+        """
         digest, secret, now = _digest(token), secrets.token_urlsafe(BYTES), self._clock()
         with self._altering() as (state, write):
             others = tuple(link for link in state.links if link.digest != digest)
             if len(others) == len(state.links):
                 return None
-            begun = WebSession(_digest(secret), state.last + 1, person, role, now, now)
+            begun = WebSession(_digest(secret), state.last + 1, person, role, now, now, browser)
             write(_Stored(begun.number, others, (*state.sessions, begun), state.ended))
         return secret
 
@@ -204,7 +217,15 @@ def session_form(session: WebSession) -> dict[str, Any]:
         "role": session.role,
         "begun": _moment(session.begun),
         "seen": _moment(session.seen),
+        "browser": session.browser,
     }
+
+
+def browser_of(agent: str) -> str:
+    """The browser and system that a header names, such as "Firefox on Linux"; "" if it names none."""
+    browser = next((name for word, name in _BROWSERS if word in agent), "")
+    system = next((name for word, name in _SYSTEMS if word in agent), "")
+    return f"{browser} on {system}" if browser and system else browser or system
 
 
 def own_person(people: Sequence[Mapping[str, Any]], login: str) -> str | None:

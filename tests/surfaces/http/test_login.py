@@ -38,6 +38,25 @@ def test_M65_looking_at_a_link_takes_nothing_and_its_form_uses_it_up(door: Door)
     assert [one.person for one in door.sessions.listed()] == ["ann"]
 
 
+@pytest.mark.parametrize(
+    ("agent", "browser"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1",
+            "Safari on iPhone",
+        ),
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0", "Edge on Windows"),
+        ("curl/8", ""),
+    ],
+)
+def test_M65_a_session_is_told_by_its_browser(door: Door, agent: str, browser: str) -> None:
+    token, visitor = door.sessions.new_link("ann"), door.browser(**{"origin": HOME, "user-agent": agent})
+    assert visitor.post("/login", data={"token": token}).status_code == 303
+    assert [one.browser for one in door.sessions.listed()] == [browser]
+    assert f'<td data-label="browser">{browser}</td>' in visitor.get("/sessions").text
+
+
 def test_M65_a_form_from_elsewhere_uses_no_link_up(door: Door) -> None:
     token = door.sessions.new_link("ann")
     for headers in ({"origin": "https://evil.example"}, {}, {"origin": HOME, "content-type": "text/plain"}):

@@ -200,7 +200,8 @@ _SESSIONS = (
     Column("session", lambda row: row["session"], right=True),
     *plain("person", "role"),
     Column("begun", lambda row: moment(row["begun"]), is_moment=True),
-    Column("last seen", lambda row: moment(row["seen"])),
+    Column("last seen", lambda row: moment(row["seen"]), is_moment=True),
+    Column("browser", lambda row: row["browser"]),
 )
 
 
