@@ -156,7 +156,7 @@ class McpServers(Coroutines):
             try:
                 async with asyncio.timeout(server.timeout):
                     connection = self._connection(server, call.home)
-                    answer = await connection.call(call, tool, arguments, partial(self._begin, record))
+                    answer, was_sent = await connection.call(call, tool, arguments, partial(self._begin, record))
             except TimeoutError:
                 message = f"{call.target.action} did not come back within {server.timeout:g} s"
                 raise ActionError(message, "timeout") from None
@@ -170,7 +170,8 @@ class McpServers(Coroutines):
             self._note_change(server, tool, answer.message)
         if answer.kind:
             self._note_login(answer, server, call.home)
-            message = self._shown(answer, server, record, connection.last_prints)
+            may_be_done = was_sent and answer.kind == LOST and not self._is_repeatable(tool, server)
+            message = self._shown(answer, server, tool, connection.last_prints, may_be_done=may_be_done)
             raise ActionError(message, answer.kind, final=answer.final)
         self._note_change(server, tool, connection.why_changed(tool))
         self._logins.pop(server.name, None)
@@ -229,18 +230,15 @@ class McpServers(Coroutines):
             self._changed[key] = ChangedTool(server.name, tool, why, time.time())
             log.warning("%s.%s: %s", server.name, tool.action, " ".join(why.split()))
 
-    def _shown(self, answer: frames.ToolAnswered, server: McpServer, record: CallRecord, prints: str) -> str:
-        tool: Tool = record.call.target.function
+    @staticmethod
+    def _shown(
+        answer: frames.ToolAnswered, server: McpServer, tool: Tool, prints: str, *, may_be_done: bool
+    ) -> str:
         if answer.kind == CHANGED:
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
-            is_sent_once = record.has_room and not self._is_repeatable(tool, server)
-            hint = (
-                f"; {tool.name} may have done its work: look before it is called again"
-                if answer.kind == LOST and is_sent_once
-                else ""
-            )
+            hint = f"; {tool.name} may have done its work: look before it is called again" if may_be_done else ""
             return f"the MCP server {server.name}: {answer.message}{hint}{told_last(prints, server)}"
         if answer.kind == LOGIN_WANTED:
             return f"the MCP server {server.name}: {answer.message}"

@@ -81,8 +81,10 @@ class Connection:
 
     async def call(
         self, call: CallContext, tool: Tool, arguments: bytes, begin: Callable[[], Awaitable[None]]
-    ) -> frames.ToolAnswered:
-        """The answer to a call; an error of the server is one too. `begin` is awaited before it is sent."""
+    ) -> tuple[frames.ToolAnswered, bool]:
+        """The answer to a call, and whether that was sent; an error of the server is an answer too. `begin` is
+        awaited before it is sent.
+        """
         answered: asyncio.Future[frames.ToolAnswered] = self._loop.create_future()
         self._waiting[call.id] = call, answered
         self._called[tool.name] = tool
@@ -99,7 +101,7 @@ class Connection:
                         frames.packed(frames.CallTool(call.id, tool.name, tool.digest, arguments))
                     )
                     sent = True
-                return await answered
+                return await answered, sent
         finally:
             if sent and (answered.cancelled() or not answered.done()) and not self.is_over:
                 self._child.requests.send(frames.packed(frames.CancelTool(call.id)))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narval.core.errors import DaemonGoneError, NarvalError
+from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
 
 if TYPE_CHECKING:
@@ -23,13 +23,16 @@ PATIENCE = 5.0
 AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
 
+MAY_BE_DONE = "what it was asked may be recorded: look before you ask again"
+"""The advice after a request that may have altered something."""
+
 
 class AsyncClient:
     """A connection to the daemon whose socket `find` names, made with the first request. `start` is the
     command that starts that daemon.
 
     With a `scope` it is limited to that before anything else is asked (M7, M70). The next request renews a
-    broken connection; requests under way raise DaemonGoneError.
+    broken connection; requests under way raise DaemonGoneError, or UnansweredError if it may alter something.
     """
 
     def __init__(
@@ -60,7 +63,8 @@ class AsyncClient:
         """The answer to an operation, asked of an agent, in a person's name, in a session, and `once` for a
         chat message; "" for none.
 
-        Raises the error it raised, or DaemonGoneError.
+        Raises the error it raised, or DaemonGoneError; UnansweredError once it was asked, unless it can only
+        read.
         """
         asking = {
             name: value
@@ -73,7 +77,7 @@ class AsyncClient:
             return await self._asked(method, params, asking)
 
     async def close(self) -> None:
-        """Hang up; requests under way raise DaemonGoneError."""
+        """Hang up; requests under way raise DaemonGoneError or UnansweredError."""
         self._hang_up("the connection was closed")
         if self._reading is not None:
             self._reading.cancel()
@@ -156,7 +160,8 @@ class AsyncClient:
             self._writer.transport.abort()
             self._writer = None
         because = f": {why}" if why else ""
-        gone: NarvalError = DaemonGoneError(f"the daemon ended before it answered{because}")
+        ended = f"the daemon ended before it answered{because}"
+        gone = DaemonGoneError(ended) if self._scope == "read" else UnansweredError(f"{ended}; {MAY_BE_DONE}")
         for answer, _ in self._waiting.values():
             if not answer.done():
                 answer.set_exception(gone)

@@ -14,7 +14,9 @@ import pytest
 from lxml import etree
 
 import narval
+from narval.calls.mcp.backend import McpServers
 from narval.calls.mcp.conversion import result_of
+from narval.calls.record import CallRecord
 from narval.core.errors import ActionError
 from narval.files.check import check_home
 from narval.files.home import Home
@@ -338,6 +340,23 @@ def test_a_server_that_dies_before_a_call_is_sent_has_not_done_its_work(tmp_path
         assert "may have done its work" not in made.text
     finally:
         home.close()
+
+
+def test_a_server_that_dies_while_a_call_is_announced_has_not_done_its_work(
+    at_work: HomeWithServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = McpServers._begin
+
+    async def begin_late(servers: McpServers, record: CallRecord) -> None:
+        connection = servers._connections["test"]
+        os.kill(connection._child.pid, signal.SIGKILL)
+        await connection.wait_for_its_end(60)
+        await begin(servers, record)
+
+    monkeypatch.setattr(McpServers, "_begin", begin_late)
+    made = at_work.call("die", **{"on-restart": "error"})
+    assert made.attributes["type"] == "server-lost"
+    assert "may have done its work" not in made.text
 
 
 def test_a_tool_that_destroys_is_called_once_somebody_agrees(tmp_path: Path) -> None:

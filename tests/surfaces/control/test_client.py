@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import socket
 import threading
 from contextlib import suppress
@@ -9,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from narval.ask.asker import Scope
 from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.client import Client
 
 
@@ -60,6 +64,31 @@ def test_a_daemon_that_ends_once_it_was_asked_may_have_done_it(folder: Path) -> 
         with pytest.raises(UnansweredError, match="ended before it answered"), Client(path) as client:
             client.ask("add")
         thread.join(60)
+
+
+@pytest.mark.parametrize(
+    ("scope", "error"), [(None, "UnansweredError: .*; what it was asked may be recorded"), ("read", "Daemon")]
+)
+def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only_read(
+    folder: Path, scope: Scope | None, error: str
+) -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.frame(wire.GREETING, None, None, {}))
+        asked = ""
+        while asked != "add":
+            body = await reader.readexactly(wire.length(await reader.readexactly(wire.HEADER)))
+            asked = wire.request(body).method
+            if asked == "limit":
+                writer.write(wire.frame(wire.REPLY, wire.request(body).number, None, None))
+        writer.close()
+
+    async def ask() -> None:
+        async with await asyncio.start_unix_server(end, folder / "socket"):
+            await AsyncClient(lambda: folder / "socket", scope).ask("add")
+
+    with pytest.raises(DaemonGoneError) as gone:
+        asyncio.run(ask())
+    assert re.match(error, f"{type(gone.value).__name__}: {gone.value}")
 
 
 @pytest.mark.parametrize(
