@@ -187,6 +187,14 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}{agent.option}", final=True)
 
 
+def granted_needs(agent: AgentState, run: Run) -> tuple[str, ...] | None:
+    """The needs granted to the definition behind a call; None if the home asks for no grants, or that may
+    reach anything.
+    """
+    holder = granted_to(agent, run) if agent.lookup.grants is not None else None
+    return None if holder is None else holder[1]
+
+
 def beyond_files(target: Target, inputs: Inputs, home: Path | None) -> Failure | None:
     """The error of a call that names a file which its action does not reach; None if it may be made."""
     names = frozenset[str]() if target.needs is None else target.needs.files_named_by

@@ -125,7 +125,8 @@ class CallContext(msgspec.Struct, eq=False):
     machine's. `timeout` is in seconds, None for none. `family` is the top-level run behind the caller.
     `program` is the program to run, if the call is of one, and `reaches` are the places that it may reach,
     None for any. `payload` is plain data for the `runner` of the target. `fetch_allow` are the places inside
-    that it may fetch, `services` those outside that it may ask. `has_begun` says that it must not be made
+    that it may fetch, `services` those outside that it may ask. `granted` are the needs that were granted to
+    the definition behind it, None if nobody is asked. `has_begun` says that it must not be made
     twice, and was begun before the daemon's last start. `trace` gives its `traceparent`, if there are traces;
     `sends_by_chat` is the outbox of the daemon's chats.
     """
@@ -149,6 +150,7 @@ class CallContext(msgspec.Struct, eq=False):
     commands: RunsCommands | None = None
     fetch_allow: tuple[str, ...] = ()
     services: tuple[AnyService, ...] = ()
+    granted: tuple[str, ...] | None = None
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
     on_recovered: Listener | None = None
@@ -364,7 +366,8 @@ async def fetch(
     takes at most `seconds` seconds, `silent` of them without a byte. A `service` is asked with its
     credentials, which go to its scheme, host and port alone; a `url` without a scheme is relative to the
     service's own. Raises FetchError, an ActionError, also for an address of this machine or its networks,
-    unless `fetch_allow` in the settings, or the service, grants it.
+    unless `fetch_allow` in the settings, or the service, grants it. In a home that asks for grants, redirects
+    lead only to hosts that were granted.
     """
     from narval.system.fetch import KnownPlace, fetched, within  # here: few actions fetch
 
@@ -383,6 +386,7 @@ async def fetch(
         body=body,
         known=known,
         allow=allow,
+        granted=None if current is None else current.granted,
         most=most,
         seconds=seconds,
         silent=silent,

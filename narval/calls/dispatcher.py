@@ -19,7 +19,7 @@ from narval.agent.trace_ids import traceparent
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
 from narval.calls.book import Activation, AgentCalls, Post, internal_failure, refused, returned
-from narval.calls.confining import beyond_files, beyond_grant, reach_of_program
+from narval.calls.confining import beyond_files, beyond_grant, granted_needs, reach_of_program
 from narval.calls.context import CallContext, Inputs, SendsByChat, Target
 from narval.calls.conversion import answer_at_once
 from narval.calls.nested_runs import begin_run
@@ -321,6 +321,7 @@ class Dispatcher:
             family=run.eid if run.caller is None else self._agent.runs.top(run),
             program=call.program,
             reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
+            granted=granted_needs(self._agent, run),
             has_begun=call.begun and call.on_restart == "error",
             trace=None if self._agent.samples is None else self._trace(run, call, target),
         )

@@ -25,12 +25,14 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 from narval.core.errors import ActionError
+from narval.core.trust.covering import is_covered
 
 MOST_BYTES = 10 * 1024 * 1024
 MOST_SECONDS = 60.0
 """The most seconds for a whole answer, redirects included, however steadily it trickles in."""
 SILENT_SECONDS = 20.0
 MAX_REDIRECTS = 5
+NOT_GRANTED = "not-granted"
 
 _PUBLIC_V6, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
 _NOT_PUBLIC = [
@@ -55,11 +57,11 @@ class FetchError(ActionError):
     """An address cannot be fetched.
 
     `kind` is `unreachable` (no server, no whole answer in time), `forbidden` (the place is internal),
-    `bad-address`, `bad-answer` or `too-large`. `was_sent` says that the request may have reached the server.
+    `not-granted` (final: a redirect leads elsewhere), `bad-address`, `bad-answer` or `too-large`. `was_sent` says that the request may have reached the server.
     """
 
     def __init__(self, message: str, kind: str, *, was_sent: bool = False) -> None:
-        super().__init__(message, kind)
+        super().__init__(message, kind, final=kind == NOT_GRANTED)
         self.was_sent = was_sent
 
 
@@ -140,6 +142,7 @@ class _Request(NamedTuple):
     headers: Mapping[str, str]
     body: bytes | None
     grants: list[Grant]
+    granted: tuple[str, ...] | None
     known: KnownPlace | None
     most: int
     received: Callable[[bytes], None] | None
@@ -167,13 +170,15 @@ async def fetched(
     body: bytes | None = None,
     known: KnownPlace | None = None,
     allow: Iterable[str] = (),
+    granted: tuple[str, ...] | None = None,
     most: int = MOST_BYTES,
     seconds: float = MOST_SECONDS,
     silent: float = SILENT_SECONDS,
     received: Callable[[bytes], None] | None = None,
     tls_ca: Path | None = None,
 ) -> Fetched:
-    """Ask for a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings.
+    """Ask for a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings. Redirects
+    lead only to the same host and to those `granted`, which are needs as texts; None: to any.
 
     The answer has at most `most` bytes, decompressed, and takes at most `seconds` seconds, at most `silent`
     of them without a byte; `received` is given each piece as it comes. `tls_ca` is a file of certificates
@@ -190,7 +195,7 @@ async def fetched(
         async with asyncio.timeout(seconds), client:
             grants = [Grant.of(text) for text in allow]
             sent = {"User-Agent": "narval", **(headers or {}), "Accept-Encoding": "gzip"}
-            request = _Request(url, method, sent, body, grants, known, most, received)
+            request = _Request(url, method, sent, body, grants, granted, known, most, received)
             return await _followed(client, request)
     except TimeoutError:
         raise FetchError(f"no whole answer within {seconds:g} s", "unreachable", was_sent=True) from None
@@ -273,8 +278,9 @@ async def _asked(client: Any, url: str, wanted: _Request) -> Any:
     granted = wanted.known is not None and wanted.known.covers(url)
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
-    host = asked.raw_host.decode("ascii")
-    port = asked.port or (443 if asked.scheme == "https" else 80)
+    host, port = _host_and_port(asked)
+    if wanted.granted is not None:
+        _check_redirect(_host_and_port(httpx2.URL(wanted.url)), (host, port), wanted.granted)
     failed: Exception | None = None
     for address in await _checked(host.lower().rstrip("."), port, wanted.grants, granted=granted):
         # TLS asks for, and checks, the name; the connection goes to the address.
@@ -290,6 +296,22 @@ async def _asked(client: Any, url: str, wanted: _Request) -> Any:
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             failed = error
     raise failed or FetchError(f"{host} has no address", "unreachable")
+
+
+def _host_and_port(url: Any) -> tuple[str, int]:
+    return url.raw_host.decode("ascii"), url.port or (443 if url.scheme == "https" else 80)
+
+
+def _check_redirect(first: tuple[str, int], place: tuple[str, int], granted: tuple[str, ...]) -> None:
+    """Refuse to go from the first place to another that nobody has granted; the first host may ask for https.
+
+    Raises FetchError.
+    """
+    host, port = place
+    if place in (first, (first[0], 443)) or is_covered(f"host {host.lower()}:{port}", granted):
+        return
+    why = f"{first[0]} redirects to {host}:{port}, which nobody has granted; write that address in its place"
+    raise FetchError(why, NOT_GRANTED, was_sent=True)
 
 
 async def _checked(

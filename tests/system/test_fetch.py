@@ -16,7 +16,7 @@ import pytest
 
 import narval
 from narval import Fetched, FetchError
-from narval.system.fetch import Grant, KnownPlace, fetched, is_public, within
+from narval.system.fetch import Grant, KnownPlace, _check_redirect, fetched, is_public, within
 from tests.certificates import make_certificate
 
 
@@ -394,3 +394,25 @@ def test_certificates_of_a_file_are_trusted_for_one_request(tmp_path: Path) -> N
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("place", "is_let"),
+    [
+        (("a.example", 80), True),
+        (("a.example", 443), True),
+        (("a.example", 8080), False),
+        (("B.example", 443), True),
+        (("b.example", 80), False),
+        (("c.sub.example", 1), True),
+        (("evil.example", 443), False),
+    ],
+)
+def test_a_redirect_leads_to_the_same_host_or_by_grants(place: tuple[str, int], is_let: bool) -> None:
+    granted = ("host a.example:80", "host b.example:443", "host *.sub.example")
+    try:
+        _check_redirect(("a.example", 80), place, granted)
+    except FetchError as error:
+        assert (is_let, error.kind, error.final) == (False, "not-granted", True)
+    else:
+        assert is_let

@@ -77,6 +77,7 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     moment: float | None
     agent: str
     traceparent: str = ""
+    granted: tuple[str, ...] | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -169,6 +170,7 @@ def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
         moment=clock.standing(),
         agent=call.agent,
         traceparent=call.traceparent,
+        granted=call.granted,
     )
 
 
@@ -188,6 +190,7 @@ def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext
         timeout=timeout,
         payload=frame.payload,
         agent=frame.agent,
+        granted=frame.granted,
         trace=partial(str, frame.traceparent) if frame.traceparent else None,
     )
     call.allow(frame.allowance.fetch, frame.allowance.services)
