@@ -35,7 +35,7 @@ from narval.core.trust.needs import (
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.outside.services import AnyService, WebService, places_by_table
-from narval.files.reachable import reachable
+from narval.files.reachable import check_words
 from narval.system.landlock import Confinement, abi
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",
@@ -196,7 +196,9 @@ def granted_needs(agent: AgentState, run: Run) -> tuple[str, ...] | None:
 
 
 def beyond_files(target: Target, inputs: Inputs, home: Path | None) -> Failure | None:
-    """The error of a call that names a file which its action does not reach; None if it may be made."""
+    """The error of a call that names a file which its action does not reach, by the words of its path; None
+    if there is none. The action itself follows the links.
+    """
     names = frozenset[str]() if target.needs is None else target.needs.files_named_by
     values = (value if isinstance(value, list) else [value] for value in inputs.values()) if names else ()
     try:
@@ -207,7 +209,7 @@ def beyond_files(target: Target, inputs: Inputs, home: Path | None) -> Failure |
                 own += (each for name in names if "/" in name for each in within.get(name, ()))
             for attributes in own:
                 if "path" in attributes:
-                    reachable(attributes, home)
+                    check_words(attributes, home)
     except ActionError as error:
         return Failure(error.kind, str(error))
     return None

@@ -29,19 +29,38 @@ def reachable(attributes: Mapping[str, str], home: Path | None) -> Path:
 
     For a home in memory, inside is the working folder of the program. Raises ActionError for a file outside.
     """
-    written, folder = attributes["path"], attributes.get("folder", "")
     base = home or Path.cwd()
-    path, root = _absolute(written, base), Path(os.path.realpath(_absolute(folder, base)))
+    path, root = (_absolute(attributes.get(name, ""), base) for name in ("path", "folder"))
     resolved = Path(os.path.realpath(path.parent)) / path.name
-    if path.name in ("", "..") or resolved == root or not resolved.is_relative_to(root):
+    _check(attributes, resolved, Path(os.path.realpath(root)), Path(os.path.realpath(base)))
+    return resolved
+
+
+def check_words(attributes: Mapping[str, str], home: Path | None) -> None:
+    """Refuse a path that leads out of the home by its words alone; one with a `folder` is not judged. Raises
+    ActionError.
+
+    Links in it are not followed, because a disk that an element names may not answer.
+    """
+    if attributes.get("folder"):
+        return
+    base = home or Path.cwd()
+    path, real = Path(os.path.abspath(_absolute(attributes["path"], base))), Path(os.path.realpath(base))
+    root = real if path.is_relative_to(real) else Path(os.path.abspath(base))
+    _check(attributes, path, root, root)
+
+
+def _check(attributes: Mapping[str, str], path: Path, root: Path, home: Path) -> None:
+    """Refuse a path outside of its root, or in a closed part of the home. Raises ActionError."""
+    written, folder = attributes["path"], attributes.get("folder", "")
+    if path.name in ("", "..") or path == root or not path.is_relative_to(root):
         within = f"the folder {folder}" if folder else "the home"
         message = f"expected a path inside {within}, got {written!r:.80}; to reach further, name the folder"
         raise ActionError(message, OUTSIDE)
-    closed = closed_part(resolved, base)
-    if closed and _within(root, base)[:1] != (closed,):
+    closed = _closed_part(path, home)
+    if closed and _within(root, home)[:1] != (closed,):
         message = f'{written!r:.80} is in {closed} of the home; to reach it, write folder="{closed}"'
         raise ActionError(message, OUTSIDE)
-    return resolved
 
 
 def _absolute(path: str, home: Path) -> Path:
@@ -55,6 +74,10 @@ def closed_part(path: Path, home: Path) -> str:
     """The closed folder of a home in which a file lies, links followed; "" if a definition may write there.
     Of `data` only `memory.xml` is closed.
     """
+    return _closed_part(path, Path(os.path.realpath(home)))
+
+
+def _closed_part(path: Path, home: Path) -> str:
     folder, *below = _within(path, home) or ("",)
     if folder == "var":
         is_closed = below[0] in RECORDS if below[1:] else not below or not below[0].endswith(DOCUMENTS)
@@ -64,5 +87,4 @@ def closed_part(path: Path, home: Path) -> str:
 
 
 def _within(path: Path, home: Path) -> tuple[str, ...]:
-    real = Path(os.path.realpath(home))
-    return path.relative_to(real).parts if path.is_relative_to(real) else ()
+    return path.relative_to(home).parts if path.is_relative_to(home) else ()

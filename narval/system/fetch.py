@@ -57,7 +57,8 @@ class FetchError(ActionError):
     """An address cannot be fetched.
 
     `kind` is `unreachable` (no server, no whole answer in time), `forbidden` (the place is internal),
-    `not-granted` (final: a redirect leads elsewhere), `bad-address`, `bad-answer` or `too-large`. `was_sent` says that the request may have reached the server.
+    `not-granted` (a redirect leads elsewhere; final), `bad-address`, `bad-answer` or `too-large`. `was_sent`
+    says that the request may have reached the server.
     """
 
     def __init__(self, message: str, kind: str, *, was_sent: bool = False) -> None:

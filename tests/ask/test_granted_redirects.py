@@ -14,7 +14,8 @@ PLAN = """PLAN P { OUTPUT: TupleStream out; BODY { fetch("URL" : out) } }"""
 BY_PLAN = """<recipe group="w" name="go" start_step="s" end_step="s">
   <step id="s" type="dataflow" target="far.P"/></recipe>"""
 BY_ACTION = """<recipe group="w" name="go" start_step="s" end_step="s">
-  <step id="s" type="action" target="http.request"><arguments><request url="URL"/></arguments></step></recipe>"""
+  <step id="s" type="action" target="http.request">
+    <arguments><request url="URL"/></arguments></step></recipe>"""
 
 
 @pytest.mark.parametrize("recipe", [BY_PLAN, BY_ACTION], ids=["dataflow", "action"])
@@ -43,7 +44,8 @@ def test_a_redirect_leads_only_where_it_was_granted(
             if asks:
                 agent.ask("grant", name="w.go")
                 grants = tmp_path / "etc/grants.toml"
-                assert (text := grants.read_text()).count(f'"host {site.place}"') == 1
+                text = grants.read_text()
+                assert text.count(f'"host {site.place}"') == 1
                 if more:
                     also = f'"host {site.place}", {more.replace("PLACE", other.place)}'
                     grants.write_text(text.replace(f'"host {site.place}"', also))
@@ -54,4 +56,6 @@ def test_a_redirect_leads_only_where_it_was_granted(
         assert (len(other.asked), [type for type, _ in errors]) == (
             (1, []) if is_followed else (0, ["not-granted"])
         )
-        assert is_followed or f"127.0.0.1 redirects to {other.place}, which nobody has granted" in errors[0][1]
+        assert (
+            is_followed or f"127.0.0.1 redirects to {other.place}, which nobody has granted" in errors[0][1]
+        )

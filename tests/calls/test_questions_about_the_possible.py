@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import narval
+from narval.calls.confining import beyond_files
+from narval.calls.context import Target
+from narval.core.definitions.action.needs import Needs
+from narval.core.elements.element import Element
 from narval.files.shipped import shipped
 from tests.ask.test_grants import MEMORY, SENDS, written
 from tests.calls.test_rules import ASKS, MODULE, asked, play, step_after_fetch
@@ -60,3 +65,28 @@ def test_nobody_is_asked_about_a_call_that_is_not_granted(tmp_path: Path) -> Non
         assert agent.worklist() == []
         types = [error.attributes["type"] for error in agent.memory("error") if "step" in error.attributes]
         assert types == ["not-granted"]
+
+
+def test_a_path_is_judged_by_its_words_before_anybody_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that does not answer would stop the daemon; the action follows the links."""
+
+    def asked(path: object, **_: object) -> str:
+        assert path == tmp_path, "the disk that an element names was asked"
+        return str(tmp_path)
+
+    needs = Needs(folders=["[home] rw", "{text/@folder} rw"])
+    target = Target(needs=needs)
+    monkeypatch.setattr(os.path, "realpath", asked)
+    for attributes, error in (
+        ("path='data/a'", None),
+        ("path='data/../etc/a'", "outside"),
+        ("path='../a'", "outside"),
+        ("path='data/memory.xml'", "outside"),
+        ("folder='/net/dead' path='/net/dead/a'", None),
+        ("path='/net/dead/a'", "outside"),
+    ):
+        element = Element(1, f"<text {attributes}/>".encode(), 0.0)
+        failure = beyond_files(target, {"text": element}, tmp_path)
+        assert (failure and failure.kind) == error, attributes

@@ -156,7 +156,9 @@ class McpServers(Coroutines):
             try:
                 async with asyncio.timeout(server.timeout):
                     connection = self._connection(server, call.home)
-                    answer, was_sent = await connection.call(call, tool, arguments, partial(self._begin, record))
+                    answer, was_sent = await connection.call(
+                        call, tool, arguments, partial(self._begin, record)
+                    )
             except TimeoutError:
                 message = f"{call.target.action} did not come back within {server.timeout:g} s"
                 raise ActionError(message, "timeout") from None
@@ -238,7 +240,9 @@ class McpServers(Coroutines):
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
-            hint = f"; {tool.name} may have done its work: look before it is called again" if may_be_done else ""
+            hint = (
+                f"; {tool.name} may have done its work: look before it is called again" if may_be_done else ""
+            )
             return f"the MCP server {server.name}: {answer.message}{hint}{told_last(prints, server)}"
         if answer.kind == LOGIN_WANTED:
             return f"the MCP server {server.name}: {answer.message}"

@@ -82,8 +82,8 @@ class Connection:
     async def call(
         self, call: CallContext, tool: Tool, arguments: bytes, begin: Callable[[], Awaitable[None]]
     ) -> tuple[frames.ToolAnswered, bool]:
-        """The answer to a call, and whether that was sent; an error of the server is an answer too. `begin` is
-        awaited before it is sent.
+        """The answer to a call, or the error of the server, and whether the call was sent. `begin` is awaited
+        before it is sent.
         """
         answered: asyncio.Future[frames.ToolAnswered] = self._loop.create_future()
         self._waiting[call.id] = call, answered
