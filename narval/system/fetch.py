@@ -145,8 +145,6 @@ class _Request(NamedTuple):
     grants: list[Grant]
     granted: tuple[str, ...] | None
     known: KnownPlace | None
-    most: int
-    received: Callable[[bytes], None] | None
 
     @property
     def follows(self) -> bool:
@@ -196,8 +194,8 @@ async def fetched(
         async with asyncio.timeout(seconds), client:
             grants = [Grant.of(text) for text in allow]
             sent = {"User-Agent": "narval", **(headers or {}), "Accept-Encoding": "gzip"}
-            request = _Request(url, method, sent, body, grants, granted, known, most, received)
-            return await _followed(client, request)
+            request = _Request(url, method, sent, body, grants, granted, known)
+            return await _followed(client, request, most, received)
     except TimeoutError:
         raise FetchError(f"no whole answer within {seconds:g} s", "unreachable", was_sent=True) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
@@ -251,7 +249,9 @@ def _tls_of(tls_ca: Path) -> ssl.SSLContext:
         raise FetchError(f"expected certificates in {tls_ca}: {error}", "unreachable") from None
 
 
-async def _followed(client: Any, request: _Request) -> Fetched:
+async def _followed(
+    client: Any, request: _Request, most: int, received: Callable[[bytes], None] | None
+) -> Fetched:
     url = request.url
     for _ in range(MAX_REDIRECTS + 1):
         if not is_web(url):
@@ -265,7 +265,7 @@ async def _followed(client: Any, request: _Request) -> Fetched:
             if not request.follows or not response.has_redirect_location:
                 printable = _without_password(url)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                body = await _body(response, request.most, request.received)
+                body = await _body(response, most, received)
                 return Fetched(response.status_code, response.reason_phrase, printable, headers, body)
             url = _joined(url, response.headers["location"])
         finally:

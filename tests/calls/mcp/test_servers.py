@@ -17,6 +17,7 @@ import narval
 from narval.calls.mcp.backend import McpServers
 from narval.calls.mcp.conversion import result_of
 from narval.calls.record import CallRecord
+from narval.core.definitions.library import Library
 from narval.core.errors import ActionError
 from narval.files.check import check_home
 from narval.files.home import Home
@@ -345,15 +346,20 @@ def test_a_server_that_dies_before_a_call_is_sent_has_not_done_its_work(tmp_path
 def test_a_server_that_dies_while_a_call_is_announced_has_not_done_its_work(
     at_work: HomeWithServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = McpServers._begin
+    at_work.call("parts")  # the server is at work
+    go = McpServers.go
+    waiting = []
 
-    async def begin_late(servers: McpServers, record: CallRecord) -> None:
-        connection = servers._connections["test"]
-        os.kill(connection._child.pid, signal.SIGKILL)
-        await connection.wait_for_its_end(60)
-        await begin(servers, record)
+    def go_late(servers: McpServers, record: CallRecord) -> None:
+        os.kill(int((at_work.folder / "pid").read_text()), signal.SIGKILL)
+        waiting.append(asyncio.ensure_future(go_without(servers, record)))
 
-    monkeypatch.setattr(McpServers, "_begin", begin_late)
+    async def go_without(servers: McpServers, record: CallRecord) -> None:
+        while servers.shown(Library())["running"]:
+            await asyncio.sleep(0.001)
+        go(servers, record)
+
+    monkeypatch.setattr(McpServers, "go", go_late)
     made = at_work.call("die", **{"on-restart": "error"})
     assert made.attributes["type"] == "server-lost"
     assert "may have done its work" not in made.text
