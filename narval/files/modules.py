@@ -15,14 +15,11 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import itertools
-import logging
 import sys
-import threading
-import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from types import CodeType, ModuleType, TracebackType
+from functools import lru_cache, partial
+from types import CodeType, ModuleType
 from typing import Any
 
 import msgspec
@@ -31,13 +28,9 @@ from narval.core.definitions.library import Definition, ModuleDefinition
 from narval.core.definitions.parsing import parse_module
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
+from narval.files.import_places import fault_of, telling_when_long
 from narval.files.module_text import ModuleText, is_package
-from narval.system.exits import RefusedExit, ends_program, refuse_exits_of
-
-log = logging.getLogger("narval.files")
-
-LONG = 10.0
-"""Seconds after which it is logged where an import is."""
+from narval.system.exits import ends_program, refuse_exits_of
 
 _numbers = itertools.count(1)
 
@@ -118,7 +111,7 @@ class ModulePackage:
 
     def load(self, groups: Iterable[str]) -> Imported:
         """Import modules by group, with those that they import; earlier imports stay."""
-        with self._finder.importable(self._versions), _telling_when_long(self._folder):
+        with self._finder.importable(self._versions), telling_when_long(self._folder):
             for group in groups:
                 self._finder.attempt(group)
         faults = dict(self._finder.faults)
@@ -128,31 +121,6 @@ class ModulePackage:
             for group, trial in self._finder.good.items()
         }
         return Imported({**without_doubles(own, faults), **self._finder.lent}, faults)
-
-
-@contextlib.contextmanager
-def _telling_when_long(folder: str) -> Iterator[None]:
-    """Log, once the block has lasted `LONG` seconds, at which place of a module of the folder it is."""
-    ended = threading.Event()
-    threading.Thread(target=_tell_place, args=(ended, threading.get_ident(), folder), daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _tell_place(ended: threading.Event, thread: int, folder: str) -> None:
-    if ended.wait(LONG):
-        return
-    frame, place = sys._current_frames().get(thread), None
-    while frame is not None and place is None:
-        file = frame.f_code.co_filename
-        if folder and file.startswith(folder):
-            place = f"{file.removeprefix(folder)}:{frame.f_lineno}"
-        frame = frame.f_back
-    if place is not None:
-        why = "nothing goes on before it ends; do in a function what takes long"
-        log.warning("%s: its import has been here for %g s, and %s", place, LONG, why)
 
 
 def without_doubles(
@@ -331,8 +299,23 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
                 raise
             if isinstance(error, _NotGoodError) and error.group == trial.text.group:
                 return False  # for the faults of another file of this module, which are noted
-            trial.faults.append(_fault(error, file, source))
+            beside = partial(self._beside, module.__package__ or "", trial)
+            if isinstance(error, _NotGoodError):
+                error = ImportError(*error.args).with_traceback(error.__traceback__)
+            trial.faults.append(fault_of(error, file, source, beside))
         return len(trial.faults) == known
+
+    def _beside(self, package: str, trial: _Trial, name: str) -> str:
+        """The statement by which a file of a package imports one beside it, or further out, of this name; ""
+        where there is none.
+        """
+        inner, dots = package.partition(".")[2], "."
+        while inner:
+            if f"{inner}.{name}" in trial.text.parts:
+                return f"from {dots} import {name}"
+            inner, dots = inner.rpartition(".")[0], f"{dots}."
+        is_there = self.find_spec(f"{self._name}.{name}", None) is not None
+        return f"from {dots} import {name}" if is_there else ""
 
 
 def compiled_text(source: Source) -> CodeType:
@@ -373,27 +356,3 @@ def _drop(package: str, *, itself: bool = True) -> None:
         del sys.modules[name]
     if itself:
         sys.modules.pop(package, None)
-
-
-def _fault(error: BaseException, file: str, source: Source) -> Fault:
-    """The fault of a file that could not be imported, at its place in the file."""
-    if isinstance(error, SyntaxError) and error.filename in (file, source.path):
-        line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
-        return source.fault(f"not Python: {error.msg}", line, column)
-    line, column = _place(error.__traceback__, file)
-    if isinstance(error, SystemExit):
-        how = error.call if isinstance(error, RefusedExit) else "sys.exit"
-        message = (
-            f"the module ends the program when it is imported ({how}); do that in a function, or not at all"
-        )
-    else:
-        known = ImportError(*error.args) if isinstance(error, _NotGoodError) else error
-        lines = "".join(traceback.format_exception_only(known)).strip().splitlines()
-        message = f"the module cannot be imported: {lines[-1] if lines else type(error).__name__}"
-    return source.fault(message, line, column)
-
-
-def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:
-    """The last line and column of the file through which an error passed."""
-    own = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
-    return (own[-1].lineno or 1, (own[-1].colno or 0) + 1) if own else (1, 1)

@@ -13,7 +13,7 @@ import pytest
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
-from narval.files import modules
+from narval.files import import_places
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading, load
 from narval.files.snapshot import differences, first_loaded
@@ -313,12 +313,36 @@ def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
     assert fault.startswith(f"modules/odd.py:{message}")
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "statement"),
+    [
+        ("modules/odd.py", "import helper\n", "from . import helper"),
+        ("modules/odd.py", "from helper.x import y\n", "from . import helper"),
+        ("modules/odd/part.py", "import helper\n", "from .. import helper"),
+        ("modules/odd/part.py", "import other\n", "from . import other"),
+        ("modules/odd/in/part.py", "import other\n", "from .. import other"),
+        ("modules/odd.py", "import nobody\n", None),
+    ],
+)
+def test_how_a_module_is_imported_is_told_where_its_bare_name_is_not_found(
+    home: Path, file: str, text: str, statement: str | None
+) -> None:
+    put(home, {"modules/helper.py": "", file: text})
+    if file != "modules/odd.py":
+        put(home, {"modules/odd/other.py": ""})
+    (fault,) = faults_of(load(home))
+    assert fault.startswith(
+        f"{file}:1:1: the module cannot be imported: ModuleNotFoundError: No module named"
+    )
+    assert fault.partition("; modules of the home import each other so: ")[2] == (statement or "")
+
+
 def test_an_import_that_lasts_is_told_of_with_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = home / "told"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(told)!r}).exists():\n    time.sleep(0.01)\n"
     put(home, {"modules/slow.py": waits})
-    monkeypatch.setattr(modules, "LONG", 0.01)
-    monkeypatch.setattr(modules.log, "warning", lambda text, *values: told.write_text(text % values))
+    monkeypatch.setattr(import_places, "LONG", 0.01)
+    monkeypatch.setattr(import_places.log, "warning", lambda text, *values: told.write_text(text % values))
     load(home)
     assert told.read_text().startswith(("modules/slow.py:3: its import has been", "modules/slow.py:2: its"))
 
