@@ -41,6 +41,8 @@ _LIKELY = {
     CoroutineType: "a coroutine; an await is missing, or the action is to be an async def",
 }
 """The words for results that come from a slip."""
+_NO_WORD = re.compile(r"[^\w.:-]+")
+"""Characters that the type of an error does not have, which patterns and commands name."""
 _BYTES = (bytes, bytearray)
 _WRITTEN = (str, Element, *_BYTES)
 _SEVERAL = (list, tuple)
@@ -224,7 +226,7 @@ def failure(error: BaseException, file: str, home: Path | None = None) -> Failur
     elif isinstance(error, SystemExit):
         message = f"the action called sys.exit({'' if error.code is None else repr(error.code)})"
     return Failure(
-        xml_safe(str(kind)),
+        _NO_WORD.sub("-", str(kind)).strip("-") or "action-failed",
         xml_safe(message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"),
         "" if isinstance(error, BadOutputError) else xml_safe(_lines(error.__traceback__, file, home)),
         final=isinstance(error, ActionError) and bool(error.final),

@@ -41,6 +41,10 @@ def undeclared():
     return "<surprise/>"
 
 @action(outputs=[Output("answer", "answer")])
+def forgotten():
+    return None
+
+@action(outputs=[Output("answer", "answer")])
 def bomb():
     return """<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;">]><answer>&c;</answer>"""
 
@@ -102,6 +106,7 @@ STEP_ERRORS = {
     "rubbish": ("bad-output", ""),
     "number": ("bad-output", "int"),
     "undeclared": ("bad-output", "surprise"),
+    "forgotten": ("bad-output", "output answer (answer) is missing"),
     "bomb": ("bad-output", "DOCTYPE"),
     "deep": ("bad-output", "deep"),
     "huge": ("bad-output", ""),
@@ -161,6 +166,23 @@ def test_a_bad_action_leaves_an_error_a_person_understands(
     assert (error["type"], error["step"]) == (expected[0], "s")
     assert expected[1].lower() in error["message"].lower()
     assert len(error["message"]) < 1000
+
+
+@pytest.mark.parametrize(
+    ("action", "detail"),
+    [
+        ("undeclared", "w.undeclared: it gave <surprise/>"),
+        ("forgotten", "w.forgotten: it gave nothing"),
+        ("number", "w.number"),
+    ],
+)
+def test_a_bad_output_has_the_place_of_its_action(
+    runs: dict[str, Any], home: Narval, action: str, detail: str
+) -> None:
+    lines = MODULE.splitlines()
+    place = f"modules/w.py:{lines.index(f'def {action}():') + 1} {detail}"
+    (error,) = home.ask("memory", f"error[@action='w.{action}']")
+    assert f"<detail>{place.replace('<', '&lt;').replace('>', '&gt;')}</detail>" in error["xml"]
 
 
 def test_what_actions_print_is_in_the_log_and_not_among_the_output_of_the_daemon(home: Narval) -> None:

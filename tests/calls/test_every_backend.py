@@ -125,6 +125,8 @@ def test_N33_an_action_that_raises_costs_its_step_alone_and_tells_where(
         ("raise KeyError()", "KeyError", "KeyError"),
         ("assert False", "AssertionError", "AssertionError"),
         ("raise ActionError('gone', 'no-server')", "no-server", "gone"),
+        ("raise ActionError('gone', 'Bad Kind é!')", "Bad-Kind-é", "gone"),
+        ("raise ActionError('gone', \"'\")", "action-failed", "gone"),
         ("import sys; sys.exit(3)", "SystemExit", "the action called sys.exit(3)"),
         ("import sys; sys.exit()", "SystemExit", "the action called sys.exit()"),
         ("raise BaseException('b')", "BaseException", "b"),

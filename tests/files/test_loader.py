@@ -301,6 +301,18 @@ def test_two_files_cannot_give_one_name(home: Path) -> None:
         (ACTION + "@action(inputs=3)\ndef f(): ...\n", "2:2: the module cannot be imported: TypeError"),
         (ACTION + "@action\ndef f(mail): ...\n", "3:1: f: no input gives the parameter 'mail'"),
         ("MODULE_XML = '<module'\n", "1:15: not well-formed XML"),
+        (
+            ACTION + "@action\ndef f(): ...\n\n@action\ndef f(): ...\n",
+            "3:1: @action: 'f' is defined again in line 6",
+        ),
+        (
+            ACTION + "@action()\nasync def f(): ...\ndef f(): ...\n",
+            "3:1: @action: 'f' is defined again in line 4",
+        ),
+        (
+            "import narval\nclass A:\n    @narval.action\n    def f(self): ...\n",
+            "4:5: @action: expected a function of the module, found the method A.f",
+        ),
     ],
 )
 def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
@@ -335,6 +347,13 @@ def test_how_a_module_is_imported_is_told_where_its_bare_name_is_not_found(
         f"{file}:1:1: the module cannot be imported: ModuleNotFoundError: No module named"
     )
     assert fault.partition("; modules of the home import each other so: ")[2] == (statement or "")
+
+
+def test_what_is_no_action_may_be_defined_again_and_be_a_method(home: Path) -> None:
+    text = "def f(): ...\n@action\ndef f(): ...\nclass A:\n    def action(self): return self\n"
+    text += "    @property\n    def of(self): ...\na = A()\nclass B:\n    @staticmethod\n    def x(): ...\n"
+    put(home, {"modules/odd.py": f"{ACTION}{text}"})
+    assert faults_of(load(home)) == []
 
 
 def test_an_import_that_lasts_is_told_of_with_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,8 @@ def parse_module(
         definitions, wrong = import_module(parser).declared(module, source, group)
         parsed += definitions
         faults.update(wrong)
+    if "@action" in source.text or ".action" in source.text:
+        faults.update(import_module("narval.core.definitions.action.lost").lost_actions(module, source))
     return parsed, sorted(faults)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands
@@ -14,6 +15,10 @@ from narval.kinds.recipe.engine.steps import repeats, retries, sources
 from narval.kinds.recipe.engine.steps.callee import Callee, callee_of
 from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish
 from narval.kinds.recipe.language.definition import Step
+
+BAD_OUTPUT = "bad-output"
+_MOST_SHOWN = 100
+"""The characters shown of what an action gave."""
 
 
 def produced(decision: RecipeDecision, event: Produced) -> None:
@@ -36,7 +41,7 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
         return
     else:
         decision.ask(commands.CancelCall(event.call))
-        _end_call(decision, step, run, call, _bad_output(decision, step, event.call, call, verdict))
+        _end_call(decision, step, run, call, _bad_output(decision, step, event, call, verdict))
         return
     for output in (*verdict.accepted, *verdict.errors):
         decision.keep(output, step.id, event.call, call.inputs, held=False)
@@ -56,7 +61,7 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     elif step.kind in ANSWERED_BY_CODE:
         back = _with_outputs(decision, step, call, event)
     elif step.outputs and (verdict := _of_run(decision, step, event.eids)).fault:
-        back = _bad_output(decision, step, event.call, call, verdict)
+        back = _bad_output(decision, step, event, call, verdict)
     else:
         back = CallReturned(event.call, event.eids)
         decision.add_to_context(event.eids)
@@ -110,7 +115,7 @@ def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Ret
     if call.source and sources.rests(decision, step, event.call, problem):
         return None
     if call.spoilt is not None:
-        return _bad_output(decision, step, event.call, call, Verdict(fault=problem.message))
+        return _bad_output(decision, step, event, call, Verdict(fault=problem.message))
     return _in_error(decision, step, call, event, problem)
 
 
@@ -133,6 +138,8 @@ def _in_error(
         decision.add_to_context(event.eids)
         return CallReturned(event.call, errors=event.eids)
     kind, message, detail, tries = problem.kind, problem.message, problem.detail, call.tries
+    if kind == BAD_OUTPUT and not detail:  # it was raised by what takes the result, not in the action
+        detail = _place_of(decision, step)
     error = decision.add_error(
         kind, message, step, detail=detail, call=event.call, inputs=call.inputs, tries=tries
     )
@@ -151,7 +158,7 @@ def _with_outputs(
     if verdict.fault:
         if call.source and sources.rests(decision, step, event.call, _misfit(verdict)):
             return None
-        return _bad_output(decision, step, event.call, call, verdict)
+        return _bad_output(decision, step, event, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
     reserved = call.reserved if step.foreach is None else _reserved(decision, step, call)
@@ -188,7 +195,7 @@ def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verd
 
 def _misfit(verdict: Verdict) -> Failure:
     """The failure of a call whose outputs do not fit, for which another try is useless."""
-    return Failure("bad-output", verdict.fault, final=True)
+    return Failure(BAD_OUTPUT, verdict.fault, final=True)
 
 
 def _failure_in(error: Element) -> Failure:
@@ -208,9 +215,23 @@ def _judged(
 
 
 def _bad_output(
-    decision: RecipeDecision, step: Step, identifier: str, call: CallRun, verdict: Verdict
+    decision: RecipeDecision, step: Step, event: Returned | Produced, call: CallRun, verdict: Verdict
 ) -> CallReturned:
+    gave = " ".join(raw.xml[:_MOST_SHOWN].decode("utf-8", "replace") for raw in event.elements[:9])
+    gave = f"{gave[:_MOST_SHOWN]}…" if len(gave) >= _MOST_SHOWN else gave or "nothing"
     error = decision.add_error(
-        "bad-output", verdict.fault, step, call=identifier, inputs=call.inputs, output=verdict.output
+        BAD_OUTPUT,
+        verdict.fault,
+        step,
+        detail=_place_of(decision, step, f": it gave {gave}"),
+        call=event.call,
+        inputs=call.inputs,
+        output=verdict.output,
     )
-    return CallReturned(identifier, fault=error)
+    return CallReturned(event.call, fault=error)
+
+
+def _place_of(decision: RecipeDecision, step: Step, then: str = "") -> str:
+    """The file and line of the action of a step, and more; "" for any other target."""
+    action = decision.view.definition(step.kind, step.target) if not step.agent else None
+    return f"{action.path}:{action.line} {action.full_name}{then}" if isinstance(action, Action) else ""
