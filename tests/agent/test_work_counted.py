@@ -64,7 +64,7 @@ def the_loop_has_no_turns_between(monkeypatch: pytest.MonkeyPatch) -> None:
     many turns a request takes.
     """
     monkeypatch.setattr(main_loop, "SLICE", inf)
-    monkeypatch.setattr(Loop._room, "__defaults__", (inf,))
+    monkeypatch.setattr(vars(Loop)["_room"], "__defaults__", (inf,))
 
 
 class Work:
