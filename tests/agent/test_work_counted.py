@@ -6,6 +6,7 @@ A bound is what it takes today, with room for a little more. Who needs more rais
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from itertools import pairwise
 from math import inf
@@ -47,10 +48,10 @@ It takes 1,940 to 1,960, as the agents take turns.
 """
 
 
-MOST_OF_A_PROGRAM = 1100
+MOST_OF_A_PROGRAM = 750
 """The calls of functions of a program of an automaton that runs alone, to its end and what follows: it takes
-1,014 on a machine that does nothing else; where its end comes later, the loop waits for it once more. One
-beside others has a part of a round, and takes half of that.
+714 where it is given three variables; where its end comes later, the loop waits for it once more. One beside
+others has a part of a round, and takes half of that.
 """
 
 
@@ -102,7 +103,10 @@ def come():
 """
 
 
-def test_a_program_costs_so_many_calls(tmp_path: Path) -> None:
+def test_a_program_costs_so_many_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:  # each variable that a program is given costs nine calls
+        if name not in ("HOME", "LANG", "PATH"):
+            monkeypatch.delenv(name)
     names = ["start", *(f"s{each}" for each in range(1, RUNS))]
     states = [f'<state name="{name}" command="true"/>' for name in names]
     arcs = [f'<transition from="{one}" label="0" to="{two}"/>' for one, two in pairwise(names)]
