@@ -8,7 +8,6 @@ rest.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -253,11 +252,11 @@ def _links(daemon: Daemon) -> Iterator[Form]:
 
 def _suspended(daemon: Daemon) -> Iterator[Form]:
     """The suspended agents for which messages of this agent wait, or of any where the home's own is asked."""
-    names = {row.agent: row.name for row in daemon.agents.rows.in_full() if row.state == SUSPENDED}
-    own, waiting = daemon.agent.store, Counter[str]()
-    for row in daemon.store.letters.waiting() if names else ():
-        if row.agent in names and (own.is_own or row.sender == own.agent):
-            waiting[names[row.agent]] += row.many
+    own, room, waiting = daemon.agent.store, daemon.host.mail.office.room, dict[str, int]()
+    for row in daemon.agents.rows.in_full() if room else ():
+        many = room.of(row.agent) if own.is_own else room.of_pair(row.agent, own.agent)
+        if many and row.state == SUSPENDED:
+            waiting[row.name] = many
     for name in sorted(waiting)[:SHOWN]:
         wait = counted(waiting[name], "message waits", "messages wait")
         text = f"{wait} for agent {name}, which is suspended: narval agents resume {name}"

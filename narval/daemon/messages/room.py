@@ -53,6 +53,10 @@ class MailboxRoom:
         """The number of messages that wait for an agent."""
         return self._of[receiver]
 
+    def of_pair(self, receiver: int, sender: int) -> int:
+        """The number of messages of one agent that wait for another."""
+        return self._many[receiver, sender]
+
     @property
     def total(self) -> int:
         """The number of messages that wait, for all receivers."""
