@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.ask.daemon.hooks import KeysOfSender
+from narval.ask.request_keys import RequestKeys
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import make_home
 from tests.surfaces.cli.command_line import narval as command
@@ -40,9 +40,9 @@ def test_a_key_answers_with_the_elements_of_then_however_many_are_given_again(ag
 
 def test_the_elements_of_a_key_need_not_follow_each_other(agent: Agent) -> None:
     submit, run = agent.daemon.host.submit, agent.runner.run
-    run(submit(lambda turn: KeysOfSender(turn, "key/test").record("a key", 3, 4, 5, 9, 11, 12)))
-    run(submit(lambda turn: KeysOfSender(turn, "key/test").record("other", 7)))
-    keys = run(submit(lambda turn: KeysOfSender(turn, "key/test")))
+    run(submit(lambda turn: RequestKeys(turn, "key/test").record("a key", 3, 4, 5, 9, 11, 12)))
+    run(submit(lambda turn: RequestKeys(turn, "key/test").record("other", 7)))
+    keys = run(submit(lambda turn: RequestKeys(turn, "key/test")))
     assert keys.eids("a key") == [3, 4, 5, 9, 11, 12]
     assert (keys.eid("a key"), keys.eids("other"), keys.eids("none"), keys.eid("")) == (3, [7], [], None)
 

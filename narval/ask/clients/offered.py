@@ -8,10 +8,10 @@ from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.ask.asker import NOBODY, Asker
 from narval.ask.clients.calling import followed_form
-from narval.ask.daemon.hooks import KeysOfSender, check_key
 from narval.ask.documents import admitted
 from narval.ask.lookup import files_of
 from narval.ask.registry import operation
+from narval.ask.request_keys import RequestKeys, check_key
 from narval.ask.runs.acts import start_in_turn
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import CONTROLS
@@ -60,7 +60,7 @@ async def call_offered(
     asker = Asker(who.person, NOBODY, WAY, labels=(who.person,))
 
     def work(turn: Turn) -> tuple[int, bool]:
-        keys = KeysOfSender(turn, f"{CALL_ORIGIN}{caller}")
+        keys = RequestKeys(turn, f"{CALL_ORIGIN}{caller}")
         of_definition = f"{definition} {key}" if key else ""
         if (before := keys.eid(of_definition)) is not None:
             return before, True

@@ -9,10 +9,10 @@ from msgspec import structs
 from narval.agent.declared import LIBRARY, outdate_elements, replace_element
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.daemon.hooks import KeysOfSender, check_key
 from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import files_of, no_element
 from narval.ask.registry import operation
+from narval.ask.request_keys import RequestKeys, check_key
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.elements.element import Element, Origin
 from narval.core.errors import RequestError
@@ -58,7 +58,7 @@ async def add(
     def work(turn: Turn) -> list[int]:
         if not key:
             return added(turn)
-        keys = KeysOfSender(turn, ADD_KEYS)
+        keys = RequestKeys(turn, ADD_KEYS)
         if before := keys.eids(key):
             return before
         eids = added(turn)

@@ -13,11 +13,11 @@ from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.daemon.hooks import KeysOfSender, check_key
 from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
 from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
 from narval.ask.registry import operation
+from narval.ask.request_keys import RequestKeys, check_key
 from narval.ask.runs.retrying import planner, refuse_second_retry
 from narval.ask.text import article
 from narval.core.definitions.library import Definition
@@ -64,7 +64,7 @@ async def start(
     def work(turn: Turn) -> list[Run] | int:
         if not key:
             return start_in_turn(turn, daemon, name, contexts, environment, asker)
-        keys, of_definition = KeysOfSender(turn, START_KEYS), f"{name} {key}"
+        keys, of_definition = RequestKeys(turn, START_KEYS), f"{name} {key}"
         if (before := keys.eid(of_definition)) is not None:
             run = daemon.agent.runs.get(before)
             return [run] if run is not None else before
