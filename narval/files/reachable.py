@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from unicodedata import normalize
 
 from narval.core.errors import ActionError
 
@@ -78,13 +79,22 @@ def closed_part(path: Path, home: Path) -> str:
 
 
 def _closed_part(path: Path, home: Path) -> str:
-    folder, *below = _within(path, home) or ("",)
+    parts = _within(path, home) or ("",)
+    folder, *below = map(_folded, parts)
     if folder == "var":
         is_closed = below[0] in RECORDS if below[1:] else not below or not below[0].endswith(DOCUMENTS)
     else:
         is_closed = folder in CLOSED or (folder, *below) == ("data", "memory.xml")
-    return folder if is_closed else ""
+    return parts[0] if is_closed else ""
 
 
 def _within(path: Path, home: Path) -> tuple[str, ...]:
-    return path.relative_to(home).parts if path.is_relative_to(home) else ()
+    """The parts of a path below the home. There are disks on which `Etc` is `etc`, so case does not count."""
+    depth = len(home.parts)
+    is_within = [*map(str.casefold, path.parts[:depth])] == [*map(str.casefold, home.parts)]
+    return path.parts[depth:] if is_within else ()
+
+
+def _folded(name: str) -> str:
+    """A name by its letters of ASCII alone: a disk may ignore case, accents, and what cannot be seen."""
+    return normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()

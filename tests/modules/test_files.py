@@ -205,6 +205,13 @@ OUTSIDE = [
     {"path": "proposals/sort/wish.txt"},
     {"path": "data/memory.xml"},
     {"path": "var/edits/1/sort.xml"},
+    {"path": "INBOX/quit.xml"},
+    {"path": "Etc/narval.toml"},
+    {"path": "wor\u212a/ann/done/1.xml"},
+    {"path": "in\u200bbox/quit.xml"},
+    {"path": "data/MEMORY.xml"},
+    {"path": "VAR/Web/sessions"},
+    {"path": "../HOME/etc/narval.toml", "folder": ".."},
     {"path": "modules/evil.py", "folder": "."},
     {"path": "var/store.db", "folder": "/"},
 ]
