@@ -35,7 +35,8 @@ def peer_call(connection: Any, daemon: int | None = None, kept: Container[int] =
 
     It is UNTOLD for a program that a daemon with this process id has started, directly or not, and that no
     call is known of; but not for those that it has `kept` beside it, such as the pages, by their process ids:
-    what a program says of itself, its words and its environment, any program can say.
+    what a program says of itself, its words and its environment, any program can say. It is UNTOLD, too, if
+    the program, or one of those that started it, had ended before it was looked at, or they are too many.
     """
     credentials = _credentials(connection)
     return call_of(credentials[0], daemon, kept) if credentials is not None else ""
@@ -48,8 +49,10 @@ def call_of(program: int, daemon: int | None = None, kept: Container[int] = ()) 
     for one in dict.fromkeys((program, *(each.program for each in lineage), *leaders)):
         if one != daemon and (call := _call_in_environment(one)):
             return call
-    is_started = bool(lineage) and lineage[-1].parent == daemon
-    return UNTOLD if is_started and lineage[-1].program not in kept else ""
+    first, above = (lineage[-1].program, lineage[-1].parent) if lineage else (0, program)
+    is_started = bool(lineage) and above == daemon
+    is_cut = above > 1 and (len(lineage) == _MOST_ANCESTORS or _has_ended(above))
+    return UNTOLD if is_cut or (is_started and first not in kept) else ""
 
 
 class _Process(NamedTuple):
@@ -72,6 +75,17 @@ def _lineage(program: int, daemon: int | None) -> Iterator[_Process]:
         if int(parent) <= 1:
             return
         program = int(parent)
+
+
+def _has_ended(program: int) -> bool:
+    """True if there is no process of a number; one that the system only hides is there."""
+    try:
+        os.kill(program, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _call_in_environment(program: int) -> str:
