@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -12,11 +11,6 @@ from msgspec.structs import replace
 from narval.core.elements.element import Origin
 from narval.core.errors import RequestError
 from narval.system.logins import login
-
-if TYPE_CHECKING:
-    from narval.agent.turn import Turn
-    from narval.core.engines.commands import Answer
-    from narval.core.engines.events import Signalled
 
 Scope = Literal["read", "write", "people"]
 """The right that an operation needs: `read` alters nothing, `write` alters the home, `people` is for acts of
@@ -45,9 +39,6 @@ NOBODY = -1
 
 CHAT_SESSION = f"{CHAT}:"
 """The prefix of a session that is a chat and not a login; the name of the chat follows."""
-
-_NO_LABELS = nullcontext()
-"""The context of what is given without labels."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -95,18 +86,6 @@ class Asker(msgspec.Struct, frozen=True):
         if self.way in BY_LOGIN:
             return f"{self.person} ({self.way}, session {self.session})"
         return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
-
-    def giving(self, turn: Turn) -> AbstractContextManager[None]:
-        """Give the labels of this asker to what is added and begun inside the context."""
-        if not self.labels:
-            return _NO_LABELS
-        return turn.transaction.coming_with(turn.agent.memory.labels.number(self.labels))
-
-    def signal(self, turn: Turn, run: int, event: Signalled) -> list[Answer]:
-        """Tell a run a signal; the run, and what comes of it, have the labels of this asker."""
-        with self.giving(turn):
-            turn.transaction.label(run, turn.transaction.comes_with)
-            return turn.signal(run, event)
 
     def asking(self, agent: str) -> Asker:
         """The same asker, asking another agent; "" is the home's own."""

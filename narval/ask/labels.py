@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
+from narval.agent.turn import Turn
 from narval.ask.asker import Asker
+from narval.core.engines.commands import Answer
+from narval.core.engines.events import Signalled
 from narval.core.memory.labels import PROGRAM, SECRET, UNKNOWN, WHETHER
+from narval.daemon.agents.agent_host import WITHIN, Work
 from narval.daemon.daemon import Daemon
 
 
@@ -29,3 +37,30 @@ def as_program(daemon: Daemon, asker: Asker) -> Asker:
             names = labels.names(labels.whole(labels.of((run,))))
             return replace(asker, labels=(PROGRAM, *names), program=f"a program of run {run}")
     return replace(asker, labels=(PROGRAM, UNKNOWN), program="a program of a run that is not at work here")
+
+
+@contextmanager
+def giving(asker: Asker) -> Iterator[None]:
+    """Give the labels of an asker, and of one who asks in its place, to all that work submitted inside the
+    context adds and begins.
+    """
+    before = WITHIN.get()
+
+    def labelled(work: Work) -> Work:
+        def with_labels(turn: Turn) -> Any:
+            with turn.transaction.coming_with(turn.agent.memory.labels.number(asker.labels)):
+                return work(turn)
+
+        return with_labels if before is None else before(with_labels)
+
+    token = WITHIN.set(labelled if asker.labels else before)
+    try:
+        yield
+    finally:
+        WITHIN.reset(token)
+
+
+def signal_in(turn: Turn, run: int, event: Signalled) -> list[Answer]:
+    """Tell a run a signal; the run has the labels of whoever asks for it."""
+    turn.transaction.label(run, turn.transaction.comes_with)
+    return turn.signal(run, event)

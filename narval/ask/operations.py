@@ -13,7 +13,7 @@ from typing import Any
 
 from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
-from narval.ask.labels import as_program
+from narval.ask.labels import as_program, giving
 from narval.ask.lazy_table import LazyTable
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
@@ -150,11 +150,13 @@ async def _answered(
     """The answer to an operation, from the agent that is asked."""
     extra = {ASKER: asker} if operation.wants_asker else {}
     if asker.agent in ("", daemon.name):
-        return await operation(daemon, **arguments, **extra)
+        with giving(asker):
+            return await operation(daemon, **arguments, **extra)
     if stands_for_peer(asker.agent):
         daemon.agents.rows.find(asker.agent)  # says which there are
     async with daemon.of(asker.agent, reads=operation.scope == "read") as seen:
-        return _of_agent(await operation(seen, **arguments, **extra), seen.name)
+        with giving(asker):
+            return _of_agent(await operation(seen, **arguments, **extra), seen.name)
 
 
 async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:

@@ -67,9 +67,8 @@ async def remind(
     def work(turn: Turn) -> int:
         raise_if_over_limit(turn, [xml], runs=1)
         raise_if_refused(turn, [xml])
-        with asker.giving(turn):
-            _listen(daemon, turn, xml, asker)
-            return turn.add(xml, asker.origin())
+        _listen(daemon, turn, xml, asker)
+        return turn.add(xml, asker.origin())
 
     await _look_for_recipe(daemon)
     eid: int = await daemon.host.submit(work)
@@ -146,13 +145,12 @@ async def snooze(daemon: Daemon, reminder: int, length: str, *, asker: Asker = P
             raise RequestError(str(error)) from None
         xml = etree.tostring(tree)
         raise_if_over_limit(turn, [xml], runs=1)
-        with asker.giving(turn):
-            _listen(daemon, turn, xml, asker)
-            if has_been:
-                return turn.add(xml, asker.origin())
-            outdatable(daemon, element.eid)
-            origin = asker.origin() or Origin()
-            return replace_element(turn, element.eid, xml, replace(origin, inputs=(element.eid,)))
+        _listen(daemon, turn, xml, asker)
+        if has_been:
+            return turn.add(xml, asker.origin())
+        outdatable(daemon, element.eid)
+        origin = asker.origin() or Origin()
+        return replace_element(turn, element.eid, xml, replace(origin, inputs=(element.eid,)))
 
     await _look_for_recipe(daemon)
     eid: int = await daemon.host.submit(work)

@@ -10,6 +10,7 @@ from lxml import etree
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import elements_in, raise_if_over_limit
+from narval.ask.labels import signal_in
 from narval.ask.lookup import active_run
 from narval.ask.registry import operation
 from narval.core.engines.commands import Answer
@@ -41,7 +42,7 @@ async def signal(
 
     def work(turn: Turn) -> list[Answer]:
         raise_if_over_limit(turn, [element.xml for element in outputs])
-        return asker.signal(turn, found.eid, event)
+        return signal_in(turn, found.eid, event)
 
     answers: list[Answer] = await daemon.host.submit(work)
     if not answers:

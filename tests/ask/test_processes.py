@@ -41,7 +41,7 @@ def test_a_token_is_completed_by_its_node_or_its_id_on_the_arcs_of_a_name(at: At
 def test_a_process_has_the_labels_of_who_acts_on_it(at: At) -> None:
     agent, run = at(LINE)
     agent.asker = Asker("bot", labels=("bot",))
-    agent.complete(run, node="a")
+    agent.ask("complete", run=run, node="a")
     labels = agent.daemon.agent.memory.labels
     assert labels.names(labels.own(run)) == ("bot",)
 

@@ -128,7 +128,7 @@ def test_who_has_answered_is_not_asked_while_it_waits_for_others(at_work: Home) 
 def test_what_people_decide_has_the_labels_of_a_program_that_answered_for_one_of_them(at_work: Home) -> None:
     item = at_work.start("w.vote")
     at_work.agent.asker = Asker("ben", 0, "python", labels=("bot",))
-    at_work.agent.answer(item, "yes")
+    at_work.agent.ask("answer", item=item, outcome="yes")
     at_work.does("ann", "answer", item, "yes")
     labels = at_work.agent.daemon.agent.memory.labels
     (decision,) = at_work.agent.memory("decision")

@@ -25,6 +25,7 @@ from narval.ask.clients.tools import (
     schema_of_tool,
 )
 from narval.ask.daemon.changed import changed
+from narval.ask.labels import giving
 from narval.ask.operations import OPERATIONS
 from narval.ask.registry import operation
 from narval.ask.runs.acts import cancel, start
@@ -165,7 +166,8 @@ async def use_tool(
             raise RequestError(f"expected agent to be the name of an agent, got {agent!r:.80}")
         reads = tool in OPERATIONS and OPERATIONS[tool].scope == "read"
         async with agent_seen(daemon, who, agent, reads=reads) as seen:
-            answer = {"tool": tool, "agent": seen.name, **await _called(seen, who, tool, values, agreed)}
+            with giving(asker_of(who)):
+                answer = {"tool": tool, "agent": seen.name, **await _called(seen, who, tool, values, agreed)}
     except NarvalError as error:
         log.info("client %s: %.80s was refused: %s", who.name, tool, error)
         raise

@@ -9,6 +9,7 @@ from narval.agent.turn import Turn
 from narval.ask.asker import NOBODY, Asker
 from narval.ask.clients.calling import followed_form
 from narval.ask.documents import admitted
+from narval.ask.labels import giving
 from narval.ask.lookup import files_of
 from narval.ask.registry import operation
 from narval.ask.request_keys import RequestKeys, check_key
@@ -68,7 +69,8 @@ async def call_offered(
         keys.record(of_definition, run.eid)
         return run.eid, False
 
-    eid, again = await daemon.host.submit(work)
+    with giving(asker):
+        eid, again = await daemon.host.submit(work)
     return {**await _answer(daemon, who, eid, wait), "again": again}
 
 

@@ -43,8 +43,7 @@ async def send(
     who = {"by": asker.person, "actor": asker.through}
 
     def work(turn: Turn) -> list[str]:
-        with asker.giving(turn):
-            return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
+        return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
 
     return {"to": to, "messages": await daemon.host.submit(work)}
 

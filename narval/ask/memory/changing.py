@@ -52,8 +52,7 @@ async def add(
             replaceable(daemon, replace)
             made = structs.replace(origin or Origin(), inputs=(replace,))
             return [replace_element(turn, replace, parsed[0], made)]
-        with asker.giving(turn):
-            return [turn.add(element, origin) for element in parsed]
+        return [turn.add(element, origin) for element in parsed]
 
     def work(turn: Turn) -> list[int]:
         if not key:

@@ -100,10 +100,9 @@ def start_in_turn(
     elements = [element for context in contexts for element in context]
     raise_if_over_limit(turn, elements, runs=len(contexts))
     origin = asker.origin()
-    with asker.giving(turn):
-        admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
-        started = [turn.start(name, each, environment=attributes, origin=origin) for each in admitted]
-        return [run for run in started if run is not None]
+    admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
+    started = [turn.start(name, each, environment=attributes, origin=origin) for each in admitted]
+    return [run for run in started if run is not None]
 
 
 def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:

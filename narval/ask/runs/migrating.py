@@ -197,8 +197,7 @@ def _one(turn: Turn, run: Run, versions: Versions, asker: Asker, *, undo: bool, 
         return {**row, "version": run.digest, "outcome": "refused"}
     if dry:
         return {**row, "outcome": "would migrate"}
-    with asker.giving(turn):
-        _go_on(turn, run, before, target, versions.names, asker)
+    _go_on(turn, run, before, target, versions.names, asker)
     if run.phase == "failed":
         why = f"the run failed as it went on with this version; `narval why {run.eid}` says why"
         return {**row, "outcome": "failed", "refused": [{"part": "", "why": why}]}
@@ -295,8 +294,7 @@ def _go_on(
     )
     run.follow(definition, turn.agent.library)
     transaction.alter(run)
-    if asker.labels:
-        transaction.label(run.eid, turn.agent.memory.labels.number(asker.labels))
+    transaction.label(run.eid, transaction.comes_with)
     turn.tell(run.eid, event)
 
 

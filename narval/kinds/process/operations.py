@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, get_args
 
 import msgspec
 
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.labels import signal_in
 from narval.ask.lookup import definition_and_state, find_run
 from narval.ask.registry import operation
 from narval.ask.text import article
@@ -213,8 +215,7 @@ async def _ask_run(
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     event = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
-
-    answers: list[Answer] = await daemon.host.submit(lambda turn: asker.signal(turn, eid, event))
+    answers: list[Answer] = await daemon.host.submit(partial(signal_in, run=eid, event=event))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)

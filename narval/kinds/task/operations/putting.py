@@ -36,11 +36,10 @@ async def task_put(
 
     def work(turn: Turn) -> list[dict[str, Any]]:
         raise_if_over_limit(turn, found, runs=len(found))
-        with asker.giving(turn):
-            return [
-                {"case": _begin(turn, definition, eid, {}, asker), "object": eid}
-                for eid in add_all(turn, found, asker.origin())
-            ]
+        return [
+            {"case": _begin(turn, definition, eid, {}, asker), "object": eid}
+            for eid in add_all(turn, found, asker.origin())
+        ]
 
     return {"type": definition.full_name, "cases": await daemon.host.submit(work)}
 
@@ -80,9 +79,8 @@ async def begin_with_event(
 
     def work(turn: Turn) -> int:
         raise_if_over_limit(turn, found, runs=1)
-        with asker.giving(turn):
-            [eid] = add_all(turn, found, asker.origin())
-            return _begin(turn, definition, eid, {"event": event, **environment}, asker)
+        [eid] = add_all(turn, found, asker.origin())
+        return _begin(turn, definition, eid, {"event": event, **environment}, asker)
 
     return int(await daemon.host.submit(work))
 

@@ -12,6 +12,7 @@ from narval.agent.loop import Delivery, Request
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.ask.asker import Asker
+from narval.ask.labels import signal_in
 from narval.ask.lookup import command, load_fault
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.commands import Answer
@@ -74,7 +75,7 @@ async def told(
         nonlocal signal
         signal = str(turn.agent.numbers.last + 1)
         coming.append(waiters.answer_to(signal))
-        for answer in turn.signal(run.eid, signalled):
+        for answer in signal_in(turn, run.eid, signalled):
             settle(coming[0], answer)
 
     def give_up(turn: Turn) -> None:

@@ -12,6 +12,7 @@ from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
 from narval.ask.asking_person import asks_permission, onlooker, person_of
+from narval.ask.labels import signal_in
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
 from narval.core.engines.commands import Answer
@@ -47,7 +48,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         PersonsAct(way, asker.once or asker.session),
     )
     if run.active:
-        answers: list[Answer] = await daemon.host.submit(partial(asker.signal, run=run.eid, event=event))
+        answers: list[Answer] = await daemon.host.submit(partial(signal_in, run=run.eid, event=event))
         if answers:
             problem, value = answers[0].problem, answers[0].value
             if problem is None:

@@ -54,7 +54,7 @@ def test_K21_the_queue_is_listed_in_order_and_in_pages(agent: Agent) -> None:
 def test_an_object_and_its_case_have_the_labels_of_who_puts_it(agent: Agent) -> None:
     agent.asker = Asker("bot", labels=("bot",))
     labels = agent.daemon.agent.memory.labels
-    for case in agent.task_put("w.scan", [SHEETS])["cases"]:
+    for case in agent.ask("task_put", name="w.scan", elements=[SHEETS])["cases"]:
         assert [labels.names(labels.own(case[what])) for what in ("object", "case")] == [("bot",), ("bot",)]
 
 
