@@ -228,7 +228,17 @@ class DaemonGoneError(SurroundingsError):
 
 
 class UnansweredError(DaemonGoneError):
-    """The daemon was asked something, and ended or was silent before it answered: it may have done it."""
+    """The daemon was asked something, and ended or was silent before it answered: it may have done it.
+
+    `what` happened, and `then` says how to go on.
+    """
+
+    def __init__(self, what: str, then: str = "look before you ask again") -> None:
+        self.what, self.then = what, then
+        super().__init__(what, then)
+
+    def __str__(self) -> str:
+        return f"{self.what}; what it was asked may be recorded: {self.then}"
 
 
 class ElsewhereError(RequestError):

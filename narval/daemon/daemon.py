@@ -17,7 +17,7 @@ from narval.calls.book import CallBook
 from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
 from narval.calls.programs.backend import ProgramBackend, programs_of
-from narval.core.errors import DaemonGoneError, RequestError, SettingsError
+from narval.core.errors import RequestError, SettingsError, UnansweredError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
@@ -229,7 +229,7 @@ class Daemon:
             if self.fleet is not None:
                 await self.fleet.close()
             await self.agents.supervisor.close()
-            self.rounds.give_up(DaemonGoneError("the daemon has ended"))
+            self.rounds.give_up(UnansweredError("the daemon has ended"))
             self.stop.cancel()
             await self.calls.close()
 

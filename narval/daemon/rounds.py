@@ -22,13 +22,13 @@ from narval.agent.turn import Turn
 from narval.calls.dispatcher import Dispatcher
 from narval.core.errors import (
     CutOffError,
-    DaemonGoneError,
     FencedError,
     InternalError,
     NarvalError,
     RefusedRowsError,
     StoreAwayError,
     StoreError,
+    UnansweredError,
 )
 from narval.daemon.shares import Shares
 from narval.daemon.stop import Stop, in_words
@@ -251,7 +251,7 @@ class Rounds:
             self._break_down(broken)
             raise broken from error
         except BaseException:
-            self._break_down(DaemonGoneError("the daemon was stopped at once"))
+            self._break_down(UnansweredError("the daemon was stopped at once"))
             raise
         if quit_by:
             self._stop.request(by=quit_by)

@@ -150,6 +150,18 @@ class _Explained(Helped):
         if self.local and session.peer:
             raise click.UsageError(f"{self.name} works on this machine alone: leave --peer out", context)
 
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command. What alters something and is not answered may have been done all the same."""
+        try:
+            return super().invoke(context)
+        except UnansweredError as error:
+            if not self.alters or self.repeats:
+                raise DaemonGoneError(error.what) from None
+            look = "look (narval memory, narval runs) before you ask again"
+            then = "ask again with the same --key: it is done once" if context.params.get("key") else look
+            report(UnansweredError(error.what, then))
+            context.exit(NOT_KNOWN)
+
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """The example."""
         lines = self.example.splitlines()
@@ -162,17 +174,9 @@ class Command(_Explained):
     """A command that does one thing."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command. What alters something and is not answered may have been done all the same."""
+        """Run the command."""
         self.refuse_common(context)
-        try:
-            return super().invoke(context)
-        except UnansweredError as error:
-            if not self.alters or self.repeats:
-                raise
-            look = "look (narval memory, narval runs) before you ask again"
-            then = "ask again with the same --key: it is done once" if context.params.get("key") else look
-            report(UnansweredError(f"{error}; what it was asked may be recorded: {then}"))
-            context.exit(NOT_KNOWN)
+        return super().invoke(context)
 
 
 class CommandGroup(_Explained, click.Group):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from narval.ask.asker import Asker, user
 from narval.ask.operations import OPERATIONS, invoke
-from narval.core.errors import DaemonGoneError, HomeHeldError, StoreError
+from narval.core.errors import HomeHeldError, StoreError, UnansweredError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.files.settings import Settings
@@ -137,7 +137,7 @@ class WorkingHome:
         if not answer.done():
             answer.cancel()
             await self._work  # raises what ended it
-            raise DaemonGoneError("the work was stopped before this was answered")
+            raise UnansweredError("the work was stopped before this was answered")
         return await answer
 
     def close(self) -> None:

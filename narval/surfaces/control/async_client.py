@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narval.core.errors import DaemonGoneError, UnansweredError
+from narval.core.errors import DaemonGoneError, NarvalError, UnansweredError
 from narval.surfaces.control import wire
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ PATIENCE = 5.0
 
 AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
-
-MAY_BE_DONE = "what it was asked may be recorded: look before you ask again"
-"""The advice after a request that may have altered something."""
 
 
 class AsyncClient:
@@ -147,7 +144,7 @@ class AsyncClient:
                 if answer is None or answer.done():
                     continue
                 if error is not None:
-                    answer.set_exception(wire.error_of(error))
+                    answer.set_exception(self._unless_it_reads(wire.error_of(error)))
                 elif kind == wire.PART and isinstance(result, list):
                     items += result
                 else:
@@ -160,11 +157,16 @@ class AsyncClient:
             self._writer.transport.abort()
             self._writer = None
         because = f": {why}" if why else ""
-        ended = f"the daemon ended before it answered{because}"
-        gone = DaemonGoneError(ended) if self._scope == "read" else UnansweredError(f"{ended}; {MAY_BE_DONE}")
+        gone = self._unless_it_reads(UnansweredError(f"the daemon ended before it answered{because}"))
         for answer, _ in self._waiting.values():
             if not answer.done():
                 answer.set_exception(gone)
+
+    def _unless_it_reads(self, error: NarvalError) -> NarvalError:
+        """The error of a request; one that can only read has recorded nothing."""
+        if self._scope == "read" and isinstance(error, UnansweredError):
+            return DaemonGoneError(error.what)
+        return error
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

@@ -113,12 +113,12 @@ class Client:
         while True:
             try:
                 kind, number, error, result = self._receive(limit)
+                if error is None and (number != self._number or kind not in (wire.PART, wire.REPLY)):
+                    raise self._gone("answered something that was not asked")
             except DaemonGoneError as gone:
                 raise UnansweredError(str(gone)) from gone.__cause__
             if error is not None:
                 raise wire.error_of(error)
-            if number != self._number or kind not in (wire.PART, wire.REPLY):
-                raise self._gone("answered something that was not asked")
             if kind == wire.PART and isinstance(result, list):
                 items += result
             else:
@@ -160,9 +160,7 @@ class Client:
             body = self._exactly(wire.length(self._exactly(wire.HEADER, limit)), limit)
             return wire.fields(body)
         except TimeoutError:
-            raise self._gone(
-                f"has not answered within {limit:g} seconds; try again, or see narval log"
-            ) from None
+            raise self._gone(f"has not answered within {limit:g} seconds (narval log says more)") from None
         except EOFError as error:
             raise self._gone("ended before it answered") from error
         except OSError as error:

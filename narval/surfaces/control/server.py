@@ -25,7 +25,14 @@ import msgspec
 
 from narval import __version__
 from narval.ask.asker import Asker, user
-from narval.core.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
+from narval.core.errors import (
+    DaemonGoneError,
+    InternalError,
+    NarvalError,
+    OperatorError,
+    RequestError,
+    UnansweredError,
+)
 from narval.surfaces.control import wire
 from narval.surfaces.control.peer_credentials import peer_call, peer_uid
 
@@ -340,7 +347,7 @@ class _Peer:
         except NarvalError as error:
             await self._output.write([_failure(number, error)])
         except asyncio.CancelledError:  # only by `_settle`, which alone holds this task
-            gone = DaemonGoneError("the daemon did not go on with this, as it ends or you had hung up")
+            gone = UnansweredError("the daemon did not go on with this, as it ends or you had hung up")
             await self._output.write([_failure(number, gone)])
         except Exception as error:
             log.exception("the operation %s raised", method)

@@ -56,6 +56,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "ActionError": ("message", "kind"),
     "WorkRefusedError": ("kind", "message", "detail"),
     "TaskRefusedError": ("kind", "message"),
+    "UnansweredError": ("what", "then"),
     **dict.fromkeys(_TOKEN_ERRORS, ("kind", "message")),
 }
 """The arguments of the errors that have more than a message."""

@@ -19,7 +19,8 @@ from starlette.routing import Match
 from starlette.routing import Route as Mounted
 
 from narval.ask.text import json_bytes
-from narval.core.errors import DaemonGoneError, NarvalError, RequestError, TaskRefusedError, WorkRefusedError
+from narval.core.errors import NarvalError, RequestError, TaskRefusedError, WorkRefusedError
+from narval.surfaces.asks import STATUS_OF_GONE
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.bulk import BulkActs
 from narval.surfaces.http.page import (
@@ -42,7 +43,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 FRAGMENT = "x-fragment"
 """The header by which a script asks for one block of a page."""
 
-STATUS: Mapping[type[NarvalError], int] = {DaemonGoneError: 503, WorkRefusedError: 409}
+STATUS: Mapping[type[NarvalError], int] = {**STATUS_OF_GONE, WorkRefusedError: 409}
 """The status of the page of an error; for any other 400, or 404 for what is not there."""
 
 NOBODY = Visitor("", "", "person")

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote
 from narval.surfaces.http.page import BY_PAGE, FIELDS, MODE, NAVIGATE, VISITOR, Fields, Visitor
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
-from narval.surfaces.http.saved_forms import LONG, SavedForms
+from narval.surfaces.http.saved_forms import LONG, NOT_ANSWERED, SavedForms
 from narval.surfaces.http.sessions import Sessions, WebSession, form_token
 
 log = logging.getLogger("narval.web")
@@ -289,8 +289,8 @@ class Guard:
 class _Answer:
     """The output of one answer: it adds the headers, and ends with the session of its reader."""
 
-    undone: Callable[[], None] | None = None
-    """Called if no daemon was there, before a reader can follow a link of the answer, or be gone."""
+    undone: Callable[[str], None] | None = None
+    """Called with why no daemon answered, before a reader can follow a link of the answer, or be gone."""
 
     def __init__(self, send: Send, *, keeps_cache: bool) -> None:
         self._send, self._keeps_cache = send, keeps_cache
@@ -306,8 +306,8 @@ class _Answer:
         if self._is_over:
             return
         if message["type"] == "http.response.start":
-            if message["status"] == 503 and self.undone is not None:
-                self.undone()
+            if (why := NOT_ANSWERED.get(message["status"])) and self.undone is not None:
+                self.undone(why)
             self.begun = True
             message = {**message, "headers": self._headers(message.get("headers", ()))}
         elif self._is_stream and self._goes_on and not await self._goes_on(message.get("body", b"")):

@@ -8,7 +8,7 @@ were: no one else can fill it. What is kept is shown to its person, who sends it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -26,12 +26,17 @@ LONG = 1_000_000
 
 
 SESSION_ENDED = "Your session had ended, so nothing of it was done."
-NO_DAEMON = "No daemon answered: nothing of it was done, unless the daemon ended just while it was at it."
-"""The reasons why a form was not done, as its page says them."""
+"""The reason why a form of an ended session is kept, as its page says it."""
+
+NOT_ANSWERED: Mapping[int, str] = {
+    503: "No daemon answered: nothing of it was done, unless the daemon ended just while it was at it.",
+    504: "The daemon ended before it answered: it may be done. Look before you send it again.",
+}
+"""The reason why a form is kept, by the status of the answer to it."""
 
 
 class SavedForm(NamedTuple):
-    """A form: whose it is, where it was sent, its fields, why it was not done, and until when it is kept."""
+    """A form: whose it is, where it was sent, its fields, why it is kept, and until when it is kept."""
 
     person: str
     address: str
@@ -53,10 +58,10 @@ class SavedForms:
             ended.number, SavedForm(ended.person, address, fields, SESSION_ENDED, self._seconds() + KEPT)
         )
 
-    def keep_undone(self, visitor: Visitor, address: str, fields: Fields) -> None:
-        """Keep a form for which no daemon was there, unless it is too long, in place of one before it."""
+    def keep_undone(self, visitor: Visitor, address: str, fields: Fields, why: str) -> None:
+        """Keep a form that no daemon answered, unless it is too long, in place of one before it."""
         if sum(map(len, chain(*fields.pairs))) <= LONG:
-            form = SavedForm(visitor.person, address, fields, NO_DAEMON, self._seconds() + KEPT)
+            form = SavedForm(visitor.person, address, fields, why, self._seconds() + KEPT)
             self._keep(int(visitor.session), form)
 
     def _keep(self, session: int, form: SavedForm) -> None:

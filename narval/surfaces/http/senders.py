@@ -13,9 +13,9 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from narval.core.errors import DaemonGoneError, ElementError, NarvalError, NotOfferedError
+from narval.core.errors import DaemonGoneError, ElementError, NarvalError, NotOfferedError, UnansweredError
 from narval.files.tokens import owner_of
-from narval.surfaces.asks import Asks
+from narval.surfaces.asks import STATUS_OF_GONE, Asks
 from narval.surfaces.http.guard import ADMITTED, RefusedError
 from narval.surfaces.http.hook_bodies import BodyError
 from narval.system.minute import UsedMinute
@@ -104,6 +104,9 @@ async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
 
 _STATUSES: Mapping[type[Exception], int] = {BodyError: 400, NotOfferedError: 403, ElementError: 422}
 
+WITH_KEY = "with an Idempotency-Key send it again, and it is done once; without one look before you do"
+"""The advice to a sender whose request was not answered."""
+
 
 def no_token(of: str) -> RefusedError:
     """The refusal of a request without a valid token."""
@@ -119,9 +122,11 @@ def refusal_of(
     """
     if isinstance(error, RefusedError):
         return error
+    if isinstance(error, UnansweredError):
+        return RefusedError(STATUS_OF_GONE[UnansweredError], f"{UnansweredError(error.what, WITH_KEY)}.")
     if isinstance(error, DaemonGoneError):
         sentence = f"No daemon is at work; start it (narval run){then}."
-        return RefusedError(503, sentence, retry_after="10")
+        return RefusedError(STATUS_OF_GONE[DaemonGoneError], sentence, retry_after="10")
     status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), other)
     return RefusedError(status, f"{error}.")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from narval.core.errors import DaemonGoneError, OperatorError, UnansweredError
+from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, UnansweredError
 from narval.files.outside.peers import PeerSettings
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE
@@ -50,13 +50,16 @@ class PeerClient:
         self._patience, self._answer = PATIENCE if patience is None else patience, answer
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer of the peer to an operation. Raises the error it raised, or DaemonGoneError."""
+        """The answer of the peer to an operation. Raises the error it raised, or DaemonGoneError;
+        UnansweredError once it was asked.
+        """
         waits = (params.get(name) for name in ("wait", "timeout"))
         limit = self._answer + sum(float(wait) for wait in waits if isinstance(wait, int | float))
         connection, within = self._connection(), self._patience
+        gone: type[DaemonGoneError] = DaemonGoneError
         try:
             connection.connect()
-            within = limit
+            within, gone = limit, UnansweredError
             _keep_alive(connection.sock)
             connection.sock.settimeout(limit)
             headers = {
@@ -70,14 +73,14 @@ class PeerClient:
             response = connection.getresponse()
             if response.status != 200:
                 body = response.read(_MOST_TOLD)
-                raise protocol.refusal_of(response.status, body, self._peer, self._url)
+                raise _refusal(response.status, body, self._peer, self._url)
             protocol.check_versions(response.getheader(protocol.VERSIONS), self._peer)
             return _answer(response)
         except ssl.SSLCertVerificationError as error:
             why = f"the certificate of the peer {self._peer} is not trusted: {error.verify_message}"
             raise DaemonGoneError(f"{why}; name who signed it as ca in etc/peers.toml") from None
         except TimeoutError:
-            raise DaemonGoneError(
+            raise gone(
                 f"the peer {self._peer} has not answered at {self._url} within {within:g} seconds"
             ) from None
         except (EOFError, http.client.HTTPException, wire.WireError) as error:
@@ -85,7 +88,7 @@ class PeerClient:
             raise UnansweredError(f"the peer {self._peer} ended before it answered: {why}") from None
         except OSError as error:
             why = error.strerror or str(error)
-            raise DaemonGoneError(f"the peer {self._peer} cannot be reached at {self._url}: {why}") from None
+            raise gone(f"the peer {self._peer} cannot be reached at {self._url}: {why}") from None
         finally:
             connection.close()
 
@@ -116,6 +119,12 @@ def _keep_alive(connection: socket.socket) -> None:
     for name, seconds in _ALIVE:
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+
+
+def _refusal(status: int, body: bytes, peer: str, url: str) -> NarvalError:
+    """The error in an answer without frames; with most statuses of a server the peer may have been asked."""
+    error = protocol.refusal_of(status, body, peer, url)
+    return UnansweredError(str(error)) if status >= 500 and status != 503 else error
 
 
 def _answer(response: http.client.HTTPResponse) -> Any:

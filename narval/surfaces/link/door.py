@@ -19,10 +19,10 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from narval.core.errors import DaemonGoneError, NarvalError, RequestError, SettingsError
+from narval.core.errors import DaemonGoneError, NarvalError, RequestError, SettingsError, UnansweredError
 from narval.files.outside.peers import PeerSettings, PeersFile
 from narval.files.tokens import owner_of
-from narval.surfaces.asks import Asks
+from narval.surfaces.asks import STATUS_OF_GONE, Asks
 from narval.surfaces.control import wire
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, Scope, Send, in_time
 from narval.surfaces.http.senders import body_of, body_within, refused, token_of
@@ -102,8 +102,11 @@ class LinkDoor:
                 return await (
                     self._exchanged(asked) if path == protocol.EXCHANGE else self._asked(asked, receive)
                 )
+            except UnansweredError as error:
+                raise RefusedError(STATUS_OF_GONE[UnansweredError], f"{error.what}.") from None
             except DaemonGoneError:
-                raise RefusedError(503, "No daemon is at work there.", retry_after="10") from None
+                why = "No daemon is at work there."
+                raise RefusedError(STATUS_OF_GONE[DaemonGoneError], why, retry_after="10") from None
             except NarvalError as error:
                 raise RefusedError(400, f"{error}.") from None
 

@@ -13,11 +13,11 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 
-from narval.core.errors import DaemonGoneError, NarvalError
+from narval.core.errors import NarvalError
 from narval.files.web_settings import WebSettings
 from narval.surfaces.asks import Asks
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, RequestLimits, Scope, Send, in_time
-from narval.surfaces.http.senders import Senders, no_token, refused, token_of
+from narval.surfaces.http.senders import Senders, no_token, refusal_of, refused, token_of
 from narval.surfaces.mcp.resources import Context
 from narval.surfaces.mcp.server import ToolServer
 
@@ -38,10 +38,12 @@ UNDER_WAY = 48
 
 
 class McpDoor:
-    """The ASGI application of MCP for the clients of a home."""
+    """The ASGI application of MCP for the clients of a home, whose daemon is asked by `reading` who they are,
+    and by `writing` for them.
+    """
 
-    def __init__(self, asks: Asks, settings: WebSettings) -> None:
-        self._tools, self._clients = ToolServer(asks, client_of), Senders(asks, "mcp_clients", "client")
+    def __init__(self, reading: Asks, writing: Asks, settings: WebSettings) -> None:
+        self._tools, self._clients = ToolServer(writing, client_of), Senders(reading, "mcp_clients", "client")
         hosts = [f"{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         bracketed = f"[{settings.host}]" if ":" in settings.host else settings.host
         hosts += [f"{bracketed}:{settings.port}", *settings.mcp_names]
@@ -104,10 +106,8 @@ class McpDoor:
             raise RefusedError(403, "This Origin is none of this server.")
         try:
             client = await self._clients.with_token(token_of(headers))
-        except DaemonGoneError:
-            raise RefusedError(503, "No daemon is at work; start it: narval run.", retry_after="10") from None
         except NarvalError as error:
-            raise RefusedError(503, f"{error}.") from None
+            raise refusal_of(error, other=503) from None
         if client is None:
             raise no_token("of a client")
         return str(client["client"])

@@ -66,11 +66,12 @@ def test_a_daemon_that_ends_once_it_was_asked_may_have_done_it(folder: Path) -> 
         thread.join(60)
 
 
+@pytest.mark.parametrize("says_so", [False, True])
 @pytest.mark.parametrize(
     ("scope", "error"), [(None, "UnansweredError: .*; what it was asked may be recorded"), ("read", "Daemon")]
 )
 def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only_read(
-    folder: Path, scope: Scope | None, error: str
+    folder: Path, scope: Scope | None, error: str, says_so: bool
 ) -> None:
     async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(wire.frame(wire.GREETING, None, None, {}))
@@ -80,6 +81,10 @@ def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only
             asked = wire.request(body).method
             if asked == "limit":
                 writer.write(wire.frame(wire.REPLY, wire.request(body).number, None, None))
+        if says_so:
+            ends = wire.error_form(UnansweredError("it ends"))
+            writer.write(wire.frame(wire.REPLY, wire.request(body).number, ends, None))
+            await writer.drain()
         writer.close()
 
     async def ask() -> None:
@@ -89,6 +94,7 @@ def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only
     with pytest.raises(DaemonGoneError) as gone:
         asyncio.run(ask())
     assert re.match(error, f"{type(gone.value).__name__}: {gone.value}")
+    assert str(gone.value).count("may be recorded") == (scope is None)
 
 
 @pytest.mark.parametrize(

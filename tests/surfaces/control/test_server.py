@@ -376,7 +376,7 @@ def test_a_daemon_that_ends_tells_those_who_wait(folder: Path) -> None:
         until(lambda: daemon.fake.running == 1)
         daemon.end()
         _, number, error, _ = read(waiting)
-        assert (number, error["class"]) == (1, "DaemonGoneError")
+        assert (number, error["class"]) == (1, "UnansweredError")
         assert ended(waiting)
         assert daemon.left == []
         waiting.close()

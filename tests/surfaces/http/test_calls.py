@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from narval.core.errors import DaemonGoneError
+from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.core.source.text import Source
 from narval.files.home import Home
 from narval.files.settings import parse_settings
@@ -190,6 +190,13 @@ def test_more_calls_than_a_minute_has_wait_and_a_daemon_that_is_gone_is_told() -
         assert answers[2].headers["retry-after"] == "60"
         now[0], daemon.error = 61.0, DaemonGoneError("gone")
         assert client.post("/call/w.a", content=b"{}").status_code == 503
+        daemon.error = UnansweredError("the daemon ended before it answered")
+        unanswered = client.post("/call/w.a", content=b"{}")
+        assert (unanswered.status_code, "retry-after" in unanswered.headers) == (504, False)
+        assert unanswered.json()["error"] == (
+            "the daemon ended before it answered; what it was asked may be recorded: "
+            "with an Idempotency-Key send it again, and it is done once; without one look before you do."
+        )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from narval.core.elements.canonical import canonical_given
-from narval.core.errors import DaemonGoneError, ElementError, RequestError
+from narval.core.errors import DaemonGoneError, ElementError, RequestError, UnansweredError
 from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.guard import RequestLimits
@@ -251,6 +251,7 @@ def test_wrong_tokens_cost_the_daemon_nothing_and_count_as_no_call(
     ("error", "status"),
     [
         (DaemonGoneError("no daemon answers"), 503),
+        (UnansweredError("the daemon ended"), 504),
         (ElementError("invalid", "refused by its schema"), 422),
         (RequestError("expected a key"), 400),
     ],

@@ -10,8 +10,10 @@ from urllib.parse import quote, urlencode
 import pytest
 from starlette.testclient import TestClient
 
+from narval.core.errors import UnansweredError
 from narval.surfaces.http import saved_forms
-from narval.surfaces.http.page import Fields
+from narval.surfaces.http.page import EVERYBODY, Fields, Redirect, Visit
+from narval.surfaces.http.page import act as form
 from narval.surfaces.http.saved_forms import KEPT, MOST, SavedForms
 from narval.surfaces.http.sessions import ENDED, IDLE, Sessions, WebSession
 from tests.daemon.at_work import in_a_loop
@@ -139,6 +141,21 @@ def test_a_form_that_was_sent_while_no_daemon_was_at_work_is_kept_to_be_sent_aga
     looked_at = browser.get(act)
     assert looked_at.status_code == 405
     assert '<a href="/a/narval/work/5">The page above this address</a>' in looked_at.text
+
+
+def test_a_form_that_was_not_answered_may_be_done_and_is_kept(tmp_path: Path) -> None:
+    @form("/a/{agent}/ask", roles=EVERYBODY)
+    async def ask(visit: Visit) -> Redirect:
+        raise UnansweredError("the daemon ended before it answered")
+
+    door = Door(tmp_path, routes=(ask,))
+    browser = door.login("ann")
+    answer = sent(door, browser, "/a/narval/ask")
+    assert (answer.status_code, "what it was asked may be recorded" in answer.text) == (504, True)
+    assert '<a href="/kept">send it again</a>' in answer.text
+    kept = browser.get("/kept").text
+    assert "it may be done. Look before you send it again." in kept
+    assert 'action="/a/narval/ask"' in kept
 
 
 def test_the_page_above_an_address_of_forms_is_one_that_there_is(door: Door) -> None:

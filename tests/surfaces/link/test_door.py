@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from narval.core.errors import DaemonGoneError, RequestError
+from narval.core.errors import DaemonGoneError, RequestError, UnansweredError
 from narval.files.outside.peers import PEERS_FILE, PeersFile
 from narval.files.tokens import token_digest
 from narval.surfaces.control import wire
@@ -270,6 +270,10 @@ def test_what_goes_wrong_in_the_daemon_is_told_in_its_form(knocked: Any) -> None
         for path, body in (("/link", b""), ("/ask", asked_for("status"))):
             answer = await knocks.post(path, body)
             assert (answer[0], told(answer)) == (503, "No daemon is at work there.")
+        daemon.answer = raised(UnansweredError("the daemon ended"))
+        for path, body in (("/link", b""), ("/ask", asked_for("status"))):
+            answer = await knocks.post(path, body)
+            assert (answer[0], told(answer)) == (504, "the daemon ended.")
         daemon.answer = raised(RequestError("a frame is wrong"))
         assert told(await knocks.post("/link")) == "a frame is wrong."
         _, _, body = await knocks.post("/ask", asked_for("status"))

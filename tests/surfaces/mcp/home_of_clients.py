@@ -130,8 +130,8 @@ async def served(home: HomeOfClients, around: Callable[[McpDoor], Any] | None = 
     """The address of a listener of this home; `around` makes the application that is served, of its door."""
     listener = listening_at("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    asks = AsyncClient(home.socket)
-    door = McpDoor(asks, WebSettings(mcp=f"127.0.0.1:{port}"))
+    reading, writing = AsyncClient(home.socket, "read"), AsyncClient(home.socket)
+    door = McpDoor(reading, writing, WebSettings(mcp=f"127.0.0.1:{port}"))
     server = PageServer(around(door) if around is not None else door)
     serving = asyncio.create_task(server.serve([listener]))
     try:
@@ -140,7 +140,8 @@ async def served(home: HomeOfClients, around: Callable[[McpDoor], Any] | None = 
         door.end()
         server.end()
         await serving
-        await asks.close()
+        await reading.close()
+        await writing.close()
 
 
 @contextmanager

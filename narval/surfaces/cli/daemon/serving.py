@@ -67,7 +67,7 @@ def mcp(home: Home, settings: WebSettings) -> Beside:
     import_server_alone(over_http=True)
     from narval.surfaces.mcp.http import PATH, McpDoor
 
-    door = McpDoor(AsyncClient(home.known_socket), settings)
+    door = McpDoor(AsyncClient(home.known_socket, "read"), AsyncClient(home.known_socket), settings)
     files = settings.mcp_certificate, settings.mcp_key
     return _beside(home, f"{WEB}.mcp", door, (settings.host, settings.port), files, door.end, PATH)
 
