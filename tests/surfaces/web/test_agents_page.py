@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -34,6 +35,17 @@ def test_who_sends_to_whom_is_a_table_and_a_drawing(pages: PagesOfHome) -> None:
     assert re.search(row + sent, text)
     assert "Who sends to whom" not in pages.get("//", "person").text
     assert [row["name"] for row in data(pages.get("//.json"))][:2] == ["narval", "a00"]
+
+
+def test_M58_what_an_agent_holds_that_is_not_in_memory_is_told_in_its_row_and_in_the_drawing(
+    pages: PagesOfHome,
+) -> None:
+    text = pages.shows("//")
+    (row,) = re.findall(r'<tr><td><a href="/a/shop/">.*?</tr>', text)
+    assert '<td data-label="under way">0</td>' in row
+    assert '<td class="number" data-label="elements">0</td>' in row
+    if shutil.which("dot"):
+        assert re.search(r">narval</text><text[^>]*>[\d,]+ elements?, \d+ runs?<", text)
 
 
 def test_an_agent_is_found_by_its_name_or_a_part_of_it(pages: PagesOfHome) -> None:

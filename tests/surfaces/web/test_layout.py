@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narval
+from narval.surfaces.web.drawing.correspondence import correspondence
 from narval.surfaces.web.drawing.layout import Layouts, source
 from narval.surfaces.web.drawing.svg import drawing
 from tests.places import ROOT
@@ -95,6 +97,33 @@ def test_the_texts_of_arcs_cover_one_another_nowhere() -> None:
         if abs(one.x - other.x) < 6.7 * len(one.text) and abs(one.y - other.y) < 10
     ]
     assert near == []
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_the_texts_of_agents_that_all_send_to_one_another_lie_on_no_arc() -> None:
+    names = ("calendar", "mail", "purchases")
+    ways = [(one, two) for one in names for two in names if one != two]
+    pairs = [{"from": one, "to": two, "sent": 12, "open": 3 * ((one, two) == ways[0])} for one, two in ways]
+    drawn = correspondence(pairs, [{"name": name, "elements": 1_204, "runs": 1} for name in names])
+    layout = asyncio.run(Layouts().of(drawn))
+    assert layout is not None
+    made = drawing(drawn, layout, lambda part: "/")
+    assert [line.text for line in made.parts[0].lines] == ["calendar", "1,204 elements, 1 run"]
+    texts = [arc.label for arc in made.arcs if arc.label]
+    assert sorted(line.text for line in texts) == ["12"] * 5 + ["12, 3 wait"]
+    rooms = [(line.x, line.y - 8, line.x + 6.6 * len(line.text), line.y) for line in texts]
+    points = [point for curve in layout.curves for point in points_on(curve)]
+    assert [(room, (x, y)) for room in rooms for x, y in points if overlap(room, (x, y, x, y))] == []
+
+
+def points_on(curve: tuple[tuple[float, float], ...]) -> Iterator[tuple[float, float]]:
+    """A hundred points on each of the Bézier curves that follow one another."""
+    for at in range(0, len(curve) - 3, 3):
+        for step in range(100):
+            t = step / 100
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+            ends = list(zip(weights, curve[at : at + 4], strict=True))
+            yield sum(w * x for w, (x, _) in ends), sum(w * y for w, (_, y) in ends)
 
 
 EXAMPLES = ROOT / "recipes" / "examples"

@@ -1,4 +1,4 @@
-"""The drawing of who sends to whom: each part is an agent, each arc a pair."""
+"""The drawing of who sends to whom: each part is an agent with what it holds, each arc a pair."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import Any
 from narval.ask.text import counted
 from narval.surfaces.web.drawing.provenance import laid_out
 
+APART = 0.9
+"""The inches between agents, and between the two arcs of a pair, which have a text each."""
 
-def correspondence(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The parts and arcs of the pairs of `message_counts`; removed agents have no part."""
+
+def correspondence(
+    pairs: Sequence[Mapping[str, Any]], agents: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The parts and arcs of the pairs of `message_counts`, with what `agents` has of each; removed agents
+    have no part.
+    """
+    held = {row["name"]: row for row in agents}
     named = [pair for pair in pairs if pair["from"] and pair["to"]]
     waiting: Counter[str] = Counter()
     for pair in named:
@@ -22,20 +30,29 @@ def correspondence(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "id": f"{pair['from']}>{pair['to']}",
             "from": pair["from"],
             "to": pair["to"],
-            "text": f"{pair['sent']:,}" + (f", {pair['open']:,} wait" if pair["open"] else ""),
+            "text": f"{pair['sent']:,}" + (f", {_waiting(pair['open'])}" if pair["open"] else ""),
             "state": "waiting" if pair["open"] else "plain",
         }
         for pair in named
     ]
-    return laid_out([_part(name, waiting[name]) for name in names], arcs)
+    return laid_out([_part(name, held.get(name, {}), waiting[name]) for name in names], arcs, APART)
 
 
-def _part(name: str, waiting: int) -> dict[str, Any]:
-    """An agent, with the number of messages that wait for it."""
+def _waiting(count: int) -> str:
+    return counted(count, "waits", "wait")
+
+
+def _part(name: str, held: Mapping[str, Any], waiting: int) -> dict[str, Any]:
+    """An agent, with the numbers of its elements and runs, and of the messages that wait for it."""
+    numbers = [
+        counted(held[key], thing)
+        for key, thing in (("elements", "element"), ("runs", "run"))
+        if held.get(key) is not None
+    ]
     return {
         "id": name,
         "kind": "agent",
-        "text": [name[:40]],
+        "text": [name[:40], *([", ".join(numbers)] if numbers else [])],
         "target": None,
         "state": f"{counted(waiting, 'message')} waiting" if waiting else "nothing waits",
         "tone": "waiting" if waiting else "idle",

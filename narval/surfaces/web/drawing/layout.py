@@ -74,9 +74,8 @@ def size_of(part: Mapping[str, Any]) -> tuple[float, float]:
 def source(drawn: Mapping[str, Any]) -> str:
     """The input of Graphviz: `n0` and sizes, `n0->n1`, and clusters by number."""
     number = {part["id"]: index for index, part in enumerate(drawn["parts"])}
-    lines = [
-        "digraph{rankdir=TB;nodesep=.35;ranksep=.45;node[shape=box,fixedsize=true];edge[arrowhead=none];"
-    ]
+    apart = f"nodesep={drawn.get('apart', 0.35)};ranksep={drawn.get('apart', 0.45)};"
+    lines = [f"digraph{{rankdir=TB;{apart}node[shape=box,fixedsize=true];edge[arrowhead=none];"]
     frames: dict[str, list[int]] = {}
     for index, part in enumerate(drawn["parts"]):
         width, height = size_of(part)

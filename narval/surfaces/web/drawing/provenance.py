@@ -36,12 +36,14 @@ def _graph(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return laid_out([_part(row) for row in rows], arcs)
 
 
-def laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Parts and arcs with the digest that decides their layout."""
-    shape = repr([(part["text"], part["id"]) for part in parts]) + repr(
-        [(arc["from"], arc["to"]) for arc in arcs]
-    )
-    return {"parts": parts, "arcs": arcs, "layout": hashlib.sha256(shape.encode()).hexdigest()}
+def laid_out(
+    parts: list[dict[str, Any]], arcs: list[dict[str, Any]], apart: float | None = None
+) -> dict[str, Any]:
+    """Parts and arcs with the digest of what decides their layout: the sizes of the texts, not the words."""
+    sizes = [([len(line) for line in part["text"]], part["id"]) for part in parts]
+    shape = repr((sizes, [(arc["from"], arc["to"]) for arc in arcs], apart))
+    drawn = {"parts": parts, "arcs": arcs, "layout": hashlib.sha256(shape.encode()).hexdigest()}
+    return drawn if apart is None else {**drawn, "apart": apart}
 
 
 def _part(node: Mapping[str, Any]) -> dict[str, Any]:

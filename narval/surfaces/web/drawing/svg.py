@@ -5,7 +5,8 @@ No markup is made here: every text passes through the template.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise, product
 from typing import Any
 
 import msgspec
@@ -21,6 +22,9 @@ LONGEST = 40
 
 _CHARACTER, _LETTER = 6.7, 10.0
 """The width and height of a letter of such a text, in pixels."""
+
+_STROKE = 2.0
+"""Half the width of what an arc takes at a point, in pixels."""
 
 _SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 """The possible places of an arc's text along it, the best first, as shares of its length."""
@@ -141,17 +145,19 @@ def _arc(points: tuple[Point, ...]) -> tuple[str, str]:
 def _labels(
     boxes: tuple[Box, ...], arcs: list[tuple[tuple[Point, ...], Mapping[str, Any]]]
 ) -> list[TextLine | None]:
-    """The texts of arcs, each at a place where it covers no part, no other text, and not the best place of a
-    later text; if its arc has no such place, where it covers least.
+    """The texts of arcs, each at a place where it covers no part, no other text, no arc, and not the best
+    place of a later text; if its arc has no such place, where it covers least.
     """
-    taken, later = _Bands(), _Bands()
+    taken, later = _Cells(), _Cells()
     for box in boxes:
         right, lower = box.x + box.width / 2, box.y + box.height / 2
         taken.add((box.x - box.width / 2, box.y - box.height / 2, right, lower))
     rooms = [_rooms(points, arc) for points, arc in arcs]
-    for places in rooms:
+    for (points, _), places in zip(arcs, rooms, strict=True):
         if places:
             later.add(places[0])
+        for x, y in _points_on(points):
+            later.add((x - _STROKE, y - _STROKE, x + _STROKE, y + _STROKE))
     lines: list[TextLine | None] = []
     for (_, arc), places in zip(arcs, rooms, strict=True):
         if not places:
@@ -164,27 +170,27 @@ def _labels(
     return lines
 
 
-class _Bands:
-    """The occupied places, by horizontal bands of the drawing, so that few are checked for a new one."""
+class _Cells:
+    """The occupied places, by squares of the drawing, so that few are checked for a new one."""
 
-    HEIGHT = 50.0
+    SIDE = 50.0
 
     def __init__(self) -> None:
-        self._bands: dict[int, list[Room]] = {}
+        self._cells: dict[tuple[int, int], list[Room]] = {}
 
     def add(self, room: Room) -> None:
         """Record what is drawn at a place."""
-        for band in self._of(room):
-            self._bands.setdefault(band, []).append(room)
+        for cell in self._of(room):
+            self._cells.setdefault(cell, []).append(room)
 
     def remove(self, room: Room) -> None:
         """Forget what is drawn at a place."""
-        for band in self._of(room):
-            self._bands[band].remove(room)
+        for cell in self._of(room):
+            self._cells[cell].remove(room)
 
     def covered(self, room: Room) -> float:
         """The area of the drawing that something at a place would cover."""
-        near = {other for band in self._of(room) for other in self._bands.get(band, ())}
+        near = {other for cell in self._of(room) for other in self._cells.get(cell, ())}
         return sum(
             (min(room[2], other[2]) - max(room[0], other[0]))
             * (min(room[3], other[3]) - max(room[1], other[1]))
@@ -192,8 +198,9 @@ class _Bands:
             if _overlap(room, other)
         )
 
-    def _of(self, room: Room) -> range:
-        return range(int(room[1] // self.HEIGHT), int(room[3] // self.HEIGHT) + 1)
+    def _of(self, room: Room) -> Iterator[tuple[int, int]]:
+        left, upper, right, lower = (int(edge // self.SIDE) for edge in room)
+        return product(range(left, right + 1), range(upper, lower + 1))
 
 
 def _rooms(points: tuple[Point, ...], arc: Mapping[str, Any]) -> list[Room]:
@@ -206,6 +213,14 @@ def _rooms(points: tuple[Point, ...], arc: Mapping[str, Any]) -> list[Room]:
     places = [_on_curve(curves, share) for share in _SHARES]
     sides = [(x + 5, y) for x, y in places] + [(x - 5 - width, y) for x, y in places]
     return [(x, y - _LETTER, x + width, y + 2) for x, y in sides]
+
+
+def _points_on(points: tuple[Point, ...]) -> Iterator[Point]:
+    """Points along an arc, close enough that no text lies between two of them unseen."""
+    curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
+    length = sum(abs(x - a) + abs(y - b) for (a, b), (x, y) in pairwise(points))
+    number = max(1, int(length / _LETTER))
+    return (_on_curve(curves, at / number) for at in range(number))
 
 
 def _overlap(one: Room, other: Room) -> bool:

@@ -36,6 +36,8 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     called_so = [row for row in found if row["name"] == text]
     if called_so or (len(found) == 1 and not after):
         return Redirect(Visit.address((called_so or found)[0]["name"], rest))
+    if not after and len(found) <= LISTED and any(row["elements"] is None for row in found):
+        found = await visit.ask("agents", text=text or None)  # few: what those not in memory hold is counted
     listed = found[:LISTED]
     query = {"text": text, "to": to if text else ""}
     older = f"/{with_query({**query, 'after': listed[-1]['name']})}" if len(found) > LISTED else ""
@@ -46,19 +48,19 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
         "to": to,
         "older": older,
         "newest": f"/{with_query(query)}" if after else "",
-        **await _messages(visit),
+        **await _messages(visit, listed),
     }
     return Shown(
         "agents.html", values, listed, links={"next": older} if older else {}, follows=Follows(runs=True)
     )
 
 
-async def _messages(visit: Visit) -> dict[str, Any]:
+async def _messages(visit: Visit, listed: list[dict[str, Any]]) -> dict[str, Any]:
     """The pairs with messages, and their drawing, for visitors who may look at everything."""
     if visit.visitor.role == "person":
         return {"messages": None, "drawing": None, "drawn": None}
     answer = await visit.ask("message_counts", limit=PAIRS)
-    graph = correspondence(answer["pairs"][:DRAWN])
+    graph = correspondence(answer["pairs"][:DRAWN], listed)
     is_drawn = graph["parts"] and not visit.live
     drawing = await drawing_with(visit, graph, Visit.address) if is_drawn else None
     return {"messages": answer, "drawn": graph, "drawing": drawing}
