@@ -32,6 +32,13 @@ RECIPES = """<cookbook>
 </cookbook>"""
 
 
+TELLS = """<recipe group="notify" name="failures" start_step="a" end_step="b" restart="parallel">
+  <step id="a" type="action" target="basic.nothing"/><step id="b" type="action" target="basic.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/>
+    <condition use="yes"><match>failure[@run]</match></condition></transition>
+</recipe>"""
+
+
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Agent]:
     (tmp_path / "etc").mkdir()
@@ -167,6 +174,26 @@ def test_the_last_hour_has_each_run_that_was_under_way_with_its_calls(agent: Age
     assert [run["eid"] for run in agent.ask("gantt", minutes=10)["runs"]] == [under_way]
 
 
+def test_runs_that_only_tell_of_failures_are_left_out_where_nobody_asks_for_them(agent: Agent) -> None:
+    agent.load(TELLS)
+    agent.start("notify.failures")
+    own = [agent.start(name) for name in ("t.fails", "t.ends", "t.fails")]
+    agent.until_idle()
+    assert [run["eid"] for run in agent.ask("runs", limit=5, notices=False)] == own[::-1]
+    assert len(agent.ask("runs")) == 6  # two that told, and one that waits
+    over_time = agent.ask("gantt", limit=2, notices=False)
+    assert [run["eid"] for run in over_time["runs"]] == own[1:]
+    assert (over_time["left_out"], over_time["notices"]) == (1, 3)
+    assert (agent.ask("gantt")["notices"], agent.ask("figures")["notices"]) == (0, 2)
+    agent.load(
+        '<recipe group="notify" name="broken" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="basic.error"/></recipe>'
+    )
+    agent.start("notify.broken")
+    agent.until_idle()
+    assert agent.ask("runs", limit=1, notices=False)[0]["name"] == "notify.broken"
+
+
 @pytest.mark.parametrize(
     ("operation", "arguments", "said"),
     [
@@ -201,3 +228,18 @@ def test_commands_tell_of_runs_over_time(tmp_path: Path) -> None:
     bars = [row.split()[-1] for row in rows]
     assert all(re.fullmatch(r"\.+[=-]*=[=-]*\.*", bar) and len(bar) == 40 for bar in bars)
     assert command(home, "gantt", "--limit", 1).stderr == "1 older run left out\n"
+
+
+def test_commands_say_that_runs_which_only_tell_of_failures_are_left_out(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "recipes" / "notify.xml").write_text(TELLS)
+    well(home, "start", "notify.failures")
+    assert command(home, "start", "demo.fail", "--wait").exit_code == 1
+    for words in (("runs",), ("gantt",)):
+        listed = command(home, *words)
+        assert ("demo.fail" in listed.stdout, "notify.failures" in listed.stdout) == (True, False)
+        assert "of failures" in listed.stderr
+        with_them = command(home, *words, "--notices")
+        assert ("notify.failures" in with_them.stdout, with_them.stderr) == (True, "")
+    assert "notify.failures" in well(home, "runs", "--state", "active")
+    assert [row["name"] for row in data(home, "runs")] == ["demo.fail"]

@@ -24,6 +24,7 @@ from narval.core.errors import RequestError
 from narval.core.kinds import ENDED
 from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
+from narval.store.page import is_notice
 from narval.system.time_slice import TimeSlice
 
 USUAL, MOST_DAYS = 14, 366
@@ -114,7 +115,8 @@ async def figures(
     and the last twenty that ended, newest first.
 
     Forgotten runs are not counted. Runs are taken from the newest 50,000 that have ended; `more` says that
-    there are others. `kind` chooses the definition if several have the name. Raises RequestError.
+    there are others. `kind` chooses the definition if several have the name. `notices` counts the runs of
+    these days that only told of failures. Raises RequestError.
     """
     if not 1 <= days <= MOST_DAYS:
         raise RequestError(f"expected days to be from 1 to {MOST_DAYS}, got {days}")
@@ -127,6 +129,8 @@ async def figures(
     today = datetime.fromtimestamp(daemon.rounds.clock.now(), zone).date()
     dates = [today - timedelta(days=before) for before in reversed(range(days))]
     recent = series[_place(series, dates[0], zone) :]
+    notices = (listed for key, listed in ends.of.items() if of in (None, key) and is_notice(key[1], "done"))
+    told = [end for listed in notices for end in listed[_place(listed, dates[0], zone) :]]
 
     def counted() -> tuple[list[dict[str, Any]], list[float]]:
         return _by_day(recent, dates, zone), sorted(end.took for end in recent if end.phase == "done")
@@ -140,6 +144,7 @@ async def figures(
         "took": {"runs": len(took), "p50": percentile(took, 50), "p95": percentile(took, 95)},
         "last": [_form(end) for end in islice(reversed(series), LAST)],
         "more": ends.is_cut,
+        "notices": sum(end.phase != "failed" for end in told),
     }
 
 

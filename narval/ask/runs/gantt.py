@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from heapq import nlargest
 from typing import Any
 
 from narval.agent.run import Run
@@ -16,6 +15,7 @@ from narval.ask.turn_index import up_to_date
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
+from narval.store.page import is_notice
 from narval.system.time_slice import TimeSlice
 
 HOUR, MOST_MINUTES = 60, 1440
@@ -29,38 +29,46 @@ ENTRIES, CALLS = 200, 50
 
 
 @operation("read")
-async def gantt(daemon: Daemon, minutes: int = HOUR, limit: int = USUAL) -> dict[str, Any]:
+async def gantt(
+    daemon: Daemon, minutes: int = HOUR, limit: int = USUAL, notices: bool = True
+) -> dict[str, Any]:
     """The runs that were under way at any time in the last minutes, in the order in which they began, each
     with the calls that it made in that time, in the form of `timeline`.
 
     If there are more runs than `limit`, the newest are given, and `left_out` counts the others; for each run
-    at most the newest 50 calls. Raises RequestError.
+    at most the newest 50 calls. Without `notices`, runs that only tell of failures are left out, and the
+    answer counts them. Raises RequestError.
     """
     for name, number, most in (("minutes", minutes, MOST_MINUTES), ("limit", limit, MOST_RUNS)):
         if not 1 <= number <= most:
             raise RequestError(f"expected {name} to be from 1 to {most}, got {number}")
     until = daemon.rounds.clock.now()
     since = until - minutes * 60
-    eids = set(await _under_way(daemon, since))
-    rows, time_slice = list[dict[str, Any]](), TimeSlice()
-    for eid in sorted(nlargest(limit, eids)):
+    eids = await _under_way(daemon, since)
+    rows, left, time_slice = list[dict[str, Any]](), 0, TimeSlice()
+    for eid in sorted(eids, reverse=True):
         await time_slice.yield_if_due()
-        if (run := daemon.agent.runs.get(eid)) is not None:
+        if (run := daemon.agent.runs.get(eid)) is None:
+            continue
+        if not notices and is_notice(run.name, run.phase):
+            left += 1
+        elif len(rows) < limit:
             rows.append(await _row(daemon, run, since))
     return {
         "since": moment(since),
         "until": moment(until),
-        "left_out": len(eids) - len(rows),
+        "left_out": len(eids) - left - len(rows),
+        "notices": left,
         "runs": sorted(rows, key=lambda row: (row["started"], row["eid"])),
     }
 
 
-async def _under_way(daemon: Daemon, since: float) -> list[int]:
+async def _under_way(daemon: Daemon, since: float) -> set[int]:
     """The listed runs that are under way, or were after a moment."""
     listed, agent = frozenset(listed_kinds()), daemon.agent
     ended = (await up_to_date(daemon, RunEnds)).listed
     active = [eid for eid, run in agent.runs.active.items() if run.kind in listed]
-    return [*active, *(end.run for end in ended[bisect_left(ended, (since,)) :])]
+    return {*active, *(end.run for end in ended[bisect_left(ended, (since,)) :])}
 
 
 async def _row(daemon: Daemon, run: Run, since: float) -> dict[str, Any]:

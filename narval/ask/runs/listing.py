@@ -53,6 +53,7 @@ async def runs(
     text: str | None = None,
     older: bool = False,
     waiting_for: str | None = None,
+    notices: bool = True,
 ) -> list[dict[str, Any]]:
     """The runs: in a phase or a state of their kind, of a kind, of a definition.
 
@@ -62,11 +63,13 @@ async def runs(
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
     `element`, a `moment`, a `call`, or for `nothing`, as they work.
 
+    Without `notices`, runs of the group `notify` are left out unless they failed: they tell of other runs.
     Items of work (P6) and standing runs are left out unless their kind is requested. All, oldest first; with
     `limit` the newest ones, newest first; with `before` only those of lower eids.
     """
     state = "active" if older and state is None else state
-    agent, query, start = daemon.agent, _query(kind, state=state, name=name), moment_from(since)
+    agent, start = daemon.agent, moment_from(since)
+    query = _query(kind, state=state, name=name, notices=notices)
 
     def form(eid: int) -> dict[str, Any] | None:
         run = agent.runs.get(eid)

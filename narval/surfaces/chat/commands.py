@@ -88,7 +88,7 @@ async def _show(line: Line, said: re.Match[str]) -> str:
 
 
 async def _runs(line: Line, _: re.Match[str]) -> str:
-    return short_forms.runs(await line.ask("runs", limit=short_forms.MOST_LINES), _clock(line))
+    return short_forms.runs(await line.ask("runs", limit=short_forms.MOST_LINES, notices=False), _clock(line))
 
 
 async def _why(line: Line, said: re.Match[str]) -> str:

@@ -57,15 +57,26 @@ narval runs --name mail.triage --limit all --json"""
 @click.option("--error", metavar="TYPE", help="Only those with an error of this type.")
 @click.option("--text", metavar="WORDS", help="Only those whose error has these words.")
 @click.option("--older", is_flag=True, help="Only those under way whose file has a newer version.")
+@click.option("--notices", is_flag=True, help="Also those that only tell of failures.")
 @paged
-def runs(session: Session, page: Page, state: str | None, **query: str | bool | None) -> None:
-    """List the runs there are, newest first."""
+def runs(session: Session, page: Page, state: str | None, notices: bool, **query: str | bool | None) -> None:
+    """List the runs there are, newest first.
+
+    Those of the group notify, which only tell of failures, are left out unless an option chooses some.
+    """
+    notices = notices or state is not None or any(query.values())
+    query["notices"] = notices
     answer = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
     if state not in (None, *STATES) and not (answer or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
     page.give(
         session, answer, lambda rows: answers.runs(rows, lambda listed: listing(RUNS, listed, "no runs"))
     )
+    if not (notices or session.as_json) and any(row["phase"] == "failed" for row in answer):
+        from narval.store.page import NOTICES
+
+        if session.ask("runs", name=NOTICES, limit=1):
+            click.echo("runs that only tell of failures are left out: --notices lists them", err=True)
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg\nnarval show mail.triage --graph")

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.ask.test_figures import TELLS
 from tests.surfaces.web.household import BASE, PagesOfHome, data
 
 
@@ -343,7 +344,7 @@ def test_the_last_hour_has_a_bar_for_each_run_with_its_calls(pages: PagesOfHome)
     assert f"<title>run {failed} of demo.fail: failed, 1 call</title>" in bar
     assert "<title>break: talk.fail, failed</title>" in bar
     pages.shows("/runs/gantt", f"{BASE}/runs/{failed}/parts/break", "narval gantt --minutes 10<", minutes=10)
-    assert {"since", "until", "runs", "left_out"} == data(pages.get("/runs/gantt.json")).keys()
+    assert {"since", "until", "runs", "left_out", "notices"} == data(pages.get("/runs/gantt.json")).keys()
     assert pages.get("/runs/gantt", minutes=5000).status_code == 400
 
 
@@ -462,6 +463,23 @@ def test_alike_runs_that_ended_lately_are_one_row_of_the_status(pages: PagesOfHo
     assert rows.count(">disk.copy<") == 1
     assert f"{BASE}/runs/{run}" in rows
     assert re.search(rf'href="{BASE}/runs\?name=disk.copy&amp;phase=failed">and \d+ more<', rows)
+
+
+def test_runs_that_only_tell_of_failures_are_counted_and_shown_on_demand(
+    pages: PagesOfHome, failed: int
+) -> None:
+    (pages.home.path / "recipes" / "notify.xml").write_text(TELLS.replace("basic.", "talk."))
+    pages.ask("reload")
+    told = pages.over("notify.failures")
+    for path, others in (
+        ("/runs", "/runs?notices=yes"),
+        ("/runs/gantt", "/runs/gantt?minutes=60&amp;notices=yes"),
+    ):
+        text = pages.shows(path, "that only tell", f'of failures. <a href="{BASE}{others}">Show')
+        assert f"{BASE}/runs/{told}" not in text
+        with_them = pages.shows(others.replace("&amp;", "&"), f"{BASE}/runs/{told}", " --notices</code>")
+        assert "that only tell" not in with_them
+    assert f"{BASE}/runs/{told}" in pages.shows("/runs", name="notify.failures")
 
 
 def test_what_is_not_so_of_a_definition_is_said_in_words(pages: PagesOfHome) -> None:

@@ -89,6 +89,7 @@ _GANTT = (
 @click.option(
     "--limit", type=click.IntRange(1, 200), metavar="N", default=60, help="Only the newest N runs (60)."
 )
+@click.option("--notices", is_flag=True, help="Also those that only tell of failures.")
 def gantt(answer: Row) -> None:
     """Show the runs of the last hour over time.
 
@@ -98,6 +99,9 @@ def gantt(answer: Row) -> None:
     listing(_GANTT, rows, "no run was under way in that time")
     if answer["left_out"]:
         click.echo(f"{counted(answer['left_out'], 'older run')} left out", err=True)
+    if answer["notices"]:
+        told = counted(answer["notices"], "run that only tells", "runs that only tell")
+        click.echo(f"{told} of failures left out: --notices shows them", err=True)
 
 
 def _bar(row: Row, since: str, until: str) -> str:

@@ -15,8 +15,10 @@ from narval.surfaces.web.drawing.figures import days
 LISTED = 50
 """Runs on a page."""
 
-FILTERS = ("phase", "waiting_for", "state", "kind", "name", "definition", "since", "error", "text")
-"""The filters, in the order of the form."""
+FILTERS = ("phase", "waiting_for", "state", "kind", "name", "definition", "since", "error", "text", "notices")
+"""The filters, in the order of the form. Without any, runs that tell of failures are left out; with
+`notices` they are not, and that is all.
+"""
 
 
 def filters(query: Mapping[str, str]) -> dict[str, str]:
@@ -27,14 +29,15 @@ def filters(query: Mapping[str, str]) -> dict[str, str]:
 def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of `runs` for filters; a phase is given as a state."""
     query: dict[str, Any] = {name: value for name, value in chosen.items() if name != "phase"}
+    query["notices"] = bool(chosen)
     if "phase" in chosen:
         query["state"] = chosen["phase"]
     return query
 
 
 RUN_OPTIONS = {
-    "phase": "--state", "before": "--before",
-    **{name: f"--{name.replace('_', '-')}" for name in FILTERS if name != "phase"},
+    **{name: f"--{name.replace('_', '-')}" for name in FILTERS},
+    "phase": "--state", "before": "--before", "notices": "--notices!",
 }  # fmt: skip
 """The options of the command for the parameters of the list."""
 

@@ -26,7 +26,7 @@ async def status_page(visit: Visit) -> Shown:
     status, active, latest = await asyncio.gather(
         visit.ask("status"),
         visit.ask("runs", state="active", limit=LISTED + 1),
-        visit.ask("runs", limit=4 * LISTED),
+        visit.ask("runs", limit=4 * LISTED, notices=False),
     )
     needs = status["attention"]
     ended: dict[tuple[str, str], list[dict[str, Any]]] = {}
