@@ -96,12 +96,12 @@ class TestPages:
         async def dialogue(pages: Pages, page: PlayedPage) -> None:
             others = [PlayedPage() for _ in range(19)]
             browsers = [await pages.open(one, f"s{number}") for number, one in enumerate([page, *others])]
-            asked = pages.daemon.asked
+            asked, made = pages.daemon.asked, page.made
             page.state = "running"
             pages.daemon.changes(57)
             await asyncio.sleep(1)
             assert all(("regions", {"live_state": "running"}) in browser.events for browser in browsers)
-            assert (page.made, sum(one.made for one in others)) == (2, 0)
+            assert (page.made - made, sum(one.made for one in others)) == (1, 0)
             assert (pages.daemon.asked - asked, pages.daemon.open) == (1, 1)
 
         played(dialogue)
@@ -211,6 +211,17 @@ class TestPages:
             await asyncio.sleep(1)
             changed = await pages.open(page, last=pages.daemon.turn - 1)
             assert changed.names == ["back", "regions"]
+
+        played(dialogue)
+
+    def test_M60_who_comes_back_to_a_page_is_not_sent_a_picture_of_before(self) -> None:
+        async def dialogue(pages: Pages, page: PlayedPage) -> None:
+            await (await pages.open(page)).leave()
+            page.state = "with a draft"  # of which no news have come
+            back = await pages.open(page)
+            await asyncio.sleep(1)
+            assert back.events[0] == ("back", None)
+            assert [told["live_state"] for name, told in back.events if name == "regions"] == ["with a draft"]
 
         played(dialogue)
 

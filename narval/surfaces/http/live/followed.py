@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from narval.core.errors import DaemonGoneError, NarvalError
@@ -71,18 +72,25 @@ class FollowedPage:
         self._trouble: StreamEvent | None = None
         self._is_stale = asyncio.Event()
         self._is_over = False
+        self._begun, self._made = 0, 0
+        """The number of the making that was begun last, and of the one that gave the picture."""
         self._again_in: float | None = None
         self._changes_by_itself = False
         """True if it has changed without news, so that a turn does not tell what was seen."""
 
     def join(self, last: int | None) -> PageStream:
-        """A stream for one more open page, whose script may have seen the picture of a turn."""
+        """A stream for one more open page, whose script may have seen the picture of a turn.
+
+        Any other page may be newer than the picture, so it is sent one that was begun later.
+        """
         has_all = self._picture is not None and last is not None and last >= self._changed_at
         has_all = has_all and not self._changes_by_itself
-        stream = PageStream(self._everything, has_all=has_all)
+        stream = PageStream(partial(self._everything, self._begun), has_all=has_all)
         self.streams.add(stream)
         if self._is_over:
             stream.end(message("over"))
+        elif self._begun and not has_all:
+            self._is_stale.set()
         return stream
 
     def tell(self, news: PageNews) -> None:
@@ -118,6 +126,8 @@ class FollowedPage:
         turn = self._turn()
         if not turn:  # the daemon was away: its first news remake the page in any case
             return
+        self._begun += 1
+        number = self._begun
         try:
             page, regions = await self._again()
         except DaemonGoneError:
@@ -131,7 +141,7 @@ class FollowedPage:
             return
         if not self._turn():  # the daemon has gone since; what was made of it does not end the trouble
             return
-        before, self._follows = self._picture, page.follows
+        before, self._follows, self._made = self._picture, page.follows, number
         self._again_in = page.again
         self._changes_by_itself |= page.again is not None
         self._picture = picture(regions, page.parts)
@@ -149,7 +159,10 @@ class FollowedPage:
         for stream in self.streams:
             stream.offer(messages)
 
-    def _everything(self) -> list[StreamEvent] | None:
+    def _everything(self, begun: int) -> list[StreamEvent] | None:
+        """The messages for a page without a picture, once there is one of a making after number `begun`."""
         if self._picture is None:
             return [self._trouble] if self._trouble else None
+        if self._made <= begun and self._trouble is None and not self._is_over:
+            return None
         return [self._trouble or message("back"), *differences(NOTHING, self._picture, self._changed_at)]
