@@ -40,9 +40,13 @@ def end_well(daemon: Daemon, *, drain: bool) -> None:
 
 @operation("write")
 async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Read recipes, modules, schemas and settings now; whether they had changed, and their faults."""
+    """Read recipes, modules, schemas and settings now; whether they had changed, and their faults. Calls that
+    wait for a package that was missing look for it again.
+    """
     _note("reload", asker)
     changed = await daemon.renewal.reload()
+    if (cluster := daemon.calls.executor.cluster) is not None:
+        cluster.look_again()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
 
 

@@ -95,6 +95,11 @@ class Cluster(QueuedBackend):
             self.away(self.connection.why)
             self.connection.open()
 
+    def look_again(self) -> None:
+        """Look again for what calls wait for in vain."""
+        if self.connection.missing and self.queued:
+            self.connection.open()
+
     async def close(self) -> None:
         """Leave the cluster; kept tasks continue there."""
         self._waiting.clear()

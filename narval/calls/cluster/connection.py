@@ -21,8 +21,8 @@ log = logging.getLogger("narval.cluster")
 
 _NONE_SET = 'none is set; write cluster = "local", or the address of a scheduler, into etc/narval.toml'
 _STARTING, _NO_WORKERS, _CONNECTING = "it is starting", "it has no workers", "connecting"
-_SOON, _LATER = 0.5, 5.0
-"""Seconds until an ended local cluster is started again, and until a missing package is looked for again."""
+_SOON = 0.5
+"""Seconds until an ended local cluster is started again."""
 
 
 class ClusterConnection:
@@ -46,21 +46,24 @@ class ClusterConnection:
         """The end of the previous local cluster, which may not be gone yet."""
 
     def open(self) -> None:
-        """Provide a cluster, now or as soon as possible; the listener is told."""
+        """Provide a cluster, now or as soon as possible; the listener is told. What was missing is looked for
+        again: nothing tells that it came.
+        """
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
         if self.link is not None or self._local is not None or self._again is not None:
             return
-        self.since = time.monotonic()
+        if not self.missing:
+            self.since = time.monotonic()
         self.missing = ""
         if not self.settings.address:
             self.missing = _NONE_SET
             self.away(_NONE_SET)
         elif not is_installed(PACKAGE):
-            self.missing = f"expected the package {PACKAGE}; install it: {install_command('cluster')}"
+            command = install_command("cluster")
+            self.missing = f"expected the package {PACKAGE}; install it, then narval reload: {command}"
             self.away(self.missing)
-            self._open_after(_LATER)
         elif self.settings.address == LOCAL:
             folder, commands = self._programs.reaper.folder, self._programs.commands
             self._local = LocalCluster(
@@ -115,9 +118,6 @@ class ClusterConnection:
         away = self.why if tasks or queued or not self.why else "nobody needs it"
         return {"threads": self.size.threads, "tasks": tasks, "queued": queued, "away": away}
 
-    def _open_after(self, seconds: float) -> None:
-        self._again = asyncio.get_running_loop().call_later(seconds, self._open_again)
-
     def _open_again(self) -> None:
         self._again = None
         self.open()
@@ -130,7 +130,7 @@ class ClusterConnection:
     def _local_ended(self, why: str) -> None:
         self._local = None
         self.leave()
-        self._open_after(_SOON)
+        self._again = asyncio.get_running_loop().call_later(_SOON, self._open_again)
         self.away(why)
 
     # --- what the link tells --------------------------------------------------------------------------
