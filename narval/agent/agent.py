@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from narval.agent.jobs import Job
 from narval.agent.lookup import Lookup
 from narval.agent.pacing import Pacing
+from narval.agent.request_keys import RequestKeys
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.timers import Clockwork
@@ -124,6 +125,7 @@ class AgentState:
         self.memory = Memory()
         self.facts: dict[str, str] = {}
         """The small facts that the store has of it, by key."""
+        self.request_keys = RequestKeys(self.facts)
         self.home = home = home or CurrentSettings()
         self.folder = "" if folder is None else str(folder)
         self.lookup = Lookup(library if library is not None else Library(), home)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.ask.request_keys import KEYS
+from narval.agent.request_keys import KEYS
 from narval.core.errors import ElementError, RequestError
 from narval.core.source.text import Source
 from narval.files.settings import parse_settings

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.ask.request_keys import RequestKeys
+from narval.agent.request_keys import KEYS, RequestKeys
+from narval.agent.turn import Turn
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import make_home
 from tests.surfaces.cli.command_line import narval as command
@@ -40,11 +41,40 @@ def test_a_key_answers_with_the_elements_of_then_however_many_are_given_again(ag
 
 def test_the_elements_of_a_key_need_not_follow_each_other(agent: Agent) -> None:
     submit, run = agent.daemon.host.submit, agent.runner.run
-    run(submit(lambda turn: RequestKeys(turn, "key/test").record("a key", 3, 4, 5, 9, 11, 12)))
-    run(submit(lambda turn: RequestKeys(turn, "key/test").record("other", 7)))
-    keys = run(submit(lambda turn: RequestKeys(turn, "key/test")))
-    assert keys.eids("a key") == [3, 4, 5, 9, 11, 12]
-    assert (keys.eid("a key"), keys.eids("other"), keys.eids("none"), keys.eid("")) == (3, [7], [], None)
+
+    def record(turn: Turn, key: str, *eids: int) -> None:
+        turn.agent.request_keys.record(turn.transaction.batch.meta, "key/test", key, *eids)
+
+    run(submit(lambda turn: record(turn, "a key", 3, 4, 5, 9, 11, 12)))
+    run(submit(lambda turn: record(turn, "other", 7)))
+    live = agent.daemon.agent
+    for keys in (live.request_keys, RequestKeys(live.facts)):  # as they are, and as they are read at a start
+        assert keys.eids("key/test", "a key") == [3, 4, 5, 9, 11, 12]
+        assert (keys.eid("key/test", "a key"), keys.eids("key/test", "other")) == (3, [7])
+        assert (keys.eids("key/test", "none"), keys.eid("key/test", "")) == ([], None)
+
+
+def test_a_request_with_a_key_looks_at_no_fact_but_its_own_sender_s_once() -> None:
+    class Counted(dict[str, str]):
+        looks = 0
+
+        def __getitem__(self, name: str) -> str:
+            Counted.looks += 1
+            return super().__getitem__(name)
+
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("all facts were looked at")
+
+        items = keys = values = __iter__  # type: ignore[assignment]
+
+    facts = Counted({f"key/{sender}/{slot}": f"{slot} 7 k{slot}" for sender in "ab" for slot in range(1, 9)})
+    keys, meta = RequestKeys(facts), list[tuple[str, str]]()
+    for number in range(9, 2 * KEYS):
+        assert keys.eid("key/a", f"k{number}") is None
+        keys.record(meta, "key/a", f"k{number}", 10 + number)
+    assert (Counted.looks, keys.eid("key/a", "k1"), keys.eid("key/a", f"k{KEYS}")) == (8, None, 10 + KEYS)
+    assert meta[-1] == (f"key/a/{KEYS - 1}", f"{2 * KEYS - 1} {9 + 2 * KEYS} k{2 * KEYS - 1}")
+    assert RequestKeys(dict(meta)).eid("key/a", f"k{KEYS}") == 10 + KEYS
 
 
 def test_a_key_of_a_run_that_is_forgotten_starts_nothing_and_says_so(home: Path) -> None:

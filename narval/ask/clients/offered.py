@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.agent.request_keys import check_key
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.ask.asker import NOBODY, Asker
@@ -12,7 +13,6 @@ from narval.ask.documents import admitted
 from narval.ask.labels import giving
 from narval.ask.lookup import files_of
 from narval.ask.registry import operation
-from narval.ask.request_keys import RequestKeys, check_key
 from narval.ask.runs.acts import start_in_turn
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import CONTROLS
@@ -61,12 +61,12 @@ async def call_offered(
     asker = Asker(who.person, NOBODY, WAY, labels=(who.person,))
 
     def work(turn: Turn) -> tuple[int, bool]:
-        keys = RequestKeys(turn, f"{CALL_ORIGIN}{caller}")
+        keys, sender = turn.agent.request_keys, f"{CALL_ORIGIN}{caller}"
         of_definition = f"{definition} {key}" if key else ""
-        if (before := keys.eid(of_definition)) is not None:
+        if (before := keys.eid(sender, of_definition)) is not None:
             return before, True
         [run] = start_in_turn(turn, daemon, definition, [parsed], None, asker)
-        keys.record(of_definition, run.eid)
+        keys.record(turn.transaction.batch.meta, sender, of_definition, run.eid)
         return run.eid, False
 
     with giving(asker):

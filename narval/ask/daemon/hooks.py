@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.agent.request_keys import check_key
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.registry import operation
-from narval.ask.request_keys import RequestKeys, check_key
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Element, Origin
@@ -81,17 +81,17 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
         raise ElementError("invalid", f"the webhook {name} gives <{hook.element}>, not <{found:.80}>")
 
     def work(turn: Turn) -> dict[str, Any]:
-        fact = f"{HOOK_ORIGIN}{name}"
-        keys = RequestKeys(turn, fact)
-        if (before := keys.eid(key)) is not None:
+        fact, facts, keys = f"{HOOK_ORIGIN}{name}", turn.transaction.batch.meta, turn.agent.request_keys
+        if (before := keys.eid(fact, key)) is not None:
             return {"hook": name, "eid": before, "again": True}
         raise_if_refused(turn, [xml])
         raise_if_over_limit(turn, [xml])
         with turn.transaction.coming_with(turn.agent.memory.labels.number([f"{HOOK}{name}"])):
             eid = turn.add(xml, Origin(step=f"{HOOK_ORIGIN}{name}"))
-        count = int(keys.meta.get(fact, "0").split(" ")[0])
-        turn.transaction.batch.meta.append((fact, f"{count + 1} {turn.at} {eid}"))
-        keys.record(key, eid)
+        last = next((text for each, text in reversed(facts) if each == fact), turn.agent.facts.get(fact))
+        count = _taken(last)["taken"]
+        facts.append((fact, f"{count + 1} {turn.at} {eid}"))
+        keys.record(facts, fact, key, eid)
         return {"hook": name, "eid": eid, "again": False}
 
     return dict(await daemon.host.submit(work))

@@ -7,12 +7,12 @@ from typing import Any
 from msgspec import structs
 
 from narval.agent.declared import LIBRARY, outdate_elements, replace_element
+from narval.agent.request_keys import check_key
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import files_of, no_element
 from narval.ask.registry import operation
-from narval.ask.request_keys import RequestKeys, check_key
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.elements.element import Element, Origin
 from narval.core.errors import RequestError
@@ -57,11 +57,11 @@ async def add(
     def work(turn: Turn) -> list[int]:
         if not key:
             return added(turn)
-        keys = RequestKeys(turn, ADD_KEYS)
-        if before := keys.eids(key):
+        keys = turn.agent.request_keys
+        if before := keys.eids(ADD_KEYS, key):
             return before
         eids = added(turn)
-        keys.record(key, *eids)
+        keys.record(turn.transaction.batch.meta, ADD_KEYS, key, *eids)
         return eids
 
     eids, slips = await daemon.host.submit(work), _slips(daemon, parsed)

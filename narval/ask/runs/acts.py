@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from narval.agent.loop import Delivery
+from narval.agent.request_keys import check_key
 from narval.agent.run import Run
 from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
@@ -17,7 +18,6 @@ from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
 from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
 from narval.ask.registry import operation
-from narval.ask.request_keys import RequestKeys, check_key
 from narval.ask.runs.retrying import planner, refuse_second_retry
 from narval.ask.text import article
 from narval.core.definitions.library import Definition
@@ -64,12 +64,12 @@ async def start(
     def work(turn: Turn) -> list[Run] | int:
         if not key:
             return start_in_turn(turn, daemon, name, contexts, environment, asker)
-        keys, of_definition = RequestKeys(turn, START_KEYS), f"{name} {key}"
-        if (before := keys.eid(of_definition)) is not None:
+        keys, of_definition = turn.agent.request_keys, f"{name} {key}"
+        if (before := keys.eid(START_KEYS, of_definition)) is not None:
             run = daemon.agent.runs.get(before)
             return [run] if run is not None else before
         started = start_in_turn(turn, daemon, name, contexts, environment, asker)
-        keys.record(of_definition, started[0].eid)
+        keys.record(turn.transaction.batch.meta, START_KEYS, of_definition, started[0].eid)
         return started
 
     runs: list[Run] | int = await daemon.host.submit(work)
