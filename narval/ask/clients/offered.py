@@ -7,6 +7,7 @@ from typing import Any
 from narval.agent.request_keys import check_key
 from narval.agent.run import Run
 from narval.agent.turn import Turn
+from narval.ask import json_forms
 from narval.ask.asker import NOBODY, Asker
 from narval.ask.clients.calling import followed_form
 from narval.ask.documents import admitted
@@ -45,8 +46,9 @@ async def call_offered(
 ) -> Form:
     """Call a definition for a program that calls by HTTP, and wait for its end for at most `wait` seconds.
 
-    The answer is that of `offered_run`, with `again` true if this key of the caller had started it before.
-    The last 1,024 keys are remembered, each recorded with its run. Raises NotOfferedError if `offers` of the
+    The answer is that of `offered_run`, with `again` true if this key of the caller had started it before. If
+    that run is over and forgotten, its `phase` is `forgotten`, and nothing is started. The last 1,024 keys
+    are remembered, each recorded with its run. Raises NotOfferedError if `offers` of the
     agent does not name `http:NAME` for the definition, ElementError for an element that is refused.
     """
     who = _caller(daemon, caller)
@@ -60,18 +62,19 @@ async def call_offered(
             raise ElementError("reserved", f"a caller cannot give <{name}>, which narval obeys")
     asker = Asker(who.person, NOBODY, WAY, labels=(who.person,))
 
-    def work(turn: Turn) -> tuple[int, bool]:
-        keys, sender = turn.agent.request_keys, f"{CALL_ORIGIN}{caller}"
-        of_definition = f"{definition} {key}" if key else ""
-        if (before := keys.eid(sender, of_definition)) is not None:
-            return before, True
+    def work(turn: Turn) -> tuple[Run | int, bool]:
+        sender, of_definition = f"{CALL_ORIGIN}{caller}", f"{definition} {key}" if key else ""
+        if (before := turn.agent.request_keys.eid(sender, of_definition)) is not None:
+            return turn.agent.runs.get(before) or before, True
         [run] = start_in_turn(turn, daemon, definition, [parsed], None, asker)
-        keys.record(turn.transaction.batch.meta, sender, of_definition, run.eid)
-        return run.eid, False
+        turn.agent.request_keys.record(turn.transaction.batch.meta, sender, of_definition, run.eid)
+        return run, False
 
     with giving(asker):
-        eid, again = await daemon.host.submit(work)
-    return {**await _answer(daemon, who, eid, wait), "again": again}
+        run, again = await daemon.host.submit(work)
+    if isinstance(run, int):
+        return {**json_forms.forgotten_run(run, definition), "active": False, "again": again}
+    return {**await _answer(daemon, who, run, wait), "again": again}
 
 
 @operation("read")
@@ -80,14 +83,14 @@ async def offered_run(daemon: Daemon, caller: str, run: int, wait: float = 0.0) 
 
     Once it has ended, `elements` are its results.
     """
-    return await _answer(daemon, _caller(daemon, caller), run, wait)
+    who, started = _caller(daemon, caller), daemon.agent.runs.get(run)
+    if started is None or started.by != who.person:
+        raise RequestError(f"there is no run {run} that the caller {who.name} has started")
+    return await _answer(daemon, who, started, wait)
 
 
-async def _answer(daemon: Daemon, caller: Caller, eid: int, wait: float) -> Form:
-    """A run of a caller; the run of another caller is treated as missing. Raises RequestError."""
-    run: Run | None = daemon.agent.runs.get(eid)
-    if run is None or run.by != caller.person:
-        raise RequestError(f"there is no run {eid} that the caller {caller.name} has started")
+async def _answer(daemon: Daemon, caller: Caller, run: Run, wait: float) -> Form:
+    """A run of a caller, once it has ended, or after `wait` seconds."""
     if run.active and wait > 0:
         await daemon.host.ended(run, min(wait, MOST_WAIT))
     return followed_form(daemon, run, caller.secrets)

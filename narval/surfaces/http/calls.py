@@ -6,7 +6,7 @@ A run that has not ended in time continues; only its caller can ask for it again
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -27,6 +27,9 @@ WAIT = 25.0
 
 TYPES = ("application/json", "application/xml", "text/xml")
 """The media types of bodies."""
+
+STATUS_OF_ENDED: Mapping[str, int] = {"done": 200, "forgotten": 410}
+"""The status for a run that is over, by its phase; 422 for any other."""
 
 Run = dict[str, Any]
 
@@ -67,7 +70,7 @@ class Calls:
         except (RefusedError, BodyError, NarvalError) as error:
             return senders.refused(senders.refusal_of(error, other=400 if request.method == "POST" else 404))
         if not run["active"]:
-            return JSONResponse(run, 200 if run["phase"] == "done" else 422)
+            return JSONResponse(run, STATUS_OF_ENDED.get(run["phase"], 422))
         agent = request.query_params.get("agent", "")
         location = f"{RUNS}{run['eid']}{f'?agent={agent}' if agent else ''}"
         return JSONResponse(run, 202, {"location": location})

@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+import narval
 from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.core.source.text import Source
 from narval.files.home import Home
@@ -114,6 +115,24 @@ def test_a_key_that_comes_again_is_answered_by_the_same_run(called: Called) -> N
     assert len(called.home.ask("memory", "order[@n='9']")) == 1
 
 
+def test_a_key_of_a_run_that_is_forgotten_starts_nothing_and_says_so(tmp_path: Path) -> None:
+    brief = recipe("invoice", "basic.nothing").replace("<recipe", '<recipe decay="10"')
+    home = make(tmp_path / "home", settings=SETTINGS, recipes=brief).home
+    with narval.open(home, clock=narval.SimulatedClock("2026-03-01T06:00:00Z")) as agent:
+
+        def call(key: str) -> Any:
+            about = {"caller": "shop", "definition": "w.invoice", "elements": []}
+            return agent.ask("call_offered", **about, key=key, wait=10)
+
+        first = call("k")
+        agent.elapse(seconds=60)
+        again = call("k")
+        assert (first["phase"], again["phase"]) == ("done", "forgotten")
+        assert (again["eid"], again["active"], again["again"]) == (first["eid"], False, True)
+        assert agent.ask("runs", name="w.invoice") == []
+        assert call("another")["phase"] == "done"
+
+
 def test_a_run_that_fails_is_told_with_its_error(called: Called) -> None:
     answer = called.call("w.fail")
     assert answer.status_code == 422
@@ -171,13 +190,14 @@ class Gone:
     """Stands in for a daemon: one caller with two calls a minute; it goes where there is `error`."""
 
     error: Exception | None = None
+    phase = "done"
 
     async def ask(self, method: str, /, **params: Any) -> Any:
         if self.error is not None:
             raise self.error
         if method == "callers":
             return [{"caller": "shop", "bytes": 10, "calls": 2, "sha256": DIGESTS["shop"]}]
-        return {"eid": 7, "active": False, "phase": "done"}
+        return {"eid": 7, "active": False, "phase": self.phase}
 
 
 def test_more_calls_than_a_minute_has_wait_and_a_daemon_that_is_gone_is_told() -> None:
@@ -188,7 +208,9 @@ def test_more_calls_than_a_minute_has_wait_and_a_daemon_that_is_gone_is_told() -
         answers = [client.post("/call/w.a", content=b"{}") for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]
         assert answers[2].headers["retry-after"] == "60"
-        now[0], daemon.error = 61.0, DaemonGoneError("gone")
+        now[0], daemon.phase = 60.0, "forgotten"
+        assert client.post("/call/w.a", content=b"{}").status_code == 410
+        now[0], daemon.error = 121.0, DaemonGoneError("gone")
         assert client.post("/call/w.a", content=b"{}").status_code == 503
         daemon.error = UnansweredError("the daemon ended before it answered")
         unanswered = client.post("/call/w.a", content=b"{}")
