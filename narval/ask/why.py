@@ -92,7 +92,7 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     peer, it says whether the peer has the call, and why the link brings nothing.
     """
     whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
-    row, own = daemon.host.mail.office.find(call.agent), daemon.agents.own
+    row, own = daemon.host.mail.office.addresses.find(call.agent), daemon.agents.own
     if row is None:
         return {**whereabouts, "state": "gone"}
     if peer := peer_of(call.agent):

@@ -13,7 +13,6 @@ from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once
 from narval.calls.coroutines import Coroutines
-from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, CallRecord
 from narval.calls.threads import Threads
@@ -57,6 +56,10 @@ class Executor:
 
     It is made and used on the thread of a running loop. `programs` is the backend of programs; the default
     keeps no output. `zone` is the time zone that actions are told; `mentions` decides which files stay.
+
+    `changed` is called whenever a call waits for the world, or has ended. A source waits when it says that it
+    has caught up; a call waits when it sleeps on a simulated clock. One agent does not have all threads or
+    workers while `is_shared` says that there are others.
     """
 
     answers_inline_calls = True
@@ -71,20 +74,22 @@ class Executor:
         programs: ProgramBackend | None = None,
         zone: str = "UTC",
         mentions: Mentions | None = None,
+        changed: Callable[[], None] = lambda: None,
+        is_shared: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = limits = limits or CallLimits()
         self._loop = loop = asyncio.get_running_loop()
         self.programs = programs or ProgramBackend(loop)
-        self.workers = Workers(loop, limits, self.programs.reaper)
+        self.workers = Workers(loop, limits, self.programs.reaper, is_shared)
         self.cluster: Cluster | None = None
         self.servers: McpServers | None = None
         """None, like the cluster, until a call needs it."""
-        self._threads, self._coroutines = Threads(loop, limits.threads), Coroutines(loop, limits.patience)
+        self._threads = Threads(loop, limits.threads, is_shared)
+        self._coroutines = Coroutines(loop, limits.patience)
         self.troubles = self._coroutines.troubles
-        self.changed: Callable[[], None] = _ignore
+        self.changed, self._is_shared = changed, is_shared
         self.clock, self._mentions = RunClock(clock or SystemClock(), zone), mentions
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
-        self._is_shared: Callable[[], bool] = lambda: False
         self.confined: dict[Confined, Workers] = {}
         """The confined workers, by the places that they may reach, the most recently used last."""
         self._backends: dict[Where, Backend] = {
@@ -97,13 +102,6 @@ class Executor:
             "source": self._coroutines,
             "program": self.programs,
         }
-
-    def notify(self, changed: Callable[[], None]) -> None:
-        """Call `changed` whenever a call waits for the world from now on, or has ended.
-
-        A source waits when it says that it has caught up; a call waits when it sleeps on a simulated clock.
-        """
-        self.changed = changed
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -160,13 +158,6 @@ class Executor:
     def _all(self) -> set[Backend]:
         return {*self._backends.values(), *self.confined.values()}
 
-    def share(self, is_shared: Callable[[], bool]) -> None:
-        """Keep one agent from having all threads or workers while `is_shared` says that there are others."""
-        self._is_shared = is_shared
-        for backend in self._all:
-            if isinstance(backend, QueuedBackend):
-                backend.share(is_shared)
-
     def limit(self, limits: CallLimits) -> None:
         """Apply other limits from now on; calls under way continue."""
         self._limits = limits
@@ -208,8 +199,8 @@ class Executor:
         if where == "cluster" and self.cluster is None:
             from narval.calls.cluster.backend import Cluster  # here: few homes have one
 
-            self._backends["cluster"] = self.cluster = Cluster(self._loop, self._limits, self.programs)
-            self.cluster.share(self._is_shared)
+            self.cluster = Cluster(self._loop, self._limits, self.programs, self._is_shared)
+            self._backends["cluster"] = self.cluster
         if where == "mcp" and self.servers is None:
             from narval.calls.mcp.backend import McpServers  # here: few homes have any
 
@@ -225,10 +216,8 @@ class Executor:
         pool = self.confined.pop(record.confined, None)
         if pool is None:
             _retire_idle(self.confined)
-            pool = Workers(
-                self._loop, self._limits, self.programs.reaper, record.confined, self.workers.budget
-            )
-            pool.share(self._is_shared)
+            common = self._loop, self._limits, self.programs.reaper, self._is_shared
+            pool = Workers(*common, record.confined, self.workers.budget)
         self.confined[record.confined] = pool  # last: it was used last
         return pool
 
@@ -261,7 +250,3 @@ def _retire_idle(confined: dict[Confined, Workers]) -> None:
     idle = [places for places, workers in confined.items() if workers.is_idle]
     for places in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
         confined.pop(places).leave()
-
-
-def _ignore() -> None:
-    """Do nothing: `notify` has not been called."""

@@ -253,18 +253,15 @@ class FairQueue:
 class QueuedBackend(Backend):
     """A backend with a number of slots: the calls beyond it wait in a fair queue.
 
-    `slots` is the word for the slots, for people.
+    `slots` is the word for the slots, for people. One agent does not have all of them while `is_shared` says
+    that there are others.
     """
 
-    def __init__(self, slots: str) -> None:
+    def __init__(self, slots: str, is_shared: Callable[[], bool]) -> None:
         self._waiting = FairQueue()
         self._slots = slots
         self._busy: set[CallRecord] = set()
         """The calls that have a slot."""
-        self._is_shared: Callable[[], bool] = lambda: False
-
-    def share(self, is_shared: Callable[[], bool]) -> None:
-        """Keep one agent from having all slots while `is_shared` says that there are others."""
         self._is_shared = is_shared
 
     def waits_for(self, record: CallRecord) -> str:

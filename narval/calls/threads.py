@@ -41,8 +41,8 @@ class _Thread:
 class Threads(QueuedBackend):
     """At most `most` threads, each made when it is first needed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
-        super().__init__("threads")
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, is_shared: Callable[[], bool]) -> None:
+        super().__init__("threads", is_shared)
         self._loop, self._limit = loop, most
         self._idle: list[_Thread] = []
         self._given_up: set[CallRecord] = set()

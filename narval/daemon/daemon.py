@@ -16,7 +16,8 @@ from narval.agent.recovery import at_once, restore_runs, restoring_memory
 from narval.calls.book import CallBook
 from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
-from narval.calls.programs.backend import ProgramBackend, programs_of
+from narval.calls.programs.backend import programs_of
+from narval.calls.programs.output import IsKnown
 from narval.core.errors import RequestError, SettingsError, UnansweredError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
@@ -28,6 +29,7 @@ from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients
 from narval.daemon.files_in_force import FilesInForce, sync
 from narval.daemon.main_loop import MainLoop
+from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, begin_traces, hold, once_it_answers
@@ -39,29 +41,34 @@ from narval.files.grants import granted
 from narval.files.home import Home
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
-from narval.files.settings import FILE, Settings
+from narval.files.settings import FILE, CurrentSettings, Settings
 from narval.files.shipped import unloaded
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.trust_file import load_trust
 from narval.store.open import open_store
 from narval.store.store import Store
-from narval.system.clock import Clock, SimulatedClock, SystemClock
+from narval.system.clock import Clock, SystemClock
 from narval.system.log import Logbook
 from narval.system.zone import machine_zone
 
 if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet
+    from narval.daemon.fleet.gate import LeaseGate
     from narval.daemon.fleet.renewer_client import RenewerClient
     from narval.daemon.watcher import FileWatcher
+    from narval.store.postgresql.leases import Leases
 
 log = logging.getLogger("narval.daemon")
+
+MakeExecutor = Callable[[Callable[[], None], Callable[[], bool]], Executor]
+"""A function that makes an executor, with its `changed` and its `is_shared`."""
 
 
 class Daemon:
     """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
 
     `of` gives it as another agent sees it: `host` is that agent's then. `fleet` is its part among the other
-    daemons of its store.
+    daemons of its store. `grant_answers` writes the answers to items that asked for a grant.
     """
 
     def __init__(
@@ -71,17 +78,16 @@ class Daemon:
         main_loop: MainLoop,
         host: AgentHost,
         renewal: Renewal,
+        grant_answers: GrantAnswers,
         logbook: Logbook,
         agents: Agents,
+        fleet: Fleet | None,
         closing: ExitStack,
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
-        self.host, self.logbook, self.agents = host, logbook, agents
-        self.renewal, self.files = renewal, renewal.files
+        self.host, self.logbook, self.agents, self.fleet = host, logbook, agents, fleet
+        self.renewal, self.files, self.grant_answers = renewal, renewal.files, grant_answers
         self.clients, self._closing = Clients(home.path if home is not None else None), closing
-        self.fleet: Fleet | None = None
-        self.grant_answers: GrantAnswers | None = None
-        """Writes the answers to items that asked for a grant."""
         self.kept: set[int] = set()
         """The process ids of the programs that are kept at work beside it: the pages, and the chats."""
         self._watcher: FileWatcher | None = None
@@ -127,7 +133,6 @@ class Daemon:
 
                 find_own(store, settings.name)
             daemon = _on_home(home, settings, store, SystemClock(), closing, record_only=True)
-            daemon._closing = closing.pop_all()
         return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None = None, *, goes_on: bool = False) -> None:
@@ -222,6 +227,7 @@ class Daemon:
         if not self.record_only:
             log.info("stopped by %s" if self.stop.by else "stopped", *filter(None, (self.stop.by,)))
         with self._closing:
+            await self.grant_answers.close()
             for end in self._ends:
                 await end()
             if self._watcher is not None:
@@ -233,23 +239,20 @@ class Daemon:
             self.stop.cancel()
             await self.calls.close()
 
-    async def _resumed(self, renewer: RenewerClient | None = None) -> Daemon:
+    async def _resumed(self) -> Daemon:
         """This daemon, once it has resumed; it is closed where that fails."""
         try:
-            await self._resume(renewer)
+            await self._resume()
         except BaseException:
             await self.close()
             raise
         return self
 
-    async def _resume(self, renewer: RenewerClient | None) -> None:
+    async def _resume(self) -> None:
         """Bring memory in line with its declarations, then resume what was under way."""
         host, runs = self.host, self.agent.runs.active
         _collect_output(self, self._closing)
-        if (leases := self.store.leases) is not None and leases.daemon:
-            from narval.daemon.fleet.fleet import Fleet
-
-            self.fleet = Fleet(leases, self.store, self.agents, self.main_loop, renewer)
+        if self.fleet is not None:
             await self.fleet.begin()
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
         self.files.follow(host)
@@ -262,7 +265,7 @@ class Daemon:
         begin_traces(self.files.settings, self.rounds.trace, self.end_with)
         self.store.make_room()
         if self.home is not None:
-            self.main_loop.chats.files.sweep_beside(self.home.path)
+            host.chat_outbox.files.sweep_beside(self.home.path)
         await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))
@@ -285,9 +288,8 @@ async def _started(
             from narval.daemon.fleet.joining import join_store
 
             renewer = await join_store(home, settings, store, clock, starting, closing, note, **how)
-        daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
-        daemon._closing = closing.pop_all()
-        return await daemon._resumed(renewer)
+        daemon = _on_home(home, settings, store, clock, closing, renewer, record_only=record_only)
+        return await daemon._resumed()
 
 
 def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
@@ -303,6 +305,7 @@ def _on_home(
     store: Store,
     clock: Clock,
     closing: ExitStack,
+    renewer: RenewerClient | None = None,
     *,
     record_only: bool,
 ) -> Daemon:
@@ -313,7 +316,7 @@ def _on_home(
         load_trust(home.path)  # no daemon begins on one with faults; the snapshot reads it itself
         reading = Reading(home.path, stored=partial(stored_files, store))
         snapshot = granted(reading.snapshot())
-    return assemble(home, store, snapshot, clock, record_only=record_only, closing=closing)
+    return assemble(home, store, snapshot, clock, closing=closing, record_only=record_only, renewer=renewer)
 
 
 def assemble(
@@ -325,78 +328,108 @@ def assemble(
     closing: ExitStack,
     record_only: bool = False,
     model: Home | None = None,
-    executor: Executor | None = None,
+    make_executor: MakeExecutor | None = None,
+    renewer: RenewerClient | None = None,
 ) -> Daemon:
-    """Put the parts of a daemon together; what closes them goes into `closing`.
+    """Put the parts of a daemon together: each is made of those before it. `closing` becomes the daemon's.
 
     `snapshot` are the files that count at the start. `model` is the home from which they may come although it
-    is never written: nothing is remembered in it.
+    is never written: nothing is remembered in it. With `make_executor` calls are answered in another way;
+    `renewer` renews the lease of a daemon that shares its store.
     """
-    files, bell, settings, counts = home or model, Bell(), snapshot.settings, snapshot.own
-    zone = machine_zone()
-    own = store.of().identity()._replace(name=settings.name)
-    programs: ProgramBackend | None = None
-    if executor is None:
-        programs = programs_of(files, own, record_only=record_only)
-        executor = Executor(settings, clock, programs, settings.timezone or zone, store.mentions)
-    main_loop = _main_loop(store, settings, CallBook(executor), clock, bell, closing)
-    logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
-    rounds = main_loop.rounds
-    in_force = SettingsInForce(settings, main_loop.calls, main_loop.stop, logbook)
-    rows = AgentRows(own, lambda: in_force.now.name, store, is_thin=not record_only)
-    if settings.name in rows:
+    files, zone, began = home or model, machine_zone(), snapshot.settings
+    settings, own = CurrentSettings(began), store.of().identity()._replace(name=began.name)
+    rows = AgentRows(own, settings, store, is_thin=not record_only)
+    if began.name in rows:
         wanted = "expected a name that no other agent of this home has"
         todo = "rename the home's own, or remove that one"
-        raise SettingsError(f"{FILE}: name: {wanted}, found {settings.name!r}; {todo}")
-    room = MailboxRoom()
-    office = PostOffice(store.letters, rows.address, room)
+        raise SettingsError(f"{FILE}: name: {wanted}, found {began.name!r}; {todo}")
+
+    leases = store.leases if store.leases is not None and store.leases.daemon else None
+    gate = _gate(clock) if leases is not None else None
+    bell = Bell(follows_wall_clock=not (record_only or clock.is_simulated))
+    committer = Committer(store, syncs=began.durability == "power")
+    for close in (committer.close, bell.close):
+        closing.callback(close)
+    rounds = Rounds(clock, committer, bell, gate.is_open) if gate else Rounds(clock, committer, bell)
+
+    if make_executor is not None:
+        executor = make_executor(bell.ring, rows.has_any)
+    else:
+        programs = programs_of(files, own, partial(_known_runs, rounds, rows), record_only=record_only)
+        there = began.timezone or zone
+        executor = Executor(began, clock, programs, there, store.mentions, bell.ring, rows.has_any)
+    calls = CallBook(executor)
+    stop = Stop(calls, began.stop_grace, rounds.perform_no_more, bell.ring, committer.give_up)
+    main_loop = MainLoop(rounds, calls, stop, bell)
+
+    logbook = Logbook(home.log if home is not None else None, began.log_level, writes=not record_only)
+    in_force = SettingsInForce(settings, calls, stop, logbook)
+    files_in_force = FilesInForce(snapshot, in_force, record_only=record_only)
+    office = _office(store, rows, files_in_force)
+    folder = files.path if files is not None else None
+    environment = Environment(store, folder, main_loop, office, settings, zone, record_only)
+    host = AgentHost(
+        environment, own, snapshot.own.loaded.library, snapshot.own.schemas, began.own, since=clock.now()
+    )
+    renewal = Renewal(home, files_in_force, host)
+    grant_answers = GrantAnswers(home, renewal)
+
+    supervisor = Supervisor(host, rows, environment, files_in_force)
+    if leases is None or gate is None:
+        agents, fleet = Agents(host, rows, supervisor, store, supervisor.begin_all), None
+    else:
+        agents, fleet = _shared(leases, gate, host, rows, supervisor, environment, renewer)
+
+    main_loop.on_end.append(grant_answers.take)
+    main_loop.expect(grant_answers.is_busy)
+    main_loop.expect(supervisor.is_restoring)
+    at_once(restoring_memory(host.agent))
+    rounds.add(host)
+    return Daemon(
+        home, store, main_loop, host, renewal, grant_answers, logbook, agents, fleet, closing.pop_all()
+    )
+
+
+def _known_runs(rounds: Rounds, rows: AgentRows) -> IsKnown:
+    """The runs of agents at work, and whatever agents have that are not: these are not asked."""
+    at_work = {one.dispatcher.identity.name: one.loop.agent.runs for one in rounds.participants}
+    return lambda agent, run: run in at_work[agent] if agent in at_work else agent in rows
+
+
+def _office(store: Store, rows: AgentRows, files: FilesInForce) -> PostOffice:
+    """The post office of a daemon, also for agents of other daemons of its store."""
+    elsewhere = None
     if store.leases is not None:
         from narval.daemon.messages.other_daemons import OtherDaemons
 
-        office.share(OtherDaemons(store.leases))
-    folder = files.path if files is not None else None
-    is_up_to_date = programs.is_up_to_date if programs is not None else None
-    environment = Environment(store, folder, main_loop, office, in_force, is_up_to_date, zone, record_only)
-    host = AgentHost(
-        environment,
-        own,
-        counts.loaded.library,
-        counts.schemas,
-        settings.own,
-        since=clock.now(),
-    )
-    main_loop.chats.open(host.agent, host.chats, host.post, lambda: in_force.now.chats, store.mentions)
-    at_once(restoring_memory(host.agent))
-    rounds.add(host)
-    files_in_force = FilesInForce(snapshot, host, in_force)
-    renewal = Renewal(home, files_in_force, host)
-    answers = GrantAnswers(home, renewal)
-    main_loop.hear_of_grants(answers.take)
-    main_loop.expect(answers.is_busy)
-    room.limit_by(lambda name: files_in_force.settings_of(name).messages)
-    office.addresses.know_peers(lambda: files_in_force.snapshot.peers)
-    supervisor = Supervisor(host, rows, environment, files_in_force)
-    agents = Agents(host, rows, supervisor, store)
-    if programs is not None:
-        programs.outputs.keep_while(agents.knows_run)
-    executor.share(lambda: len(rows) > 0)
-    main_loop.expect(supervisor.is_restoring)
-    if not record_only and not isinstance(clock, SimulatedClock):
-        bell.follow_wall_clock()
-    daemon = Daemon(home, store, main_loop, host, renewal, logbook, agents, closing)
-    daemon.grant_answers = answers
-    daemon.end_with(answers.close)
-    return daemon
+        elsewhere = OtherDaemons(store.leases)
+    addresses = Addresses(rows.address, lambda: files.snapshot.peers, elsewhere)
+    room = MailboxRoom(lambda name: files.settings_of(name).messages)
+    return PostOffice(store.letters, addresses, room)
 
 
-def _main_loop(
-    store: Store, settings: Settings, calls: CallBook, clock: Clock, bell: Bell, closing: ExitStack
-) -> MainLoop:
-    """Make the main loop, which `bell` wakes; both that and the committer are closed by `closing`."""
-    committer = Committer(store, syncs=settings.durability == "power")
-    for close in (committer.close, bell.close):
-        closing.callback(close)
-    calls.executor.notify(bell.ring)
-    stop = Stop(calls, settings.stop_grace, bell.ring)
-    stop.give_up_by(committer.give_up)
-    return MainLoop(Rounds(clock, committer, stop, bell), calls, stop, bell)
+def _gate(clock: Clock) -> LeaseGate:
+    from narval.daemon.fleet.gate import LeaseGate
+
+    return LeaseGate(clock.monotonic)
+
+
+def _shared(
+    leases: Leases,
+    gate: LeaseGate,
+    host: AgentHost,
+    rows: AgentRows,
+    supervisor: Supervisor,
+    environment: Environment,
+    renewer: RenewerClient | None,
+) -> tuple[Agents, Fleet]:
+    """The agents of a daemon that shares its store, and its fleet."""
+    from narval.daemon.fleet.fleet import Fleet
+    from narval.daemon.fleet.holding import TakingOver
+
+    store, main_loop = environment.store, environment.main_loop
+    taking_over = TakingOver(store, rows, supervisor, gate, main_loop.wake)
+    main_loop.expect(taking_over.is_under_way)
+    agents = Agents(host, rows, supervisor, store, taking_over.go_on)
+    return agents, Fleet(leases, store, gate, agents, taking_over, main_loop, renewer)

@@ -75,14 +75,16 @@ class Roaming(Protocol):
 class FilesInForce:
     """The definitions, schemas, settings and people that count for the agents of a home: those of `snapshot`.
 
-    `own` is the host of the home's own agent. Others with a folder have files of their own; those without one
-    follow what it follows, or collections that are published.
+    Agents with a folder have files of their own; those without one follow what the home's own agent follows,
+    or collections that are published. With `record_only` no agent advances anything.
     """
 
-    def __init__(self, snapshot: Snapshot, own: AgentHost, settings: SettingsInForce) -> None:
-        self._own, self._settings = own, settings
+    def __init__(self, snapshot: Snapshot, settings: SettingsInForce, *, record_only: bool) -> None:
+        self._settings, self._record_only = settings, record_only
         self._hosts: dict[AgentHost, AgentFiles | None] = {}
-        """The hosts, each with what it follows of published collections, as it was taken over last."""
+        """The hosts of agents besides the home's own, each with what it follows of published collections, as
+        it was taken over last.
+        """
         self.snapshot = snapshot
         self._use(snapshot)
         self.unread: tuple[Fault, ...] = ()
@@ -123,7 +125,7 @@ class FilesInForce:
 
     def of(self, host: AgentHost) -> AgentFiles:
         """The files that count for an agent."""
-        return self.snapshot.own if host is self._own else self.of_other(host.name)
+        return self.snapshot.own if host.agent.store.is_own else self.of_other(host.name)
 
     def of_other(self, name: str) -> AgentFiles:
         """The files that count for an agent besides the home's own."""
@@ -167,15 +169,16 @@ class FilesInForce:
         before the first run needs one.
         """
         self.snapshot = granted(files, self.snapshot)
-        if not self._own.loop.record_only:
+        if not self._record_only:
             for loaded in self.snapshot.libraries:
                 import_engines(loaded.library)
 
-    async def add(self, loaded: Loaded) -> None:
-        """Use these definitions, of the library and more, in its place."""
+    def use(self, loaded: Loaded) -> None:
+        """Let these definitions count in place of those of the home's own agent, for all that follow them; it
+        takes them over itself.
+        """
         self._replace(self.loaded, loaded)
         self._tell()
-        await self._own.submit(partial(self.take_over, self._own))
 
     def _replace(self, old: Loaded, new: Loaded) -> None:
         """Replace a library for all agents that follow it."""
@@ -191,7 +194,7 @@ class FilesInForce:
         named = shipped_modules().named(name for found in definitions for name in found.references)
         self._replace(loaded, loaded.keeping(named))
         self.show(host)
-        if host is not self._own:
+        if not host.agent.store.is_own:
             self._hosts[host] = self.followed(host.name)
 
     def show(self, host: AgentHost) -> None:
@@ -207,7 +210,7 @@ class FilesInForce:
         """Stop following changes for an agent."""
         self._hosts.pop(host, None)
 
-    def renew(self, files: Snapshot, turn: Turn) -> Changes:
+    def renew(self, files: Snapshot, own: AgentHost, turn: Turn) -> Changes:
         """Let other files count, for the home's own agent within this turn of it; the changes."""
         before = self.snapshot
         self._use(files)
@@ -216,7 +219,7 @@ class FilesInForce:
             self._settings.renew_workers()
         if changed.settings:
             self._settings.use(files.settings)
-        self.take_over(self._own, turn)
+        self.take_over(own, turn)
         self._tell(changed)
         return changed
 
@@ -233,7 +236,7 @@ class FilesInForce:
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
         self.show(host)
-        host.use_settings(self.settings.own if host is self._own else self.settings_of(host.name))
+        host.use_settings(self.settings.own if host.agent.store.is_own else self.settings_of(host.name))
         turn.host_api.use_schemas(files.schemas)
         sync(turn, files)
         tell_of_people(turn, people)

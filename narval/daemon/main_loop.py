@@ -15,7 +15,6 @@ from narval.calls.book import CallBook
 from narval.core.errors import FencedError, RequestError
 from narval.daemon.rounds import Bell, Rounds
 from narval.daemon.stop import Stop
-from narval.people.chat.outbox import ChatOutbox
 from narval.system.clock import SimulatedClock
 
 SLICE = 0.005
@@ -79,12 +78,10 @@ class MainLoop:
         self.is_at_work = False
         self.since = rounds.clock.now()
         self.numbers = Numbers()
-        self.failed: Callable[[AgentState, Run], None] = lambda agent, run: None
-        """Told of each run that fails."""
-        self.grant_answered: Callable[[Any, Run], None] = lambda host, run: None
-        """Told of each end of an item that asks for a grant, and of the host of its agent."""
-        self.chats = ChatOutbox()
-        """The outbox of the chats, which all agents of the daemon use."""
+        self.on_end: list[Callable[[Any, Run], None]] = []
+        """The functions that are told of each run that has failed, and of each item that asked for a grant
+        and has ended, with the host of its agent.
+        """
         self._bell = bell
         self.wake = bell.ring
         """Check again whether there is something to do, or whether the work has ended."""
@@ -93,14 +90,6 @@ class MainLoop:
     def expect(self, is_expecting: Callable[[], bool]) -> None:
         """Do not count as idle while `is_expecting` says that something new may come without a request."""
         self._expecting.append(is_expecting)
-
-    def hear_of_grants(self, answered: Callable[[Any, Run], None]) -> None:
-        """Call `answered` with each item that asked for a grant and has ended, and the host of its agent."""
-        self.grant_answered = answered
-
-    def hear_of_failures(self, failed: Callable[[AgentState, Run], None]) -> None:
-        """Call `failed` with each run that fails, and its agent."""
-        self.failed = failed
 
     def is_idle(self) -> bool:
         """True if nothing can proceed without an event from outside."""
@@ -171,7 +160,8 @@ class MainLoop:
                 if is_over() or _is_past(deadline):
                     break
                 if rounds.is_due():
-                    await rounds.round()
+                    if by := await rounds.round():
+                        self.stop.request(by=by)
                     if (took := time.monotonic() - since) < SLICE:
                         continue
                     self.numbers.add(took, rounds.clock.now())

@@ -22,6 +22,7 @@ from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.files_in_force import FilesInForce
 from narval.daemon.grant_items import RequestAnswer, answer_of, write_answer
 from narval.files.home import Home
+from narval.files.loaded import Loaded
 from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.snapshot import Snapshot, first_loaded
@@ -61,12 +62,17 @@ class Renewal:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
         loaded = self.files.loaded.with_definitions(text)
         self._added.append(text)
-        await self.files.add(loaded)
+        await self._use(loaded)
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
         """Add the parsed definitions of a text to the library; the definitions. Raises DefinitionError."""
-        await self.files.add(self.files.loaded.with_parsed(source, parsed))
+        await self._use(self.files.loaded.with_parsed(source, parsed))
         return parsed.definitions
+
+    async def _use(self, loaded: Loaded) -> None:
+        """Let other definitions count for the home's own agent, and for those that follow what it follows."""
+        self.files.use(loaded)
+        await self._host.submit(partial(self.files.take_over, self._host))
 
     async def reload(
         self, is_settled: Callable[[], bool] = lambda: True, first: Callable[[], None] = lambda: None
@@ -172,9 +178,8 @@ class Renewal:
         for text in self._added:
             with suppress(DefinitionError):
                 with_added = with_added.with_definitions(text)
-        changed = self.files.renew(
-            files.with_libraries(lambda loaded: with_added if loaded is own else loaded), turn
-        )
+        files = files.with_libraries(lambda loaded: with_added if loaded is own else loaded)
+        changed = self.files.renew(files, self._host, turn)
         _log(logging.INFO, "%s", changed.files)
         _log(logging.WARNING, "did not load: %s", changed.faults)
         _log(logging.INFO, "%s has no faults any more", changed.mended)

@@ -31,12 +31,12 @@ from narval.core.errors import (
     UnansweredError,
 )
 from narval.daemon.shares import Shares
-from narval.daemon.stop import Stop, in_words
+from narval.daemon.stop import in_words
 from narval.store.batch import Batch
 from narval.store.store import Store
 from narval.system import stopwatch
 from narval.system.clock import Clock, Jump
-from narval.system.wall_timer import WallTimer, wall_timer
+from narval.system.wall_timer import wall_timer
 
 if TYPE_CHECKING:  # most homes have none
     from narval.daemon.traces import Traces
@@ -65,13 +65,6 @@ class Participant(Protocol):
 
     def broke_down(self, error: Exception) -> bool:
         """Handle the breakdown of its turn; True if no other agent is affected, and it left the rounds."""
-
-
-class WorkGate(Protocol):
-    """Open while a daemon is sure of what it holds, where other daemons use the same store (G48)."""
-
-    def is_open(self) -> bool:
-        """True if turns may begin, and recorded ones be performed."""
 
 
 class Alarm(NamedTuple):
@@ -114,23 +107,25 @@ class ClockWatch:
 class Rounds:
     """The agents at work in a daemon, and those of them that are to have a turn.
 
-    `bell` is rung when there is something to do; after `stop` agents perform nothing more.
+    `bell` is rung when there is something to do. Nothing is begun or performed unless `is_open`: a daemon
+    that shares its store is sure then of what it holds (G48).
     """
 
-    def __init__(self, clock: Clock, committer: Committer, stop: Stop, bell: Bell) -> None:
+    def __init__(
+        self, clock: Clock, committer: Committer, bell: Bell, is_open: Callable[[], bool] = lambda: True
+    ) -> None:
         self.participants: dict[Participant, None] = {}
         """The agents at work."""
         self.turns = 0
         """The turns that were recorded and performed since the start."""
         self.gone: NarvalError | None = None
         """The reason why there will be no more rounds; None if there will be."""
-        self._clock_watch, self._committer, self._stop, self._bell = ClockWatch(clock), committer, stop, bell
+        self._clock_watch, self._committer, self._bell = ClockWatch(clock), committer, bell
         self._shares, self._deadlines = Shares[Participant](), Deadlines[Participant | Alarm]()
-        self._gate: WorkGate | None = None
+        self._is_open, self._performs = is_open, True
         self._traces: Traces | None = None
         self._held_back: Turns = []
-        """The recorded turns that are performed when the gate opens."""
-        stop.announce_to(self._perform_no_more)
+        """The recorded turns that are performed when it `is_open` again."""
 
     @property
     def clock(self) -> Clock:
@@ -142,7 +137,7 @@ class Rounds:
         self.participants[participant] = None
         if self._traces is not None:
             self._traces.begin(participant.loop.agent, participant.dispatcher.identity, self.clock.now())
-        if self._stop.requested:
+        if not self._performs:
             participant.dispatcher.stop()
         self.has_work(participant)
 
@@ -166,10 +161,6 @@ class Rounds:
             self._deadlines.put(alarm, moment)
             self._bell.ring()
 
-    def keep_to(self, gate: WorkGate) -> None:
-        """Begin and perform nothing while a gate is closed; the bell is rung when it opens."""
-        self._gate = gate
-
     def has_work(self, participant: Participant) -> None:
         """Let an agent have a turn in the next round."""
         self._shares.ready[participant] = None
@@ -177,7 +168,7 @@ class Rounds:
 
     def is_due(self) -> bool:
         """True if a round would do anything now."""
-        if self._gate is not None and not self._gate.is_open():
+        if not self._is_open():
             return False
         if self._shares.ready or self._held_back:
             return True
@@ -191,7 +182,7 @@ class Rounds:
 
     def next_moment(self) -> float | None:
         """The moment at which the next round is due by itself, or None."""
-        return None if self._gate is not None and not self._gate.is_open() else self._deadlines.next()
+        return self._deadlines.next() if self._is_open() else None
 
     async def recorded(self) -> None:
         """Wait until the state of memory is recorded. Raises the StoreError of a commit that failed."""
@@ -206,8 +197,16 @@ class Rounds:
         for participant in self.participants:
             participant.give_up(error)
 
-    async def round(self) -> None:
-        """Make one round; when it breaks down it is the last one: memory may be ahead of the store."""
+    def perform_no_more(self) -> None:
+        """Have agents perform nothing more of what they decide: the daemon is to stop."""
+        self._performs = False
+        for participant in self.participants:
+            participant.dispatcher.stop()
+
+    async def round(self) -> str:
+        """Make one round; the element that asks to stop, in words, or "". When it breaks down it is the last
+        one: memory may be ahead of the store.
+        """
         try:
             made, self._held_back = self._held_back, []
             if not made:
@@ -218,9 +217,9 @@ class Rounds:
                     await under_way
                 if self._committer.refused:
                     made = self._recorded_of(made, self._committer.refused)
-            if self._gate is not None and not self._gate.is_open():
+            if not self._is_open():
                 self._held_back = made
-                return
+                return ""
             quit_by, is_shared = "", len(made) > 1 or bool(self._shares.ready)
             for participant, turn in made:
                 if self._traces is not None:
@@ -253,8 +252,7 @@ class Rounds:
         except BaseException:
             self._break_down(UnansweredError("the daemon was stopped at once"))
             raise
-        if quit_by:
-            self._stop.request(by=quit_by)
+        return quit_by
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -284,9 +282,7 @@ class Rounds:
             refusal = refused.get(turn.transaction.batch.agent)
             if refusal is not None and not participant.broke_down(refusal):
                 raise refusal
-        return [
-            (participant, turn) for participant, turn in made if turn.transaction.batch.agent not in refused
-        ]
+        return [one for one in made if one[1].transaction.batch.agent not in refused]
 
     def _reckon(self, jump: Jump) -> None:
         """Adjust all agents to a clock that was set."""
@@ -307,10 +303,6 @@ class Rounds:
         """Perform nothing of the round, and answer all waiting requests with `error`."""
         log.critical("%s", error)
         self.give_up(error)
-
-    def _perform_no_more(self) -> None:
-        for participant in self.participants:
-            participant.dispatcher.stop()
 
 
 def _ring(due: Alarm, now: float) -> None:
@@ -340,13 +332,12 @@ class Bell:
 
     __slots__ = ("_rung", "_timer")
 
-    def __init__(self) -> None:
+    def __init__(self, *, follows_wall_clock: bool) -> None:
+        """Make a bell; one that `follows_wall_clock` rings by itself when the moment given to `wait` comes,
+        and when the clock is set.
+        """
         self._rung = asyncio.Event()
-        self._timer: WallTimer | None = None
-
-    def follow_wall_clock(self) -> None:
-        """Ring by itself when the moment given to `wait` comes, and when the clock is set."""
-        self._timer = wall_timer(asyncio.get_running_loop(), self.ring)
+        self._timer = wall_timer(asyncio.get_running_loop(), self.ring) if follows_wall_clock else None
 
     def ring(self) -> None:
         """End the present sleep, or the next one if none is under way."""

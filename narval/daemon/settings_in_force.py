@@ -15,12 +15,16 @@ from narval.system.log import Logbook
 log = logging.getLogger("narval.daemon")
 
 
-class SettingsInForce(CurrentSettings):
+class SettingsInForce:
     """The settings that count now; some are taken over only at a start."""
 
-    def __init__(self, settings: Settings, calls: CallBook, stop: Stop, logbook: Logbook) -> None:
-        super().__init__(settings)
-        self._calls, self._stop, self._logbook = calls, stop, logbook
+    def __init__(self, current: CurrentSettings, calls: CallBook, stop: Stop, logbook: Logbook) -> None:
+        self._current, self._calls, self._stop, self._logbook = current, calls, stop, logbook
+
+    @property
+    def now(self) -> Settings:
+        """The settings that count now."""
+        return self._current.now
 
     def renew_workers(self) -> None:
         """Retire the workers: modules have changed."""
@@ -34,7 +38,7 @@ class SettingsInForce(CurrentSettings):
         later = [name for name in kept if getattr(settings, name) != kept[name]]
         now, before = msgspec.structs.replace(settings, **kept), self.now
         changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
-        self.now = now
+        self._current.use(now)
         self._calls.limit(now)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)

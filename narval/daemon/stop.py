@@ -17,19 +17,27 @@ LAST_TURNS = 1.0
 class Stop:
     """The stop of a daemon: calls under way have `grace` seconds, then they are left to recovery (N34).
 
-    Sources are released at once, and no further call begins. `ring` is called when the calls have ended.
+    Sources are released at once, and no further call begins. `begin` is called when the stop begins, `ring`
+    when the calls have ended, `give_up` when the time to record their outcomes has passed, whatever is
+    awaited.
     """
 
     __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "by", "grace")
 
-    def __init__(self, calls: CallBook, grace: float, ring: Callable[[], None]) -> None:
-        self._calls, self._ring = calls, ring
+    def __init__(
+        self,
+        calls: CallBook,
+        grace: float,
+        begin: Callable[[], None],
+        ring: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> None:
+        self._calls, self._ring, self._give_up = calls, ring, give_up
         self.grace = grace
         """Seconds that calls have after a stop is requested from now on."""
         self.by = ""
         """The element that asked for the stop, in words; "" where a person, a signal or a program did."""
-        self._listeners: list[Callable[[], None]] = []
-        self._give_up: Callable[[], None] | None = None
+        self._listeners = [begin]
         self._task: asyncio.Task[None] | None = None
         self._latest = 0.0
 
@@ -41,10 +49,6 @@ class Stop:
         """Call `listener` when the stop begins."""
         self._listeners.append(listener)
 
-    def give_up_by(self, give_up: Callable[[], None]) -> None:
-        """Call `give_up` once the time to record outcomes of the calls has passed, whatever is awaited."""
-        self._give_up = give_up
-
     def request(self, *, by: str = "") -> None:
         """Begin to stop, unless that has begun; `by` is the element that asks for it, in words."""
         if self._task is None:
@@ -54,8 +58,7 @@ class Stop:
             self._latest = time.monotonic() + self.grace + LAST_TURNS
             self._task = asyncio.get_running_loop().create_task(self._calls.close(self.grace))
             self._task.add_done_callback(lambda _: self._ring())
-            if self._give_up is not None:
-                asyncio.get_running_loop().call_later(self.grace + LAST_TURNS, self._give_up)
+            asyncio.get_running_loop().call_later(self.grace + LAST_TURNS, self._give_up)
 
     def cancel(self) -> None:
         """Stop waiting for calls under way."""

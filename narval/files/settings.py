@@ -242,6 +242,10 @@ class CurrentSettings:
     def __init__(self, settings: Settings | None = None) -> None:
         self.now = settings or Settings()
 
+    def use(self, settings: Settings) -> None:
+        """Use other settings from now on."""
+        self.now = settings
+
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
     """The settings of a home, or all their faults."""

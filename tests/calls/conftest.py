@@ -57,14 +57,13 @@ class Calls:
     def __init__(self, limits: CallLimits) -> None:
         self.runner = asyncio.Runner()
         self.changes = 0
+        self.is_shared = False
         self.produced: list[list[bytes]] = []
         self.book = self.runner.run(self._make(limits))
         self._numbers = itertools.count(1)
 
     async def _make(self, limits: CallLimits) -> CallBook:
-        executor = Executor(limits)
-        executor.notify(self._changed)
-        return CallBook(executor)
+        return CallBook(Executor(limits, changed=self._changed, is_shared=lambda: self.is_shared))
 
     def _changed(self) -> None:
         self.changes += 1

@@ -80,8 +80,6 @@ def test_G14_where_there_are_others_no_agent_has_all_places(
     make_calls: Callable[..., Any], module: Callable[[str], Any], where: str, tmp_path: Any
 ) -> None:
     calls, gate = make_calls(threads=2, workers=2), tmp_path / "gate"
-    shared = []
-    calls.book.executor.share(lambda: bool(shared))
     text = f"""
 import os, time
 def wait():
@@ -91,7 +89,7 @@ def act():
     return None
 """
     actions = module(text)
-    shared.append("ada")
+    calls.is_shared = True
     contexts = [calls.context(actions, "wait", where=where, agent="shop") for _ in range(3)]
     flood = [calls.start(context) for context in contexts]
     other = calls.start(calls.context(actions, where=where, agent="ada"))
@@ -99,7 +97,7 @@ def act():
     assert begun(calls, contexts) == [True, False, False]
     place = f"1 of 1 {where}s that an agent may have are taken by calls of shop"
     assert reason(calls, contexts[1]) == place
-    shared.clear()
+    calls.is_shared = False
     last = calls.start(calls.context(actions, "wait", where=where, agent="ada"))
     calls.until(lambda: begun(calls, contexts)[1])
     assert reason(calls, contexts[2]) == f"all 2 {where}s are taken"

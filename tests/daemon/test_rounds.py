@@ -8,7 +8,7 @@ from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Library
 from narval.core.errors import DaemonGoneError, RefusedRowsError, RequestError, StoreError
-from narval.daemon.agents.agent_host import AgentHost, Environment
+from narval.daemon.agents.agent_host import AgentHost, Environment, OnFault
 from narval.daemon.daemon import Daemon
 from narval.files.agents.settings import AgentSettings
 from narval.files.settings import CurrentSettings
@@ -22,15 +22,16 @@ async def opened() -> Daemon:
     return await Daemon.open(None, clock=SimulatedClock(1_000_000.0))
 
 
-def joined(daemon: Daemon, number: int) -> AgentHost:
+def joined(daemon: Daemon, number: int, on_fault: OnFault | None = None) -> AgentHost:
     """One more agent at work in a daemon."""
     schemas, since = daemon.files.snapshot.own.schemas, daemon.rounds.clock.now()
     settings = CurrentSettings(daemon.files.settings)
     environment = Environment(
-        daemon.store, None, daemon.main_loop, daemon.host.mail.office, settings, None, "UTC", False
+        daemon.store, None, daemon.main_loop, daemon.host.mail.office, settings, "UTC", False
     )
     name, own = f"agent-{number}", AgentSettings()
-    host = AgentHost(environment, new_agent(number, name), Library(), schemas, own, since=since)
+    row = new_agent(number, name)
+    host = AgentHost(environment, row, Library(), schemas, own, since=since, on_fault=on_fault)
     daemon.rounds.add(host)
     return host
 
@@ -121,8 +122,6 @@ async def test_a_commit_that_fails_is_told_to_all_who_wait_in_the_round(
 @in_a_loop
 async def test_G17_what_is_refused_of_one_agent_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     daemon = await opened()
-    hosts = [joined(daemon, number) for number in (2, 3, 4)]
-    await daemon.main_loop.until_idle()
     commit, told, faults = daemon.store.commit, [], []
     refused = {3}
 
@@ -131,11 +130,14 @@ async def test_G17_what_is_refused_of_one_agent_is_refused_alone(monkeypatch: py
             raise RefusedRowsError("too large")
         commit(*batches)
 
-    def broke_down(error: Exception) -> bool:
+    def broke_down(host: AgentHost, error: Exception) -> bool:
         faults.append(str(error))
-        daemon.rounds.remove(hosts[1])
-        hosts[1].give_up(RequestError("it broke down"))
+        daemon.rounds.remove(host)
+        host.give_up(RequestError("it broke down"))
         return True
+
+    hosts = [joined(daemon, 2), joined(daemon, 3, broke_down), joined(daemon, 4)]
+    await daemon.main_loop.until_idle()
 
     def asking(host: AgentHost) -> Request:
         return Request(
@@ -144,7 +146,6 @@ async def test_G17_what_is_refused_of_one_agent_is_refused_alone(monkeypatch: py
         )
 
     monkeypatch.setattr(daemon.store, "commit", refuse)
-    hosts[1].hear_of_faults(broke_down)
     for host in hosts:
         host.post(asking(host))
     await daemon.main_loop.until_idle()

@@ -51,7 +51,8 @@ async def chat_take(
     """
     box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
     if daemon.home is not None and any(message.file is not None for message in incoming):
-        daemon.main_loop.chats.files.sweep_beside(daemon.home.path)  # also if there is no room for it now
+        files = daemon.agents.own.chat_outbox.files
+        files.sweep_beside(daemon.home.path)  # also if there is no room for it now
 
     def work(turn: Turn) -> list[Taken]:
         taken, waiting, full = list[Taken](), dict[str, int](), set[str]()

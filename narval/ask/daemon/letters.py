@@ -51,7 +51,7 @@ async def send(
 def _find_receiver(daemon: Daemon, name: str) -> None:
     """Check that the agent that is asked may write to an agent of a name. Raises RequestError."""
     mail = daemon.host.mail
-    if mail.office.addresses.find(mail.identity.name, name) is not None:
+    if mail.office.addresses.find_for(mail.identity.name, name) is not None:
         return
     if peer_of(name):
         raise RequestError(mail.office.addresses.why_not(mail.identity.name, name))

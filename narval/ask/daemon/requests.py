@@ -7,11 +7,13 @@ from collections import deque
 from typing import Any
 
 from narval.agent.agent import AgentState
+from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.registry import operation
 from narval.ask.text import counted
 from narval.core.engines.registry import asking_kinds
+from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 
 FAILED_KEPT = 1000
@@ -63,10 +65,16 @@ async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 20
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
     """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
     failed: deque[dict[str, Any]] = deque(maxlen=FAILED_KEPT)  # no agents: these may become passive
-    daemon.main_loop.hear_of_failures(
-        lambda agent, run: failed.append(_of(agent, json_forms.run(agent, run)))
-    )
-    summary = await daemon.main_loop.run(until_idle=until_idle, timeout=timeout)
+
+    def note(host: AgentHost, run: Run) -> None:
+        if run.phase == "failed":
+            failed.append(_of(host.agent, json_forms.run(host.agent, run)))
+
+    daemon.main_loop.on_end.append(note)
+    try:
+        summary = await daemon.main_loop.run(until_idle=until_idle, timeout=timeout)
+    finally:
+        daemon.main_loop.on_end.remove(note)
     return {
         "idle": summary.idle,
         "timed_out": summary.timed_out,

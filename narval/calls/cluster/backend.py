@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -41,8 +41,14 @@ _MOST_IN_GROUP = 100
 class Cluster(QueuedBackend):
     """The calls that are on a cluster, and those that wait for it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits, programs: ProgramBackend) -> None:
-        super().__init__("places on the cluster")
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: CallLimits,
+        programs: ProgramBackend,
+        is_shared: Callable[[], bool],
+    ) -> None:
+        super().__init__("places on the cluster", is_shared)
         self._loop, self._limits = loop, limits
         self.connection = ClusterConnection(programs, limits.cluster, self)
         self._tasks = TasksUnderWay()

@@ -45,7 +45,7 @@ class RemoteWorkers(Workers):
     """
 
     def __init__(self, worker: distributed.Worker, topic: str, limits: CallLimits) -> None:
-        super().__init__(asyncio.get_running_loop(), limits)
+        super().__init__(asyncio.get_running_loop(), limits, None, lambda: False)
         self._worker, self._topic = worker, topic
         self._records: dict[str, CallRecord] = {}
         self._keys: dict[CallRecord, str] = {}

@@ -19,7 +19,7 @@ from narval.calls.context import CallContext
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import CommandRunner, small_environment
 from narval.calls.programs.group_end import EndingGroups
-from narval.calls.programs.output import Listen, OutputFolder, ProgramOutput
+from narval.calls.programs.output import IsKnown, Listen, OutputFolder, ProgramOutput
 from narval.calls.programs.process_group import ProcessGroup
 from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
@@ -282,15 +282,16 @@ class ProgramBackend(Backend):
         record.answer(Outcome(value={**ended, "output": output.last}))
 
 
-def programs_of(home: Home | None, own: AgentRow, *, record_only: bool) -> ProgramBackend:
-    """The programs of a home whose own agent is `own`; they run in its folder.
-
-    A home that is opened `record_only` keeps nothing.
+def programs_of(
+    home: Home | None, own: AgentRow, known_runs: Callable[[], IsKnown], *, record_only: bool
+) -> ProgramBackend:
+    """The programs of a home whose own agent is `own`; they run in its folder, and the output of `known_runs`
+    is kept. A home that is opened `record_only` keeps nothing.
     """
     loop = asyncio.get_running_loop()
     if home is None or record_only:
         return ProgramBackend(loop)
-    outputs = OutputFolder(home.var / "output", own=own.name)
+    outputs = OutputFolder(home.var / "output", own=own.name, known_runs=known_runs)
     reaper = ReaperClient(store_of(own.id, home), home.var)
     return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=reaper)
 

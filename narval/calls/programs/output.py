@@ -32,6 +32,8 @@ SWEEP_EVERY = 3600.0
 Hear = Callable[[bytes, bool], None]
 """Called with the output of a program as it comes, and True for its standard error; b"" at its end."""
 Listen = Callable[[CallContext], Hear]
+IsKnown = Callable[[str, int], bool]
+"""Tells whether an agent, by its name, has a run of that number."""
 
 
 class ProgramOutput:
@@ -102,17 +104,21 @@ class OutputFolder:
     """The folder in which the output of programs is kept, by run and step; None: nowhere.
 
     Output of the agent `own` is in the folder itself, that of any other in a folder of its name. `listen`
-    returns the function that gets a call's output live.
+    returns the function that gets a call's output live. `known_runs` is asked for the runs whose output is
+    kept; the files of any other are removed (A13).
     """
 
-    def __init__(self, folder: Path | None, *, listen: Listen = logged, own: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        listen: Listen = logged,
+        own: str = "",
+        known_runs: Callable[[], IsKnown] = lambda: lambda agent, run: True,
+    ) -> None:
         self._folder, self._own, self._listen = folder, own, listen
-        self._is_known: Callable[[str, int], bool] = lambda agent, run: True
+        self._known_runs = known_runs
         self._swept = 0.0
-
-    def keep_while(self, is_known: Callable[[str, int], bool]) -> None:
-        """Remove the files of a run once `is_known` is false for its agent and number (A13)."""
-        self._is_known = is_known
 
     def redirect(self, listen: Listen) -> None:
         """Use another `listen` from now on."""
@@ -127,22 +133,23 @@ class OutputFolder:
 
     def sweep(self) -> None:
         """Remove the output of runs that are forgotten."""
-        self._swept = time.monotonic()
+        self._swept, is_known = time.monotonic(), self._known_runs()
         with contextlib.suppress(OSError):
             for folder in self._folder.iterdir() if self._folder is not None else ():
                 if folder.name.isdigit():
-                    self._sweep_run(self._own, folder)
+                    _sweep_run(self._own, folder, is_known)
                 else:
                     for run in folder.iterdir():
-                        self._sweep_run(folder.name, run)
+                        _sweep_run(folder.name, run, is_known)
 
     def _path_of(self, call: CallContext, folder: Path) -> Path:
         of_agent = () if call.agent == self._own else (call.agent,)
         return folder.joinpath(*of_agent, str(call.run), call.step)
 
-    def _sweep_run(self, agent: str, folder: Path) -> None:
-        if folder.name.isdigit() and not self._is_known(agent, int(folder.name)):
-            shutil.rmtree(folder, ignore_errors=True)
+
+def _sweep_run(agent: str, folder: Path, is_known: IsKnown) -> None:
+    if folder.name.isdigit() and not is_known(agent, int(folder.name)):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Logged:

@@ -7,7 +7,7 @@ with all that it started. The crash of a worker costs only its call, and another
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -108,11 +108,12 @@ class Workers(QueuedBackend):
         self,
         loop: asyncio.AbstractEventLoop,
         limits: CallLimits,
-        reaper: ReaperClient | None = None,
+        reaper: ReaperClient | None,
+        is_shared: Callable[[], bool],
         confined: Confined | None = None,
         budget: WorkerBudget | None = None,
     ) -> None:
-        super().__init__("workers")
+        super().__init__("workers", is_shared)
         self._confined = confined
         self._loop, self._limits, self._reaper = loop, limits, reaper
         self._children: set[Child] = set()

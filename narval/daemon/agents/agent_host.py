@@ -17,7 +17,7 @@ from narval.agent.recovery import blank
 from narval.agent.run import Run
 from narval.agent.run_error import error_of, remedy_of
 from narval.agent.turn import Turn
-from narval.agent.view import HostApi, IsUpToDate
+from narval.agent.view import HostApi
 from narval.calls.book import AgentCalls
 from narval.calls.dispatcher import Dispatcher
 from narval.calls.of_kinds import CallsOfAgent, Questions, preparer
@@ -41,6 +41,7 @@ from narval.files.schemas import Schemas
 from narval.files.settings import CurrentSettings
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.notices import ChatNotices
+from narval.people.chat.outbox import ChatOutbox
 from narval.people.mail.channel import MailChannel
 from narval.store.batch import AgentRow
 from narval.store.store import Store
@@ -122,7 +123,6 @@ class Environment(NamedTuple):
     main_loop: MainLoop
     office: PostOffice
     settings: CurrentSettings
-    is_up_to_date: IsUpToDate | None
     zone: str
     """The zone of agents whose settings name none."""
     record_only: bool
@@ -160,6 +160,10 @@ def _mail_of(
     return LinkMail(agent, identity, environment.office, post, own, environment.store.agents, home)
 
 
+OnFault = Callable[["AgentHost", Exception], bool]
+"""A function that is told of a turn that broke down; it returns True if only this activation is lost."""
+
+
 class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
 
@@ -173,13 +177,16 @@ class AgentHost:
         *,
         since: float,
         calls: AgentCalls | None = None,
+        chat_outbox: ChatOutbox | None = None,
+        on_fault: OnFault | None = None,
         record_only: bool = False,
     ) -> None:
         """Make the host of an agent that has been active without a break since a moment.
 
         `own` are its settings, `calls` its calls, if not those of the book; `Dispatcher.resume` attaches them
-        where some are under way. It is blank: nothing is restored yet. With `record_only` it only records
-        requests. Raises StoreError.
+        where some are under way. `chat_outbox` is that of the home's own agent; None makes it, for that one.
+        `on_fault` is told of a turn that broke down; without it the daemon ends. The agent is blank: nothing
+        is restored yet. With `record_only` it only records requests. Raises StoreError.
         """
         self._main_loop = environment.main_loop
         self.wake = self._main_loop.wake
@@ -190,9 +197,13 @@ class AgentHost:
         """Leave something for the next turn."""
         self.mail = _mail_of(environment, agent, identity, self.post, own)
         calls = self._main_loop.calls.of(identity.agent) if calls is None else calls
-        targets = CallTargets(agent, environment.folder)
+        executor, targets = self._main_loop.calls.executor, CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
-        by_chat = ChatNotices(agent, identity.name, environment.main_loop.chats)
+        self.chats = ChatBoxes(agent, self._main_loop.rounds.clock)
+        self.chat_outbox = chat_outbox or ChatOutbox(
+            agent, self.chats, self.post, environment.settings, environment.store.mentions
+        )
+        by_chat = ChatNotices(agent, identity.name, self.chat_outbox)
         of_agent = CallsOfAgent(agent, identity.id, targets, self.post, calls)
         self.waiters, self.questions = Waiters(), Questions(targets.function_of)
         self.dispatcher = Dispatcher(
@@ -204,7 +215,7 @@ class AgentHost:
             preparer=partial(preparer, of_agent, by_chat.or_else(way.out.prepare)),
             in_turn={SEND: partial(send_elements, self.mail)},
             moved=self.waiters.news.note_run,
-            sends_by_chat=environment.main_loop.chats.send,
+            sends_by_chat=self.chat_outbox.send,
         )
         self.loop = Loop(
             agent,
@@ -212,7 +223,7 @@ class AgentHost:
             HostApi(
                 schemas,
                 partial(self.questions.ask, agent),
-                environment.is_up_to_date,
+                None if executor.is_simulated else executor.programs.is_up_to_date,
                 partial(send_outputs, self.mail),
                 self.mail.correspond,
                 way.hear,
@@ -221,15 +232,15 @@ class AgentHost:
             self.dispatcher.answer,
             record_only=environment.record_only or record_only,
             is_volatile=environment.store.is_volatile,
-            is_simulated=self._main_loop.calls.executor.is_simulated,
+            is_simulated=executor.is_simulated,
         )
         if not calls.records:
             self.dispatcher.attach()
         self.use_settings(own)
         self._users, self.last_used = 0, 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
-        self._on_fault: Callable[[Exception], bool] = lambda error: False
-        self.listings, self.chats = Listings(agent), ChatBoxes(agent, self._main_loop.rounds.clock)
+        self._on_fault = on_fault
+        self.listings = Listings(agent)
 
     @property
     def agent(self) -> AgentState:
@@ -318,11 +329,11 @@ class AgentHost:
         for run in turn.transaction.ended:
             run.load(None)
             self._main_loop.numbers.ended[run.name, run.phase] += 1
+            if run.phase == "failed" or run.name == GRANTING:
+                for hear in self._main_loop.on_end:
+                    hear(self, run)
             if run.phase == "failed":
-                self._main_loop.failed(self.agent, run)
                 _log_failure(self.agent, run, self._name_of_other)
-            elif run.name == GRANTING:
-                self._main_loop.grant_answered(self, run)
             self.waiters.over(run.eid)
         for added in turn.transaction.batch.elements:
             if added.element.xml[:6] == b"<error":  # no call: it stands in the way of each new element
@@ -338,13 +349,9 @@ class AgentHost:
         """The name of an agent other than the home's own."""
         return "" if self.agent.store.is_own else self.dispatcher.identity.name
 
-    def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
-        """Call `on_fault` when a turn breaks down; it returns True if only this activation is lost."""
-        self._on_fault = on_fault
-
     def broke_down(self, error: Exception) -> bool:
         """Handle the breakdown of a turn; True if only this activation is lost."""
-        return self._on_fault(error)
+        return self._on_fault is not None and self._on_fault(self, error)
 
     def give_up(self, error: NarvalError) -> None:
         """Stop making turns, and answer all who wait for one with `error`."""

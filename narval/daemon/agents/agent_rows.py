@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
 from narval.core.definitions.suggestions import nearest
 from narval.core.errors import RequestError
+from narval.files.settings import CurrentSettings
 from narval.store.batch import PASSIVE, SUSPENDED, AgentRow
 from narval.store.store import Store
 
@@ -16,15 +17,15 @@ SHOWN = 20
 
 
 class AgentRows:
-    """The rows of all agents but the home's `own`; `own_name` is the present name of that one.
+    """The rows of all agents but the home's `own`, whose present name is in the `settings`.
 
     On a store that daemons share they are those of the agents that this daemon has. With `is_thin` only name
     and number of passive ones are in memory: the store has the rest. A row that stands for a peer is among
     them, but is neither listed nor counted as an agent.
     """
 
-    def __init__(self, own: AgentRow, own_name: Callable[[], str], store: Store, *, is_thin: bool) -> None:
-        self._own, self.own_name = own, own_name
+    def __init__(self, own: AgentRow, settings: CurrentSettings, store: Store, *, is_thin: bool) -> None:
+        self._own, self._settings = own, settings
         self._store, self._is_thin = store, is_thin
         self._peers: set[str] = set()
         """The names of those that stand for peers."""
@@ -49,6 +50,14 @@ class AgentRows:
     def __getitem__(self, name: str) -> AgentRow:
         known = self._rows[name]
         return known if isinstance(known, AgentRow) else self._store.of(known).identity()
+
+    def own_name(self) -> str:
+        """The present name of the home's own agent."""
+        return self._settings.now.name
+
+    def has_any(self) -> bool:
+        """True if there is an agent besides the home's own."""
+        return len(self) > 0
 
     def get(self, name: str) -> AgentRow | None:
         """An agent besides the home's own; None where there is none of that name."""

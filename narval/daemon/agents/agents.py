@@ -34,12 +34,21 @@ log = logging.getLogger("narval.daemon")
 
 
 class Agents:
-    """The agents of a home besides its `own`: their rows, and the supervisor of their lives."""
+    """The agents of a home besides its `own`: their rows, and the supervisor of their lives.
 
-    def __init__(self, own: AgentHost, rows: AgentRows, supervisor: Supervisor, store: Store) -> None:
+    `go_on` continues those that come to this daemon.
+    """
+
+    def __init__(
+        self,
+        own: AgentHost,
+        rows: AgentRows,
+        supervisor: Supervisor,
+        store: Store,
+        go_on: Callable[[Iterable[AgentRow]], None],
+    ) -> None:
         self.own, self.rows, self.supervisor = own, rows, supervisor
-        self._store = store
-        self._go_on: Callable[[Iterable[AgentRow]], None] = self._begin
+        self._store, self._go_on = store, go_on
         self._last = 0
         """The highest number that was given, or that messages name: a number is for one agent for ever."""
         self._changing: dict[str, AgentRow] = {}
@@ -51,14 +60,6 @@ class Agents:
         if self._store.leases is None:
             return "none"
         return "asked" if self.supervisor.record_only else "all"
-
-    def go_on_by(self, go_on: Callable[[Iterable[AgentRow]], None]) -> None:
-        """Use this function to continue agents that come to this daemon."""
-        self._go_on = go_on
-
-    def _begin(self, rows: Iterable[AgentRow]) -> None:
-        for row in rows:
-            self.supervisor.begin(row)
 
     def start(self, rounds: Rounds) -> None:
         """Start: activate the agents that have something to do, and hand over messages. Raises StoreError."""
@@ -73,12 +74,6 @@ class Agents:
     def _everybody(self) -> Iterator[AgentRow]:
         yield self.own.mail.identity
         yield from self.rows.with_peers()
-
-    def knows_run(self, name: str, run: int) -> bool:
-        """True unless it is certain that an agent has no such run."""
-        own = self.own
-        host = own if name == own.dispatcher.identity.name else self.supervisor.host(name)
-        return name in self.rows if host is None else run in host.agent.runs
 
     @asynccontextmanager
     async def asked(self, name: str, *, reads: bool = False) -> AsyncIterator[AgentHost]:

@@ -143,6 +143,11 @@ class Supervisor:
         life = self.life(row.name)
         return life.is_start and life.phase == lifecycle.PASSIVE
 
+    def begin_all(self, rows: Iterable[AgentRow]) -> None:
+        """Continue agents one after another, as `begin` does."""
+        for row in rows:
+            self.begin(row)
+
     def need(self, name: str, *, at_once: bool = False) -> None:
         """Make an agent active from the next round on, or at once, if it may be."""
         if not self.record_only:
@@ -358,6 +363,8 @@ class Supervisor:
             self._files.settings_of(row.name),
             since=self._own.agent.clockwork.since,
             calls=AgentCalls(self.calls, row.agent) if is_suspended else None,
+            chat_outbox=self._own.chat_outbox,
+            on_fault=partial(self._broke_down, row.name),
             record_only=is_suspended,
         )
 
@@ -382,7 +389,6 @@ class Supervisor:
             if is_performing:
                 host.dispatcher.resume()
             host.post(Request(partial(self._first_turn, host, row, again), self._opened))
-            host.hear_of_faults(partial(self._broke_down, name, host))
             if is_performing:
                 host.mail.mailbox.open()
         except Exception as error:

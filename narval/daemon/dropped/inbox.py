@@ -38,11 +38,11 @@ from narval.daemon.dropped.drop_folder import (
     read,
 )
 from narval.daemon.files_in_force import FilesInForce
-from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.sending import send_from_outside
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import names_in
 from narval.files.schemas import Schemas
+from narval.store.batch import AgentRow
 from narval.store.rows import number
 from narval.system.lone_thread import LoneThread
 from narval.system.regular_file import read_regular
@@ -183,7 +183,7 @@ class Inboxes(Collector):
     def _is_for_agent(self, name: str) -> bool:
         """True for a folder in the home's inbox whose files are sent to the agent of that name."""
         is_name = NAME.fullmatch(name) is not None and name != REFUSED
-        return is_name and (self._home / FOLDER / name).is_dir() and self._office.find(name) is not None
+        return is_name and (self._home / FOLDER / name).is_dir() and self._find(name) is not None
 
     def _for_agents(self) -> list[str]:
         """The folders in the home's inbox that have something to send, or to remove."""
@@ -192,7 +192,7 @@ class Inboxes(Collector):
         return [name for name in named if has_work(self._home / FOLDER / name)]
 
     async def _sent_to(self, name: str) -> None:
-        if self._office.find(name) is None:
+        if self._find(name) is None:
             return
         recorded = number(self._host.agent.facts, noted_for(name), 0)
         where, aside = f"{FOLDER}/{name}", f"../{REFUSED}"
@@ -205,9 +205,9 @@ class Inboxes(Collector):
             folder = DropFolder(self._home, recorded, f"{AGENTS}/{name}/{FOLDER}", durable=self._durable)
             await Inbox(folder, host, self._files.of(host).schemas).add_all()
 
-    @property
-    def _office(self) -> PostOffice:
-        return self._host.mail.office
+    def _find(self, name: str) -> AgentRow | None:
+        """The agent of that name, wherever it is."""
+        return self._host.mail.office.addresses.find(name)
 
     async def _tell(self, name: str, why: str) -> None:
         """Report once that nothing more is added until the cause is set right."""

@@ -37,17 +37,14 @@ class Fleet:
         self,
         leases: Leases,
         store: Store,
+        gate: LeaseGate,
         agents: Agents,
+        taking_over: TakingOver,
         main_loop: MainLoop,
-        renewer: RenewerClient | None = None,
+        renewer: RenewerClient | None,
     ) -> None:
-        self._main_loop, self._agents = main_loop, agents
-        gate = LeaseGate(main_loop.rounds.clock.monotonic)
-        main_loop.rounds.keep_to(gate)
-        self.taking_over = TakingOver(store, agents.rows, agents.supervisor, gate.monotonic, self._all_go_on)
-        agents.go_on_by(self.taking_over.go_on)
-        main_loop.expect(self.taking_over.is_under_way)
-        at_hand = (leases, agents, main_loop, gate, self.taking_over, in_thread)
+        self._main_loop, self._agents, self.taking_over = main_loop, agents, taking_over
+        at_hand = (leases, agents, main_loop, gate, taking_over, in_thread)
         self.members = Members(*at_hand, main_loop.calls.executor.programs.reaper.hold_until)
         self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
         self._roaming: RoamingAgents | None = None
@@ -86,10 +83,6 @@ class Fleet:
         """Have the agents that any daemon may have follow what beats report as published."""
         self._roaming = roaming
         self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
-
-    def _all_go_on(self) -> None:
-        self._main_loop.wake()
-        self.members.hurry()
 
     async def beat(self) -> None:
         """Beat once. Raises FencedError where all is lost."""

@@ -11,6 +11,7 @@ from itertools import islice
 from narval.core.errors import ElsewhereError, StoreError
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.supervisor import Supervisor
+from narval.daemon.fleet.gate import LeaseGate
 from narval.store.batch import ACTIVE, AgentRow
 from narval.store.postgresql.leases import PORTION, DaemonRow, Leases
 from narval.store.store import Store
@@ -34,7 +35,8 @@ class TakingOver:
     """Agents that this daemon continues one after another: between two of them it shows that it lives, and
     makes rounds. Those that have nothing to do continue at once.
 
-    `done` is called when all of them have.
+    `wake` is called when all of them have. Then the daemon renews at once (`hurry`) if agents that it wants
+    were left for later.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class TakingOver:
         store: Store,
         rows: AgentRows,
         supervisor: Supervisor,
-        monotonic: Callable[[], float],
-        done: Callable[[], None],
+        gate: LeaseGate,
+        wake: Callable[[], None],
     ) -> None:
         self._store, self._rows, self._supervisor = store, rows, supervisor
-        self._monotonic, self._done = monotonic, done
+        self._gate, self._wake = gate, wake
+        self.hurry = asyncio.Event()
+        """Set when the next renewal is not to be waited for."""
         self._taken: dict[int, AgentRow] = {}
         self._waiting: deque[AgentRow] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -94,7 +98,7 @@ class TakingOver:
 
     async def _restore(self) -> None:
         while self._waiting:
-            began, part = self._monotonic(), list(islice(self._waiting, AT_ONCE))
+            began, part = self._gate.monotonic(), list(islice(self._waiting, AT_ONCE))
             try:
                 await asyncio.to_thread(self._store.read_ahead, [row.agent for row in part])
             except StoreError as error:
@@ -107,8 +111,10 @@ class TakingOver:
                 if self._waiting:
                     self._waiting.popleft()
                 await asyncio.sleep(0)
-            self._cost += ((self._monotonic() - began) / len(part) - self._cost) / 2
-        self._done()
+            self._cost += ((self._gate.monotonic() - began) / len(part) - self._cost) / 2
+        self._wake()
+        if self._gate.member.wanted:
+            self.hurry.set()
 
     def _begin(self, row: AgentRow) -> None:
         try:

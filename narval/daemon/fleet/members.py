@@ -91,7 +91,7 @@ class Members:
         """Seconds that the last heartbeat took, and the number of renewals that were answered."""
         self.lost: tuple[float, ...] = ()
         """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
-        self._hurry = asyncio.Event()
+        self._hurry = taking_over.hurry
         self.departures = Departures(agents, leases, gate.monotonic, self._hurry.set)
         self.on_beat: list[Callable[[Beat], None]] = []
         """Functions that are told each answer to a renewal, in the event loop."""
@@ -136,11 +136,6 @@ class Members:
                 async with asyncio.timeout(max(0.0, began + RENEWAL - self.gate.monotonic())):
                     await self._hurry.wait()
             self._hurry.clear()
-
-    def hurry(self) -> None:
-        """Renew at once if agents that this daemon wants were left for later."""
-        if self.gate.member.wanted:
-            self._hurry.set()
 
     def kept(self, sent: float) -> None:
         """Record a renewal that the program beside the daemon has sent at a moment."""

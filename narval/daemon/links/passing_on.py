@@ -61,14 +61,14 @@ class PassingOn:
             return True  # no agent there has that name and that id
         if message.kind in ANSWERS:
             asking = message.id.partition(".")[0]
-            receiver = self._office.find_same(message.to, asking)
+            receiver = self._office.addresses.find_same(message.to, asking)
             if receiver is None or not self._is_expected(state, asking, message):
                 return True  # the asker is gone, or has never asked
         elif (refusal := self._refusal(message)) is not None:
             self._give_back(turn, message, refusal)
             return True
         else:
-            receiver = self._office.find(message.to)
+            receiver = self._office.addresses.find(message.to)
         try:
             data, envelope = data_for_receiver(message), envelope_here(message, self._peer)
         except UnreadableError as error:
@@ -118,7 +118,7 @@ class PassingOn:
             )
             there = f"a backup of this home was put back: the other home has {numbers} of {name} of before"
         log.error("the link with %s: %s", self._peer, here)
-        own = self._office.find(self._home)
+        own = self._office.addresses.find(self._home)
         if own is not None:
             notice = make_error(
                 PEER_RESTORED, here, peer=self._peer, sender=name, first=first, last=last, what=what

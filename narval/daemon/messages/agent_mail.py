@@ -97,7 +97,7 @@ class AgentMail:
         settings say); without such an agent it is a dead letter at once.
         """
         until = turn.at + (self._settings.keep if keep is None else keep)
-        receiver = self.office.addresses.find(self.identity.name, name)
+        receiver = self.office.addresses.find_for(self.identity.name, name)
         if receiver is not None:
             self.outbox.send(turn, receiver, message, until)
             return
@@ -119,7 +119,7 @@ class AgentMail:
             size[name] = size.get(name, 0) + len(xml)
         for name in many:
             try:
-                receiver = self.office.addresses.find(self.identity.name, name)
+                receiver = self.office.addresses.find_for(self.identity.name, name)
                 if receiver is not None:
                     self.outbox.know(receiver)
             except StoreAwayError:
@@ -199,7 +199,7 @@ class AgentMail:
         """Tell a sender that its message was not taken; or that it was, where there is no refusal."""
         if row.kind in _OF_THE_POST:
             return
-        sender = self.office.find_same(envelope.sender, envelope.sender_id)
+        sender = self.office.addresses.find_same(envelope.sender, envelope.sender_id)
         if sender is None:
             return  # the sender is gone
         labels = recorded(envelope.labels, envelope.hearsay)

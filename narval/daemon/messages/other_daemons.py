@@ -8,8 +8,6 @@ from narval.core.agent_name import peer_of, row_of_peer, stands_for_peer
 from narval.store.batch import AgentRow
 from narval.store.postgresql.leases import Leases
 
-Find = Callable[[str], AgentRow | None]
-
 
 class OtherDaemons:
     """The agents of a store that are held by other daemons, or by none: each is looked up there once."""
@@ -31,19 +29,12 @@ class OtherDaemons:
         """Use `tell` for that; it returns at once."""
         self._tell = tell
 
-    def found_after(self, here: Find) -> Find:
-        """Find an agent by its name: with `here`, or else in the store. Raises StoreError."""
-
-        def find(name: str) -> AgentRow | None:
-            if (found := here(name)) is None:
-                if stands_for_peer(name):
-                    return None
-                row = self._find(row_of_peer(peer)) if (peer := peer_of(name)) else self._find(name)
-                return row._replace(name=name) if row is not None else None
-            self.forget(name)
-            return found
-
-        return find
+    def find(self, name: str) -> AgentRow | None:
+        """An agent by its name, as the store has it. Raises StoreError."""
+        if stands_for_peer(name):
+            return None
+        row = self._find(row_of_peer(peer)) if (peer := peer_of(name)) else self._find(name)
+        return row._replace(name=name) if row is not None else None
 
     def forget(self, name: str) -> None:
         """Look an agent up in the store when it is next found."""

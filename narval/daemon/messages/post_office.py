@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
 from narval.agent.run import Run
 from narval.agent.turn import Turn
-from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
+from narval.core.agent_name import AT, peer_of, row_of_peer
+from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.room import MailboxRoom
-from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers
-from narval.store.batch import STORE, AgentRow, MessageRow
+from narval.store.batch import AgentRow, MessageRow
 from narval.store.letters import Letters, WaitingRow
-
-if TYPE_CHECKING:  # a home whose store is its own has none
-    from narval.daemon.messages.other_daemons import OtherDaemons
-
-Find = Callable[[str], AgentRow | None]
-"""A function that finds an agent of the store by its name."""
-
 
 StandIn = Callable[[Turn, Run, object], bool]
 """A stand-in, which does what a run asks of another agent within a turn; False where that is to do it."""
@@ -68,42 +61,6 @@ class OverdueMessages:
         return [row.agent for row in rows if row.until is not None and row.until <= now]
 
 
-class Addresses:
-    """The agents to which one of this home may write; some agents may not write to all peers."""
-
-    def __init__(self, office: PostOffice) -> None:
-        self._office = office
-        self._peers: Callable[[], Peers] = _no_peers
-
-    def know_peers(self, peers: Callable[[], Peers]) -> None:
-        """Use `peers` for the present peers of the home."""
-        self._peers = peers
-
-    def may_write(self, agent: str, peer: str) -> bool:
-        """True if an agent of this home and those of a peer may write to one another."""
-        settings = self._peers().get(peer)
-        return settings is not None and settings.may_address(agent)
-
-    def find(self, sender: str, name: str) -> AgentRow | None:
-        """An agent by its name, if the sender may write to it."""
-        if AT in name and not self.may_write(sender, peer_of(name)):
-            return None
-        return self._office.find(name)
-
-    def why_not(self, sender: str, name: str) -> str:
-        """The reason why `find` gave None."""
-        peer = peer_of(name)
-        if not peer or stands_for_peer(name):
-            return f"there is no agent {name!r:.80} here"
-        if peer not in self._peers():
-            return f"there is no peer {peer!r:.80} ({PEERS_FILE}); `narval link add` makes one"
-        if self.may_write(sender, peer):
-            return f"the link with {peer} is not at work yet"
-        return (
-            f"{sender} may not write to agents of {peer}: `agents` of its table in {PEERS_FILE} names who may"
-        )
-
-
 MOST_TOLD = 1_000
 """The most characters of the reason why a peer cannot be asked."""
 
@@ -129,14 +86,11 @@ class PostOffice:
     """The messages of a store that are not taken, counted, and the active receivers.
 
     A message for a receiver that is not active stays a row: `wake` is asked to activate it, by name. A
-    message for an agent of another daemon is delivered by that daemon, which is told of it (`elsewhere`).
-    `room` counts.
+    message for an agent of another daemon is delivered by that daemon, which is told of it. `room` counts.
     """
 
-    def __init__(self, letters: Letters, find: Find, room: MailboxRoom) -> None:
-        self.letters, self.find = letters, find
-        self.elsewhere: OtherDaemons | None = None
-        """The agents of other daemons; None where this one has all."""
+    def __init__(self, letters: Letters, addresses: Addresses, room: MailboxRoom) -> None:
+        self.letters, self.addresses, self.elsewhere = letters, addresses, addresses.elsewhere
         self._room, self._is_counted = room, False
         self._overdue = OverdueMessages()
         self.names: dict[int, str] = {}
@@ -147,7 +101,6 @@ class PostOffice:
         """The contacts with peers, by the numbers of their rows, which are not always active."""
         self._wake: Callable[[str], None] = _ignore
         self.stand_in: StandIn = _leaves_it
-        self.addresses = Addresses(self)
 
     def open(
         self,
@@ -167,10 +120,6 @@ class PostOffice:
             for row in self.letters.waiting():
                 self._overdue.expect(row.until)
 
-    def share(self, elsewhere: OtherDaemons) -> None:
-        """Share the store with other daemons: agents that this one does not hold are found there."""
-        self.find, self.elsewhere = elsewhere.found_after(self.find), elsewhere
-
     @property
     def room(self) -> MailboxRoom:
         """The count of messages that are not taken; those of the store are counted when first asked for."""
@@ -189,18 +138,8 @@ class PostOffice:
         """Let any name be that of an agent; agents that do not exist take nothing, so a simulation can tell
         what would be sent. `stand_in` is asked first what others are to do.
         """
-        known, self.stand_in = self.find, stand_in
-        self.find = lambda name: known(name) or AgentRow(STORE, "", name)
-
-    def find_same(self, name: str, id: str) -> AgentRow | None:
-        """An agent by its name, if it still is the one with that id (G1)."""
-        found = self.find(name)
-        if AT in name:
-            return found  # the other home knows whether that agent is still the same
-        if found is not None and found.id != id and self.elsewhere is not None:
-            self.elsewhere.forget(name)
-            found = self.find(name)
-        return found if found is not None and found.id == id else None
+        self.stand_in = stand_in
+        self.addresses.let_be_any()
 
     def remind(self, number: int) -> None:
         """Activate an agent if messages for it wait."""
@@ -289,10 +228,6 @@ class PostOffice:
 
 def _leaves_it(turn: Turn, run: Run, what: object) -> bool:
     return False
-
-
-def _no_peers() -> Peers:
-    return NO_PEERS
 
 
 def _ignore(_: object) -> None:

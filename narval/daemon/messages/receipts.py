@@ -57,7 +57,9 @@ def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
         return False  # what was sent is forgotten, with its receivers
     if any(map(peer_of, names)) and _receipts_wanted(turn, id):
         return True
-    receivers = [row for name in names if not peer_of(name) and (row := office.find(name)) is not None]
+    receivers = [
+        row for name in names if not peer_of(name) and (row := office.addresses.find(name)) is not None
+    ]
     return any(
         _call_of(waiting) == id
         for receiver in receivers

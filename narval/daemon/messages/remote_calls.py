@@ -148,7 +148,7 @@ class RemoteCalls:
         return f"{self._identity.id}.{call.call}{again}"
 
     def _call(self, turn: Turn, run: Run, call: Call) -> None:
-        receiver = self._office.addresses.find(self._identity.name, call.agent)
+        receiver = self._office.addresses.find_for(self._identity.name, call.agent)
         eids, elements = self._there((*call.elements, *(eid for _, given in call.inputs for eid in given)))
         depth = self._depth(run) + 1
         problem = None
@@ -176,7 +176,7 @@ class RemoteCalls:
         self._outbox.send(turn, receiver, Outgoing(CALL, self.id_of(call), envelope, seal(asked)))
 
     def _give_up(self, turn: Turn, run: Run, call: Call) -> None:
-        receiver = self._office.find(call.agent)
+        receiver = self._office.addresses.find(call.agent)
         if receiver is not None:
             envelope = self._outbox.envelope(run.eid, call.step)
             self._outbox.send(turn, receiver, Outgoing(CANCEL, self.id_of(call), envelope))
@@ -206,7 +206,7 @@ class RemoteCalls:
         with the elements `eids`. `id` is that of its message, or the key of the run that answers it.
         """
         id = id.partition(AT)[0]
-        caller = self._office.find_same(to, id.partition(".")[0])
+        caller = self._office.addresses.find_same(to, id.partition(".")[0])
         if caller is None:
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
@@ -218,7 +218,7 @@ class RemoteCalls:
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
         for waiting, key in asked:
             id = key.partition(AT)[0]
-            caller = self._office.find_same(waiting, id.partition(".")[0])
+            caller = self._office.addresses.find_same(waiting, id.partition(".")[0])
             if caller is not None:
                 told = Outgoing(UNDELIVERED, id, self._outbox.envelope(), notice)
                 self._outbox.send(turn, caller, told)

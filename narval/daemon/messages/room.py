@@ -22,10 +22,10 @@ _Key = TypeVar("_Key", int, tuple[int, int])
 
 
 class MailboxRoom:
-    """The messages that are not taken, counted."""
+    """The messages that are not taken, counted. `limit` gives the most that an agent of a name may have."""
 
-    def __init__(self) -> None:
-        self._limit: Callable[[str], int] = _any_number
+    def __init__(self, limit: Callable[[str], int] = lambda name: sys.maxsize) -> None:
+        self._limit = limit
         self._of: Counter[int] = Counter()
         self._many: Counter[tuple[int, int]] = Counter()
         self._bytes: Counter[tuple[int, int]] = Counter()
@@ -33,10 +33,6 @@ class MailboxRoom:
         """The calls that wait for room, by receiver, each with its sender; first come first."""
         self._added: list[MessageRow] | None = None
         """The messages recorded since a recount began, while it is under way."""
-
-    def limit_by(self, limit: Callable[[str], int]) -> None:
-        """Use `limit` for the most messages that an agent may have, by its name."""
-        self._limit = limit
 
     def __contains__(self, receiver: object) -> bool:
         return receiver in self._of
@@ -155,10 +151,6 @@ class MailboxRoom:
     def wait(self, receiver: int, sender: int, call: str, retry: Retry) -> None:
         """Call `retry` once a message for a receiver is taken."""
         self._waiting.setdefault(receiver, {})[sender, call] = retry
-
-
-def _any_number(_: str) -> int:
-    return sys.maxsize
 
 
 def _less(counted: Counter[_Key], key: _Key, by: int) -> None:

@@ -50,7 +50,7 @@ def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
         mail.wait(*lacking, call.call, partial(mail.post, again))
         return
     how: dict[str, Any] = call.payload or {}
-    waits = bool(how.get("taken")) and any(mail.office.find(name) is not None for name, _ in pairs)
+    waits = bool(how.get("taken")) and any(mail.office.addresses.find(name) is not None for name, _ in pairs)
     event = CallStarting(0, 0.0, call.call) if waits else Returned(0, 0.0, call.call)
     if turn.tell(run.eid, event):
         _send(mail, run, call, turn, pairs, waits, how.get("keep"))
@@ -72,7 +72,7 @@ def _send(
         if (
             waits
             and (peer := peer_of(name))
-            and mail.office.addresses.find(mail.identity.name, name) is not None
+            and mail.office.addresses.find_for(mail.identity.name, name) is not None
         ):
             await_receipt(turn, f"{mail.identity.id}.{call.call}", id, peer)
 
@@ -88,7 +88,7 @@ def send_from_outside(
     keep: float | None = None,
 ) -> list[str]:
     """Send elements from outside to an agent, each as a message; the ids of these. Raises RequestError."""
-    if mail.office.addresses.find(mail.identity.name, to) is None:
+    if mail.office.addresses.find_for(mail.identity.name, to) is None:
         raise RequestError(mail.office.addresses.why_not(mail.identity.name, to))
     lacking = mail.lacking(turn, ((to, xml) for xml in elements))
     if lacking is not None:

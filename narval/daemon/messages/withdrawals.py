@@ -48,7 +48,7 @@ def send_withdrawals(turn: Turn, outbox: Outbox) -> None:
     """Tell the agents that were sent what this turn has withdrawn, doubted or confirmed."""
     memory, receivers = turn.agent.memory, turn.transaction.taken_back
     for name, concerned in receivers.items():
-        receiver = outbox.office.find(name)
+        receiver = outbox.office.addresses.find(name)
         if receiver is None:
             continue  # it is gone, with what it was sent
         what = TakenBack(

@@ -21,6 +21,7 @@ from narval.core.definitions.people.directory import Person
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError
 from narval.files.outside.chats import ChatSettings
+from narval.files.settings import CurrentSettings
 from narval.people.chat.answering import end_of_item, is_put
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.messages import ENDED, REMINDER, SENT, Reply
@@ -31,39 +32,39 @@ MOST_BY_CHAT = 4_000
 
 
 class _Own(NamedTuple):
-    """The home's own agent: its boxes, its turns, and the present chats of the settings."""
+    """The home's own agent: its boxes, its turns, and the present settings of the home."""
 
     agent: AgentState
     boxes: ChatBoxes
     post: Callable[[Request], None]
-    chats: Callable[[], tuple[ChatSettings, ...]]
+    settings: CurrentSettings
+
+    def chats(self) -> tuple[ChatSettings, ...]:
+        """The present chats."""
+        return self.settings.now.chats
 
 
 class ChatOutbox:
-    """Records messages to be sent, once it is opened with the home's own agent."""
+    """The outbox of a home: its own agent records there what is to be sent, in its `boxes`. `mentions` tells
+    which names are files of messages.
+    """
 
-    def __init__(self) -> None:
-        self._own: _Own | None = None
-        self.files = KeptFiles(CHAT_FILES)
-        """The files of messages."""
-
-    def open(
+    def __init__(
         self,
         agent: AgentState,
         boxes: ChatBoxes,
         post: Callable[[Request], None],
-        chats: Callable[[], tuple[ChatSettings, ...]],
+        settings: CurrentSettings,
         mentions: Mentions,
     ) -> None:
-        """Have the home's own agent record messages to be sent, by its boxes and the present `chats`;
-        `mentions` tells which names are files of messages.
-        """
-        self._own, self.files = _Own(agent, boxes, post, chats), KeptFiles(CHAT_FILES, mentions)
+        self._own = _Own(agent, boxes, post, settings)
+        self.files = KeptFiles(CHAT_FILES, mentions)
+        """The files of messages."""
 
     @property
     def _home(self) -> _Own:
         """The home's own agent. Raises ActionError where it has no chat."""
-        if self._own is None or not self._own.chats():
+        if not self._own.chats():
             raise ActionError("there is no chat; add [chats.NAME] to etc/narval.toml", "no-chat", final=True)
         return self._own
 

@@ -115,8 +115,10 @@ class SimulatedExecutor(Executor):
         replies: tuple[CannedAnswer, ...],
         known: CallsKnown,
         past: Callable[[RecordedCall], CannedAnswer | None],
+        changed: Callable[[], None],
+        is_shared: Callable[[], bool],
     ) -> None:
-        super().__init__(limits, clock=clock, zone=zone)
+        super().__init__(limits, clock=clock, zone=zone, changed=changed, is_shared=is_shared)
         self.calls: list[RecordedCall] = []
         self._told = 0
         self._known, self._past = known, past

@@ -134,7 +134,8 @@ class Simulation:
         settings = msgspec.structs.replace(
             home.settings, durability="crash", store=None, stop_grace=0.0, grants="trust"
         )
-        self._executor = SimulatedExecutor(
+        make_executor = partial(
+            SimulatedExecutor,
             settings,
             self._clock,
             settings.timezone or machine_zone(),
@@ -151,8 +152,10 @@ class Simulation:
             self._clock,
             closing=ExitStack(),
             model=home.home,
-            executor=self._executor,
+            make_executor=make_executor,
         )
+        assert isinstance(daemon.calls.executor, SimulatedExecutor)
+        self._executor = daemon.calls.executor
         self._agents = AgentsAtPlay(daemon, settings.name, home.known)
         daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)
 

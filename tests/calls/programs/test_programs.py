@@ -38,9 +38,10 @@ class Bench:
     def __init__(self, folder: Path, limits: ProcessLimits | None = None) -> None:
         self.folder, self.printed = folder, bytearray()
         outputs = OutputFolder(
-            folder / "output", listen=lambda call: lambda data, is_error: self.printed.extend(data)
+            folder / "output",
+            listen=lambda call: lambda data, is_error: self.printed.extend(data),
+            known_runs=lambda: lambda agent, run: (agent, run) in (("", 7), ("ada", 8)),
         )
-        outputs.keep_while(lambda agent, run: (agent, run) in (("", 7), ("ada", 8)))
         self.programs = ProgramBackend(
             asyncio.get_running_loop(), directory=folder, outputs=outputs, limits=limits
         )

@@ -59,7 +59,8 @@ class Scene:
     """An executor with so many workers, in a test's loop; calls by their ids, with the place they reach."""
 
     def __init__(self, workers: int, living: list[FakeChild]) -> None:
-        self.executor = Executor(CallLimits(workers=workers))
+        self.is_shared = False
+        self.executor = Executor(CallLimits(workers=workers), is_shared=lambda: self.is_shared)
         self.living = living
         self.answered: list[str] = []
 
@@ -182,7 +183,7 @@ def test_places_that_wait_for_one_worker_have_it_in_turn(play: Play) -> None:
 
 def test_one_agent_gets_not_all_workers_though_its_calls_reach_several_places(play: Play) -> None:
     def story(scene: Scene) -> None:
-        scene.executor.share(lambda: True)
+        scene.is_shared = True
         calls = [scene.call(f"ada.{number}", f"host-{number}", "ada") for number in range(3)]
         for _ in range(3):
             for child in tuple(scene.living):
@@ -242,7 +243,7 @@ def test_one_worker_that_is_left_goes_to_a_place_that_has_none(play: Play) -> No
 
 def test_an_idle_worker_is_used_though_calls_of_an_agent_that_may_have_no_more_wait(play: Play) -> None:
     def story(scene: Scene) -> None:
-        scene.executor.share(lambda: True)
+        scene.is_shared = True
         long = begin_long(scene, 1, "ada")
         for number in range(3):
             scene.call(f"ada.{number}", agent="ada")

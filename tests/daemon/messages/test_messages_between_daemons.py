@@ -279,7 +279,7 @@ async def test_G32_what_was_sent_to_an_agent_that_is_gone_is_a_dead_letter_of_it
     await ask(attic, "add_agent", name="ada")
     await ask(barn, "add_agent", name="shop")
     await fleet.quiet()
-    assert attic.host.mail.office.find("shop") is not None
+    assert attic.host.mail.office.addresses.find("shop") is not None
     shop = barn.agents.rows["shop"]
     await ask(attic, "add", "ada", elements=[b"<order n='1'/>"])
     await ask(barn, "remove_agent", name="shop")

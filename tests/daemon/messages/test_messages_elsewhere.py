@@ -13,6 +13,7 @@ import pytest
 
 from narval.agent.loop import Delivery, Request
 from narval.core.errors import StoreAwayError
+from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.other_daemons import OtherDaemons
 from narval.daemon.messages.post_office import PostOffice
@@ -39,9 +40,9 @@ class Side:
         self.store = SharedStore(server)
         self.store.leases.join(home, f"{home}.example", "1.0")
         self.store.commit(batch(self.store.own, agents=[own]))
-        self.office = PostOffice(self.store.letters, self.here, MailboxRoom())
         self.others = OtherDaemons(self.store.leases)
-        self.office.share(self.others)
+        addresses = Addresses(self.here, elsewhere=self.others)
+        self.office = PostOffice(self.store.letters, addresses, MailboxRoom())
         self.own = own
         self.woken: list[str] = []
         self.told: list[int] = []
@@ -95,13 +96,13 @@ def test_G30_an_agent_elsewhere_is_found_once_and_its_daemon_is_told(
     sides: tuple[Side, Side],
 ) -> None:
     attic, _ = sides
-    assert attic.office.find("bob") == RECEIVER
+    assert attic.office.addresses.find("bob") == RECEIVER
     attic.store.link.is_away = True
-    assert attic.office.find("bob") == RECEIVER
+    assert attic.office.addresses.find("bob") == RECEIVER
     with pytest.raises(StoreAwayError):
-        attic.office.find("eve")
+        attic.office.addresses.find("eve")
     attic.store.link.is_away = False
-    assert attic.office.find("eve") is None
+    assert attic.office.addresses.find("eve") is None
     attic.sends(messages(1, 2))
     assert attic.told == [RECEIVER.agent] * 2
     assert attic.woken == []
@@ -109,17 +110,17 @@ def test_G30_an_agent_elsewhere_is_found_once_and_its_daemon_is_told(
 
 def test_G1_one_removed_and_made_anew_under_its_name_is_looked_for_again(sides: tuple[Side, Side]) -> None:
     attic, barn = sides
-    assert attic.office.find("bob") == RECEIVER
+    assert attic.office.addresses.find("bob") == RECEIVER
     other = AgentRow(21, "c" * 32, "bob", PASSIVE)
     barn.store.commit(batch(barn.store.own, removed_agents=[RECEIVER.agent]))
     barn.store.commit(batch(barn.store.own, agents=[other]))
-    assert attic.office.find_same("bob", other.id) == other
-    assert attic.office.find_same("bob", RECEIVER.id) is None
+    assert attic.office.addresses.find_same("bob", other.id) == other
+    assert attic.office.addresses.find_same("bob", RECEIVER.id) is None
 
 
 def test_G25_what_comes_is_handed_over_once_whoever_tells_of_it(sides: tuple[Side, Side]) -> None:
     attic, barn = sides
-    attic.office.find("bob")
+    attic.office.addresses.find("bob")
     attic.sends(messages(1, 2))
     barn.is_told()
     assert barn.woken == ["bob"]
@@ -138,7 +139,7 @@ def test_G25_a_sender_that_has_come_here_does_not_overtake_what_it_sent_elsewher
 ) -> None:
     attic, barn = sides
     mailbox = barn.mailbox()
-    attic.office.find("bob")
+    attic.office.addresses.find("bob")
     attic.sends(messages(1, 2))
     attic.store.leases.give([SENDER.agent])
     assert barn.store.leases.claim("ada") is not None
@@ -152,7 +153,7 @@ def test_G25_a_sender_that_has_come_here_does_not_overtake_what_it_sent_elsewher
 
 def test_G31_room_elsewhere_is_counted_again_while_a_call_waits_for_it(sides: tuple[Side, Side]) -> None:
     attic, barn = sides
-    attic.office.find("bob")
+    attic.office.addresses.find("bob")
     attic.sends(messages(1, MOST_OF_A_PAIR))
     assert "1,000 not taken" in lacking(attic)
     retried: list[int] = []
@@ -182,7 +183,7 @@ def test_G31_all_who_wait_for_room_are_told_once_a_mailbox_is_empty() -> None:
 
 def test_G25_an_agent_that_comes_here_finds_how_far_it_had_come(sides: tuple[Side, Side]) -> None:
     attic, barn = sides
-    attic.office.find("bob")
+    attic.office.addresses.find("bob")
     attic.sends(messages(1, 4))
     barn.store.commit(batch(RECEIVER.agent, taken=[TakenRow(RECEIVER.agent, SENDER.agent, 3)]))
     barn.store.leases.give([RECEIVER.agent])

@@ -357,7 +357,7 @@ def test_C12_a_call_that_is_made_again_sends_once(home: Home) -> None:
     main_loop, call = home.agent.daemon.main_loop, CallContext("a.7", 7, "send")
 
     async def send() -> None:
-        sending = asyncio.ensure_future(main_loop.chats.send(call, "ann", "Hello"))
+        sending = asyncio.ensure_future(home.agent.daemon.host.chat_outbox.send(call, "ann", "Hello"))
         await asyncio.sleep(0)
         await main_loop.run(until_idle=True)
         await sending
@@ -382,7 +382,7 @@ def test_C12_a_call_that_is_made_again_at_another_chat_sends_once(home: Home) ->
     main_loop, call = home.agent.daemon.main_loop, CallContext("a.7", 7, "send")
 
     async def send() -> None:
-        sending = asyncio.ensure_future(main_loop.chats.send(call, "ben", "Hello"))
+        sending = asyncio.ensure_future(home.agent.daemon.host.chat_outbox.send(call, "ben", "Hello"))
         await asyncio.sleep(0)
         await main_loop.run(until_idle=True)
         await sending

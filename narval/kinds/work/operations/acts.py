@@ -52,7 +52,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         if answers:
             problem, value = answers[0].problem, answers[0].value
             if problem is None:
-                if run.name == GRANTING and daemon.grant_answers is not None:
+                if run.name == GRANTING:
                     await daemon.grant_answers.written(daemon.host, item)
                 return {"item": item, "work": run.name, "by": person, **(value or {})}
             raise WorkRefusedError(problem.kind, problem.message, problem.detail)
