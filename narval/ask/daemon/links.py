@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -22,6 +23,8 @@ IDLE, WAITING, CONNECTED, FAULT, ELSEWHERE = "idle", "waiting", "connected", "fa
 """The states of a link: nothing heard recently; the same, with messages waiting; heard of within a minute;
 stopped by a fault; at work at another daemon of the store.
 """
+
+PROGRAM_GONE = "narval web, which has the connection, has ended here; start it: narval web"
 
 OF_LATE = 60.0
 """Seconds for which a link counts as connected after a frame; an idle exchange is answered every 30."""
@@ -45,7 +48,11 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
     async with daemon.agents.asked(row_of_peer(peer)) as host:
         mailbox = host.mail.mailbox
         assert isinstance(mailbox, LinkMailbox)
-        return await mailbox.exchange(frame, wait, partial(host.submit, is_whole=True))
+        try:
+            return await mailbox.exchange(frame, wait, partial(host.submit, is_whole=True))
+        except asyncio.CancelledError:  # its program has gone, which says nothing any more
+            mailbox.contact.failed(PROGRAM_GONE)
+            raise
 
 
 @operation("write")

@@ -472,6 +472,26 @@ async def test_M13_a_link_over_which_messages_wait_in_vain_needs_attention(homes
     await homes.close()
 
 
+@in_a_loop
+async def test_M13_that_the_program_of_the_connection_has_gone_is_told_at_once(homes: TwoHomes) -> None:
+    await homes.open()
+    await homes.exchange()
+    answer = await homes.frame("office", await homes.frame("home"))
+    asked = asyncio.create_task(homes.ask("home", "exchange", peer="office", frame=answer, wait=30.0))
+    await asyncio.sleep(0)  # it has asked
+    await homes.rest()
+    assert not asked.done()
+    asked.cancel()
+    await asyncio.wait([asked])
+    await homes.send("home", "shop@office", "<order/>")
+    gone = "messages to the peer office wait: narval web, which has the connection, has ended here"
+    assert gone in [row["text"].partition(";")[0] for row in await homes.ask("home", "attention")]
+    assert [row["state"] for row in await homes.ask("home", "links")] == ["waiting"]
+    await homes.exchange()
+    assert [row for row in await homes.ask("home", "attention") if row["what"] == "link"] == []
+    await homes.close()
+
+
 @pytest.mark.parametrize("which", ["home", "office"])
 @in_a_loop
 async def test_G42_a_backup_that_is_put_back_is_told_on_both_sides(
