@@ -67,6 +67,14 @@ class ModuleText:
         """The only file of a module; an empty text where it could not be read, which is a fault."""
         return self.files.get("", Source(self.path, b""))
 
+    def place_of(self, function: str) -> str:
+        """The file and line of a function of that name, as `modules/a.py:3`; "" if there is none."""
+        written = re.compile(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(function)}\b", re.MULTILINE)
+        for source in self.files.values():
+            if (match := written.search(source.text)) is not None:
+                return f"{source.path}:{len(source.text[: match.start()].splitlines()) + 1}"
+        return ""
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it, in hexadecimal."""

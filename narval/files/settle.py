@@ -124,6 +124,7 @@ class _Settlement:
         servers: frozenset[str],
     ) -> None:
         self._read, self._last_good, self._before, self._servers = read, last_good, before, servers
+        self._modules = imported.modules
         self._code = [declared for module in imported.modules.values() for declared in module.found]
         self._module_faults = imported.faults
         self.faults: dict[str, list[Fault]] = {
@@ -177,9 +178,15 @@ class _Settlement:
     ) -> list[Fault]:
         """The faults in references of a file."""
         try:
-            return check_targets(references, library, broken, unloaded, self._servers)
+            return check_targets(references, library, broken, unloaded, self._servers, self._written)
         except Exception as error:
             return [unexpected(path, error)]
+
+    def _written(self, reference: Reference) -> str:
+        """The place of the function that a reference to an action names; "" if there is none."""
+        group, _, name = reference.target.partition(".")
+        module = self._modules.get(group) if reference.kind in ("", "action") else None
+        return module.text.place_of(name) if module is not None else ""
 
     def _composed(self) -> tuple[Library, list[Fault]]:
         """The library with definitions composed of others; a file over which that fails is left out."""

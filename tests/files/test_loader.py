@@ -133,6 +133,14 @@ def test_what_cannot_be_read_is_a_fault(home: Path) -> None:
 # --- bad files ------------------------------------------------------------------------------------------
 
 
+def test_a_function_that_a_step_names_and_no_action_declares_is_pointed_at(home: Path) -> None:
+    put(home, {"recipes/a.xml": recipe("go.now", "go"), "modules/go.py": "x = 1\nasync def now(): ...\n"})
+    assert faults_of(load(home)) == [
+        "recipes/a.xml:1:95: step 'a': there is no action 'go.now'; modules/go.py:2 has a function "
+        "of that name: put @action() before it"
+    ]
+
+
 def test_N13_a_bad_recipe_costs_itself_alone(home: Path) -> None:
     put(home, {"recipes/good.xml": recipe("good.one", "one", "good", "recipe"), "recipes/bad.xml": "<recipe"})
     loaded = load(home)

@@ -13,6 +13,7 @@ FILE, CLASS, METHODS, TEST_FILE = 400, 200, 15, 600
 FILES_ALLOWED: dict[str, str] = {
     "narval.daemon.agents.lifecycle": "one table, with its events, its commands and its moves",
     "narval.core.definitions.action.parser": "actions in Python and in XML are one subject, checked alike",
+    "narval.core.definitions.library": "definitions by name, what refers to them, and why one is not there",
     "narval.core.definitions.schedule": "dates, their fields and the calendar that gives them are one matter",
     "narval.surfaces.control.server": "the socket, who may ask at it, and its connections are one thing",
     "narval.kinds.process.engine.changes": "the facts of a kind, each with its effect, are one list",

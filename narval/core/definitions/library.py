@@ -308,13 +308,14 @@ def check_targets(
     broken_files: Mapping[tuple[str, str], str] | None = None,
     unloaded: Callable[[str], Collection[str]] = lambda kind: (),
     servers: Container[str] = (),
+    written: Callable[[Reference], str] = lambda reference: "",
 ) -> list[Fault]:
     """The faults of references whose targets are not there, or do not fit.
 
     `broken_files` are files that did not load, by the kind and name of the definitions that they should have,
     or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives the
-    names of a kind's definitions that are loaded only when named: these can be suggested. `servers` are the
-    MCP servers of the settings: that the tools of one are unknown is one fault, whatever names them.
+    names of a kind that are loaded only when named, to be suggested; `written` the place of a function that
+    lacks @action. Unknown tools of one of the MCP `servers` are one fault, whatever names them.
     """
     faults: list[Fault] = []
     unknown_tools = set[str]()
@@ -335,7 +336,8 @@ def check_targets(
                 faults.append(reference.fault(why))
             unknown_tools.add(server)
         elif target is None:
-            faults.append(reference.fault(_unknown(reference, library, broken_files or {}, unloaded)))
+            unknown = _unknown(reference, library, broken_files or {}, unloaded, written)
+            faults.append(reference.fault(unknown))
         elif target is not None and reference.check is not None:
             faults.extend(reference.check(target))
     return faults
@@ -373,9 +375,12 @@ def _unknown(
     library: Library,
     broken_files: Mapping[tuple[str, str], str],
     unloaded: Callable[[str], Collection[str]],
+    written: Callable[[Reference], str],
 ) -> str:
     kind, target = reference.kind, reference.target
     missing = f"{reference.what}: there is no {kind or 'definition'} {target!r}"
+    if place := written(reference):
+        return f"{missing}; {place} has a function of that name: put @action() before it"
     group = target.partition(".")[0]
     names = library.of(kind) if kind else {found.full_name: found for found in library}
     broken = broken_files.get((kind, target))
@@ -387,8 +392,7 @@ def _unknown(
         broken = broken_files.get((kind, group))
     if broken is not None:
         return f"{missing}, because {broken} {SET_FIRST}"
-    other = library.find(target)
-    if other is not None:
+    if (other := library.find(target)) is not None:
         return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"
     others = unloaded(kind)
     if target in others:
