@@ -169,7 +169,7 @@ def _of_output(output: object, value: object) -> Iterator[OutputElement]:
     if not isinstance(output, str):
         raise BadOutputError(f"expected the keys of the dict to be output ids, got {_shown(output)}")
     for place, thing in _things(value):
-        where = f"output {output!r}" + (f", {place}" if place else "")
+        where = f"under the key {output!r}" + (f", {place}" if place else "")
         yield _output(thing, where, output)
 
 

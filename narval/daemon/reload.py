@@ -181,7 +181,7 @@ class Renewal:
         files = files.with_libraries(lambda loaded: with_added if loaded is own else loaded)
         changed = self.files.renew(files, self._host, turn)
         _log(logging.INFO, "%s", changed.files)
-        _log(logging.WARNING, "did not load: %s", changed.faults)
+        _log(logging.WARNING, "fault in %s", changed.faults)
         _log(logging.INFO, "%s has no faults any more", changed.mended)
 
 
@@ -260,7 +260,7 @@ def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
     place = home.path if home is not None else "memory"
     log.info("started on %s, with %s under way", place, counted(runs, "run"))
     _log(logging.INFO, "%s", first_loaded(files.snapshot.libraries))
-    _log(logging.INFO, "did not load: %s", files.faults)
+    _log(logging.INFO, "fault in %s", files.faults)
 
 
 def _log(level: int, message: str, news: Iterable[object]) -> None:

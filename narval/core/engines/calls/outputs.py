@@ -116,10 +116,10 @@ def _fitting(
 
 
 def _misfit(prototype: Prototype, raw: OutputElement, element: Element, fitting: list[Output]) -> str:
+    outputs = ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
+    if raw.output is not None and all(output.id != raw.output for output in prototype.outputs):
+        return f"element {element.name} was returned under the key {raw.output!r}; declared: {outputs}"
     if not fitting:
-        outputs = (
-            ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
-        )
         return f"element {element.name} fits no output; declared: {outputs}"
     if len(fitting) > 1:
         return f"element {element.name} fits several outputs: {', '.join(output.id for output in fitting)}"

@@ -82,6 +82,10 @@ def test_N20_an_element_given_for_an_output_must_fit_that_one() -> None:
     assert said.error()["message"] == "element mail was returned for output page but fits mail"
     said, run = returning([MAIL, PAGE], "<mail/>", names=("mail",))
     assert said.state(run) == "done"
+    said, _ = returning([MAIL], "<mail/>", names=("letter",))
+    assert said.error()["message"].startswith(
+        "element mail was returned under the key 'letter'; declared: mail"
+    )
 
 
 def test_N20_no_error_link_takes_up_a_step_that_failed() -> None:
