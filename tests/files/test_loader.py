@@ -321,6 +321,10 @@ def test_two_files_cannot_give_one_name(home: Path) -> None:
             "import narval\nclass A:\n    @narval.action\n    def f(self): ...\n",
             "4:5: @action: expected a function of the module, found the method A.f",
         ),
+        (
+            "import narval\n@narval.action\ndef f():\n    narval.sleep(1)\n",
+            "4:5: narval.sleep() does nothing without await; write `await narval.sleep(…)`, in an async def",
+        ),
     ],
 )
 def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
@@ -360,6 +364,9 @@ def test_how_a_module_is_imported_is_told_where_its_bare_name_is_not_found(
 def test_what_is_no_action_may_be_defined_again_and_be_a_method(home: Path) -> None:
     text = "def f(): ...\n@action\ndef f(): ...\nclass A:\n    def action(self): return self\n"
     text += "    @property\n    def of(self): ...\na = A()\nclass B:\n    @staticmethod\n    def x(): ...\n"
+    text += (
+        "import time\nfrom narval import sleep\nasync def waits():\n    time.sleep(0)\n    await sleep(0)\n"
+    )
     put(home, {"modules/odd.py": f"{ACTION}{text}"})
     assert faults_of(load(home)) == []
 

@@ -106,7 +106,8 @@ def parse_module(
         parsed += definitions
         faults.update(wrong)
     if "@action" in source.text or ".action" in source.text:
-        faults.update(import_module("narval.core.definitions.action.lost").lost_actions(module, source))
+        lost = import_module("narval.core.definitions.action.lost")
+        faults.update((*lost.lost_actions(module, source), *lost.unawaited_calls(module, source)))
     return parsed, sorted(faults)
 
 

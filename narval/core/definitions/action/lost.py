@@ -1,8 +1,9 @@
-"""Lost declarations: functions that `@action` declares in vain, which the imported module does not show."""
+"""Lost parts of modules, which the import does not show: declarations in vain, calls that nothing awaits."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from types import ModuleType
@@ -14,6 +15,8 @@ from narval.core.source.text import Source
 
 _DEFINED = re.compile(r"^(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _INDENTED = re.compile(r"^[ \t]+@[\w.]*action\b", re.MULTILINE)
+_AWAITABLE = re.compile(r"^[ \t]+(?:\w+\.)*(?:sleep|fetch|send_mail|send_by_chat)\(", re.MULTILINE)
+"""The statements that may call a coroutine of narval without awaiting it."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -38,14 +41,26 @@ def lost_actions(module: ModuleType, source: Source) -> Iterator[Fault]:
                     yield from _fault_if_action(module, source, method, why)
 
 
+def unawaited_calls(module: ModuleType, source: Source) -> Iterator[Fault]:
+    """The faults of statements that call a coroutine of narval, which does nothing unless it is awaited."""
+    if _AWAITABLE.search(source.text) is None:
+        return
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            name, function = ast.unparse(node.value.func), _named_by(module, node.value)
+            if inspect.iscoroutinefunction(function) and function.__module__.partition(".")[0] == "narval":
+                why = f"{name}() does nothing without await; write `await {name}(…)`, in an async def"
+                yield source.fault(why, node.lineno, node.col_offset + 1)
+
+
 def _fault_if_action(module: ModuleType, source: Source, function: _Function, why: str) -> Iterator[Fault]:
     if any(_named_by(module, written) is action for written in function.decorator_list):
         yield source.fault(f"@action: {why}", function.lineno, function.col_offset + 1)
 
 
-def _named_by(module: ModuleType, decorator: ast.expr) -> Any:
-    """The function of a module that decorates, such as `action`, or `narval.action` where that is called."""
-    written = decorator.func if isinstance(decorator, ast.Call) else decorator
+def _named_by(module: ModuleType, named: ast.expr) -> Any:
+    """The function of a module that is named or called, as `action` or `narval.action`; None without one."""
+    written = named.func if isinstance(named, ast.Call) else named
     first, *more = ast.unparse(written).split(".")
     value: Any = vars(module).get(first)
     for name in more:
