@@ -31,7 +31,7 @@ from narval.system.exits import RefusedExit, ends_program
 log = logging.getLogger("narval.calls")
 
 LONG = 5.0
-"""Seconds from which an inline call is logged: as many as a round that is reported as stuck."""
+"""Seconds for which a call may hold up the loop before it is logged: as many as a round reported as stuck."""
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
@@ -85,16 +85,16 @@ def answer_at_once(call: CallContext) -> Outcome:
     began = monotonic()
     outcome = copy_context().run(answer, call, True)
     if (took := monotonic() - began) >= LONG:
-        _log_long(call, took)
+        log_long(call, took, "inline", "leave runs='inline' out")
     return outcome
 
 
-def _log_long(call: CallContext, took: float) -> None:
-    """Log a call during which the daemon did nothing else."""
-    what = f"{call.target.action} of run {call.run}, step {call.step}, took {took:.0f} s inline"
+def log_long(call: CallContext, took: float, how: str, instead: str) -> None:
+    """Log that the daemon did nothing else while a call was at work, and what to do about it."""
+    what = f"{call.target.action} of run {call.run}, step {call.step}, took {took:.0f} s {how}"
     over = call.timeout is not None and took > call.timeout
     limit = f", longer than its time limit of {call.timeout:g} s" if over else ""
-    log.warning("%s%s: the daemon did nothing else meanwhile; leave runs='inline' out", what, limit)
+    log.warning("%s%s: the daemon did nothing else meanwhile; %s", what, limit, instead)
 
 
 def answer(call: CallContext, enter: bool = False) -> Outcome:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from time import monotonic
+from typing import Any
 
 import msgspec
 
 from narval.calls.backend import Backend
 from narval.calls.context import CallContext, now
-from narval.calls.conversion import BadOutputError, arguments, elements, failure, file_of, function_of
+from narval.calls.conversion import (
+    LONG,
+    BadOutputError,
+    arguments,
+    elements,
+    failure,
+    file_of,
+    function_of,
+    log_long,
+)
 from narval.calls.output_capture import end_prints
 from narval.calls.programs.commands import EndedWithLease
 from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
@@ -85,6 +97,29 @@ class SourceTroubles:
             log.info("%s of run %d: that is over: %s", call.target.action, call.run, trouble.kind)
 
 
+_END = object()
+"""The end of a source."""
+
+
+@types.coroutine
+def _timed(awaitable: Awaitable[Any], call: CallContext) -> Generator[Any, Any, Any]:
+    """Await something of a call, and log each time it keeps the loop for `LONG` seconds without an await."""
+    steps, sent, error = awaitable.__await__(), None, None
+    while True:
+        began = monotonic()
+        try:
+            waits_for = steps.send(sent) if error is None else steps.throw(error)
+        except StopIteration as end:
+            return end.value
+        finally:
+            if (took := monotonic() - began) >= LONG:
+                log_long(call, took, "without an await", "what blocks belongs into asyncio.to_thread(…)")
+        try:
+            sent, error = (yield waits_for), None
+        except BaseException as raised:  # a cancellation is for what is awaited
+            sent, error = None, raised
+
+
 class Coroutines(Backend):
     """A task of the loop for each call.
 
@@ -135,7 +170,8 @@ class Coroutines(Backend):
                 await self._stream(record)
                 self.troubles.end(record.call)
                 return Outcome()
-            return Outcome(elements(await function_of(record.call.target)(**arguments(record.call.inputs))))
+            coroutine = function_of(record.call.target)(**arguments(record.call.inputs))
+            return Outcome(elements(await _timed(coroutine, record.call)))
         except asyncio.CancelledError:
             raise
         except EndedWithLease:
@@ -157,7 +193,8 @@ class Coroutines(Backend):
         if not hasattr(generator, "__aiter__"):
             raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")
         try:
-            async for result in generator:
+            results = aiter(generator)
+            while (result := await _timed(anext(results, _END), record.call)) is not _END:
                 if record.verdict is not None:  # it swallowed the cancellation
                     break
                 given = elements(result)

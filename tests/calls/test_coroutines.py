@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 import narval
+from narval.calls import coroutines
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target
 from narval.calls.coroutines import Coroutines
@@ -96,6 +99,27 @@ def test_an_action_that_cancels_itself_has_a_problem(calls: Any) -> None:
         raise asyncio.CancelledError
 
     assert calls.ask(act, where="async").problem == Failure("CancelledError", "the action cancelled itself")
+
+
+@pytest.mark.parametrize("where", ["async", "source"])
+def test_an_action_that_blocks_between_its_awaits_is_named_in_the_log(
+    calls: Any, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ticks = iter((0.0, 1.0, 10.0, 19.0, *[20.0] * 8))
+    monkeypatch.setattr(coroutines, "monotonic", lambda: next(ticks))
+
+    async def act() -> None:
+        await asyncio.sleep(0)
+
+    async def watch() -> AsyncIterator[str]:
+        await asyncio.sleep(0)
+        yield "<a/>"
+
+    assert calls.ask(act if where == "async" else watch, where=where).problem is None
+    (said,) = [record.message for record in caplog.records if record.name == "narval.calls"]
+    assert (
+        "m.act of run 7, step send, took 9 s without an await: the daemon did nothing else meanwhile" in said
+    )
 
 
 # --- sources ----------------------------------------------------------------------------------------------
